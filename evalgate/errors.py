@@ -1,0 +1,119 @@
+"""Every error a user can meet: its exit code, its place, its next step.
+
+EvalgateError            70  raised bare only for our own bugs
++- ConfigError            2  the repository or the inputs say something that we cannot read
++- UnavailableError       3  agent, judge, git or GitHub out of reach: nothing, or too little, could be measured
++- NothingToDo            4  no evaluation file, case or criterion matched
+
+A failed case is a value (`model.Verdict`), never an exception.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class ExitCode(enum.IntEnum):
+    """What the process says to the shell."""
+
+    PASS = 0
+    FAIL = 1  # the gate says no
+    CONFIG = 2  # inputs or files cannot be read
+    NOT_MEASURED = 3  # something was out of reach, or the policy blocks on inconclusive / not measured
+    NOTHING_TO_DO = 4  # nothing matched: never green
+    BUG = 70  # ours (EX_SOFTWARE)
+    INTERRUPTED = 130  # Ctrl-C; partial results are on disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in the user's files something stands; lines and columns count from 1."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+    json_path: str = ""
+
+    def __str__(self) -> str:
+        text = self.file
+        if self.line is not None:
+            text += f":{self.line}"
+            if self.column is not None:
+                text += f":{self.column}"
+        return f"{text} ({self.json_path})" if self.json_path else text
+
+
+class Severity(enum.StrEnum):
+    """How bad a problem is: an error stops the run, a warning is shown, a note only explains."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "notice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One finding about the user's files or inputs.
+
+    `code` is a stable kebab-case name (`unknown-criterion`), documented in docs/validate.md.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    place: Place | None = None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        hint = f"\n    {self.hint}" if self.hint else ""
+        return f"{where}{self.severity.value}: {self.message} [{self.code}]{hint}"
+
+
+class EvalgateError(Exception):
+    """Something went wrong that the user has to know; shown once, at the door."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BUG
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: Place | None = None,
+        hint: str = "",
+        problems: Iterable[Problem] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+        self.problems = tuple(problems)
+
+
+class ConfigError(EvalgateError):
+    """The repository or the inputs say something that we cannot read; all problems at once."""
+
+    exit_code = ExitCode.CONFIG
+
+    @classmethod
+    def collected(cls, problems: Iterable[Problem]) -> ConfigError:
+        """One error for all `problems`, those of severity error counted in its message."""
+        found = tuple(problems)
+        errors = sum(1 for problem in found if problem.severity is Severity.ERROR)
+        noun = "problem" if errors == 1 else "problems"
+        return cls(f"{errors} {noun} in the configuration or the evaluation files", problems=found)
+
+
+class UnavailableError(EvalgateError):
+    """Agent, judge, git or GitHub out of reach, so that nothing could be measured."""
+
+    exit_code = ExitCode.NOT_MEASURED
+
+
+class NothingToDo(EvalgateError):  # noqa: N818 - the name of the exit code, as users know it
+    """No evaluation file, case or criterion matched: its own exit code, because nothing is not green."""
+
+    exit_code = ExitCode.NOTHING_TO_DO

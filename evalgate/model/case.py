@@ -1,0 +1,132 @@
+"""What is asked: cases, evaluation sets, criteria as configured, and the suites they form."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evalgate.errors import Place
+from evalgate.model.conversation import Invocation, Json, Rubric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInput:
+    """The session that a case starts from."""
+
+    app_name: str = ""
+    user_id: str = ""
+    session_id: str | None = None
+    state: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonaBehavior:
+    """One habit of a simulated user, and how to see that it was broken."""
+
+    name: str
+    description: str
+    instructions: tuple[str, ...] = ()
+    violation_rubrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persona:
+    """Who the simulated user is; a built-in persona has an id and nothing else."""
+
+    persona_id: str
+    description: str = ""
+    behaviors: tuple[PersonaBehavior, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationScenario:
+    """A conversation that a simulated user leads."""
+
+    starting_prompt: str
+    conversation_plan: str
+    persona: Persona | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """ADK's EvalCase. Exactly one of `conversation` (may be empty) and `scenario` is not None.
+
+    `expects_state` is the expected session state at the end, None where the file says nothing.
+    """
+
+    case_id: str
+    conversation: tuple[Invocation, ...] | None = None
+    scenario: ConversationScenario | None = None
+    session: SessionInput | None = None
+    rubrics: tuple[Rubric, ...] = ()
+    expects_state: Json | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalSet:
+    """ADK's EvalSet: the cases of one file."""
+
+    eval_set_id: str
+    cases: tuple[Case, ...]
+    name: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionUse:
+    """A criterion as configured: `options` holds all but the threshold, as validated by the criterion.
+
+    `threshold` None only for informational criteria. `code` is the dotted path of a custom metric.
+    """
+
+    name: str
+    threshold: float | None
+    options: Json = field(default_factory=dict)
+    informational: bool = False
+    lower_is_better: bool = False
+    code: str | None = None
+    place: Place | None = None
+
+
+class ConfigOrigin(enum.StrEnum):
+    """Where the criteria of a suite come from."""
+
+    EXPLICIT = "explicit"  # named by the user
+    BESIDE = "beside"  # test_config.json in the file's own folder
+    ABOVE = "above"  # the nearest test_config.json above it
+    EMBEDDED = "embedded"  # in the gate file (evalgate.yml)
+    DEFAULTS = "defaults"  # ADK's defaults: nothing was found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriteriaSource:
+    """Which file (repository-relative; "" for defaults) gave a suite its criteria, and how it was found."""
+
+    origin: ConfigOrigin
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentUse:
+    """Which agent a suite runs: a driver of `evalgate.agents` and the options it validates.
+
+    Equal values are one agent: suites that name it share its workers.
+    """
+
+    driver: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    found_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """One evaluation file with its criteria and its agent; `key` is the repository-relative posix path."""
+
+    key: str
+    eval_set: EvalSet
+    criteria: tuple[CriterionUse, ...]
+    criteria_source: CriteriaSource
+    agent: AgentUse

@@ -1,0 +1,138 @@
+"""What is said: contents, events and invocations (turns), expected and actual alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A piece of text; `thought` marks a model's reasoning, which is no answer."""
+
+    text: str
+    thought: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool. `args` None (absent) is kept apart from an empty mapping: ADK does."""
+
+    name: str
+    args: Json | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResponse:
+    """What a tool answered."""
+
+    name: str
+    response: Json | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """Any other part (inline data, file data, executable code ...), kept as the JSON it came in."""
+
+    data: Json
+
+
+Part: TypeAlias = Text | ToolCall | ToolResponse | Attachment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """One message: a role and its parts in order."""
+
+    parts: tuple[Part, ...] = ()
+    role: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that one model call reported; None where the model said nothing."""
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    candidates_tokens: int | None = None
+    thoughts_tokens: int | None = None
+    tool_use_prompt_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One step of an agent within an invocation."""
+
+    author: str
+    content: Content | None = None
+    usage: Usage | None = None
+    model_version: str | None = None
+    grounding: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rubric:
+    """A property that a judge checks; `type` is ADK's FINAL_RESPONSE_QUALITY, TOOL_USE_QUALITY, ..."""
+
+    rubric_id: str
+    text: str
+    description: str | None = None
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDetails:
+    """Instructions and tools that one agent of the app had when it ran."""
+
+    name: str
+    instructions: str = ""
+    tool_declarations: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """Wall seconds of one invocation; model and tool intervals are merged, never counted twice."""
+
+    total_s: float
+    model_s: float | None = None
+    tool_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """One turn: what the user said, what the agent did, what it answered.
+
+    `events` None: nothing about the steps was recorded. `itemized` False: only calls, responses and
+    texts were recorded, by kind (ADK's IntermediateData), so order between kinds and usage are unknown.
+    """
+
+    user_content: Content
+    final_response: Content | None = None
+    events: tuple[Event, ...] | None = None
+    itemized: bool = True
+    invocation_id: str = ""
+    rubrics: tuple[Rubric, ...] = ()
+    agents: tuple[AgentDetails, ...] = ()
+    timings: Timings | None = None
+
+    def parts(self) -> Iterator[Part]:
+        """All parts of all events, in order."""
+        for event in self.events or ():
+            if event.content is not None:
+                yield from event.content.parts
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Every tool call in order, of all agents."""
+        return tuple(part for part in self.parts() if isinstance(part, ToolCall))
+
+    @property
+    def tool_responses(self) -> tuple[ToolResponse, ...]:
+        """Every tool response in order, of all agents."""
+        return tuple(part for part in self.parts() if isinstance(part, ToolResponse))

@@ -1,0 +1,32 @@
+"""Everything that a renderer may show: one value, from which every report is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evalgate.errors import Problem
+from evalgate.model.run import Run
+from evalgate.model.verdict import Policy, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Addresses that reports may point at; "" where unknown (at a desk)."""
+
+    repository: str = ""  # https://github.com/org/repo
+    commit: str = ""  # full SHA of the head
+    workflow_run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The run, the verdict, and what a reader needs around them."""
+
+    run: Run
+    verdict: Verdict
+    policy: Policy
+    problems: tuple[Problem, ...] = ()
+    links: Links = Links()
+    title: str = "evalgate"
+    reproduce: str = ""
+    version: str = ""

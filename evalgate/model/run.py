@@ -1,0 +1,60 @@
+"""One side, measured: all trials and their grades."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from evalgate.model.case import Suite
+from evalgate.model.grade import Grade
+from evalgate.model.trial import AgentFailure, Transcript, TrialKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedTrial:
+    """A trial without its transcript, and the grade of every criterion by name, in the suite's order."""
+
+    key: TrialKey
+    failure: AgentFailure | None
+    grades: Mapping[str, Grade]
+    seconds: float = 0.0
+    attempts: int = 1
+
+
+class Transcripts(Protocol):
+    """Where the transcripts of a run lie: on disk for a real run, since 100,000 do not fit in memory."""
+
+    def find(self, key: TrialKey) -> Transcript | None:
+        """The transcript of a trial; None where the agent failed or none was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class InMemoryTranscripts:
+    """Transcripts held by key: for small runs and for tests."""
+
+    by_key: Mapping[TrialKey, Transcript] = field(default_factory=dict)
+
+    def find(self, key: TrialKey) -> Transcript | None:
+        """See `Transcripts.find`."""
+        return self.by_key.get(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """All that one side gave: `trials` in the order of suites, cases and repeats, whatever order they ran in.
+
+    `repeats`: how many trials each case was to have. `started_at`: ISO 8601, UTC. `complete` False: the run
+    was interrupted, and the cases without trials were not measured.
+    """
+
+    suites: tuple[Suite, ...]
+    trials: tuple[GradedTrial, ...]
+    transcripts: Transcripts
+    repeats: int = 1
+    seed: int = 0
+    started_at: str = ""
+    seconds: float = 0.0
+    complete: bool = True
+    commit: str = ""
+    agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -1,0 +1,102 @@
+"""google.genai's Content and Part as they stand in evaluation files, sessions and protocol messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from evalgate.model import Attachment, Content, Part, Text, ToolCall, ToolResponse
+from evalgate.wire.shapes import Wire
+
+
+class FunctionCallWire(Wire):
+    """google.genai FunctionCall."""
+
+    id: str | None = None
+    name: str | None = None
+    args: dict[str, Any] | None = None
+    partial_args: list[Any] | None = None
+    will_continue: bool | None = None
+
+    def noun(self) -> ToolCall:
+        """The call; a nameless one keeps an empty name."""
+        return ToolCall(name=self.name or "", args=self.args, id=self.id)
+
+
+class FunctionResponseWire(Wire):
+    """google.genai FunctionResponse."""
+
+    id: str | None = None
+    name: str | None = None
+    response: dict[str, Any] | None = None
+    parts: list[Any] | None = None
+    scheduling: str | None = None
+    will_continue: bool | None = None
+
+    def noun(self) -> ToolResponse:
+        """The response; a nameless one keeps an empty name."""
+        return ToolResponse(name=self.name or "", response=self.response, id=self.id)
+
+
+class PartWire(Wire):
+    """google.genai Part: one kind of content, of which only text, calls and responses are read further."""
+
+    text: str | None = None
+    thought: bool | None = None
+    function_call: FunctionCallWire | None = None
+    function_response: FunctionResponseWire | None = None
+    inline_data: dict[str, Any] | None = None
+    file_data: dict[str, Any] | None = None
+    executable_code: dict[str, Any] | None = None
+    code_execution_result: dict[str, Any] | None = None
+    thought_signature: str | None = None
+    video_metadata: dict[str, Any] | None = None
+    media_resolution: Any = None
+    tool_call: dict[str, Any] | None = None
+    tool_response: dict[str, Any] | None = None
+    part_metadata: dict[str, Any] | None = None
+    audio_transcription: Any = None
+    media_processing: Any = None
+    speech_metadata: Any = None
+
+    def noun(self) -> Part:
+        """The part's kind by what it carries: a call, a response, a text, else an attachment."""
+        if self.function_call is not None:
+            return self.function_call.noun()
+        if self.function_response is not None:
+            return self.function_response.noun()
+        if self.text is not None:
+            return Text(text=self.text, thought=bool(self.thought))
+        return Attachment(data=self.model_dump(mode="json", exclude_none=True))
+
+    @classmethod
+    def of(cls, part: Part) -> PartWire:
+        """The wire shape of a part."""
+        match part:
+            case Text():
+                return cls.model_construct(text=part.text, thought=True if part.thought else None)
+            case ToolCall():
+                call = FunctionCallWire.model_construct(id=part.id, name=part.name, args=part.args)
+                return cls.model_construct(function_call=call)
+            case ToolResponse():
+                response = FunctionResponseWire.model_construct(id=part.id, name=part.name, response=part.response)
+                return cls.model_construct(function_response=response)
+            case Attachment():
+                return cls.model_validate(part.data)
+
+
+class ContentWire(Wire):
+    """google.genai Content."""
+
+    role: str | None = None
+    parts: list[PartWire] | None = Field(default=None)
+
+    def noun(self) -> Content:
+        """The content; no parts and an empty list of parts are the same."""
+        return Content(parts=tuple(part.noun() for part in self.parts or ()), role=self.role)
+
+    @classmethod
+    def of(cls, content: Content) -> ContentWire:
+        """The wire shape of a content."""
+        return cls.model_construct(role=content.role, parts=[PartWire.of(part) for part in content.parts])

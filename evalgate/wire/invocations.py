@@ -1,0 +1,233 @@
+"""ADK's Invocation and what belongs to it, as written in evaluation files, results and protocol messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from evalgate.model import AgentDetails, Content, Event, Invocation, Rubric, Timings, Usage
+from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
+from evalgate.wire.shapes import Wire
+
+
+class UsageWire(Wire):
+    """google.genai usage metadata: the counts are read, the rest (details by modality, traffic type) is dropped."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
+    )
+
+    prompt_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    candidates_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    tool_use_prompt_token_count: int | None = None
+    total_token_count: int | None = None
+
+    def noun(self) -> Usage:
+        """The token counts; absent stays None."""
+        return Usage(
+            prompt_tokens=self.prompt_token_count,
+            cached_tokens=self.cached_content_token_count,
+            candidates_tokens=self.candidates_token_count,
+            thoughts_tokens=self.thoughts_token_count,
+            tool_use_prompt_tokens=self.tool_use_prompt_token_count,
+            total_tokens=self.total_token_count,
+        )
+
+    @classmethod
+    def of(cls, usage: Usage) -> UsageWire:
+        """The wire shape of token counts."""
+        return cls.model_construct(
+            prompt_token_count=usage.prompt_tokens,
+            cached_content_token_count=usage.cached_tokens,
+            candidates_token_count=usage.candidates_tokens,
+            thoughts_token_count=usage.thoughts_tokens,
+            tool_use_prompt_token_count=usage.tool_use_prompt_tokens,
+            total_token_count=usage.total_tokens,
+        )
+
+
+class EventWire(Wire):
+    """ADK's InvocationEvent; ADK ignores unknown keys here, and so do we."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
+    )
+
+    author: str
+    content: ContentWire | None = None
+    grounding_metadata: dict[str, Any] | None = None
+    usage_metadata: UsageWire | None = None
+    model_version: str | None = None
+
+    def noun(self) -> Event:
+        """The event."""
+        return Event(
+            author=self.author,
+            content=self.content.noun() if self.content else None,
+            usage=self.usage_metadata.noun() if self.usage_metadata else None,
+            model_version=self.model_version,
+            grounding=self.grounding_metadata,
+        )
+
+    @classmethod
+    def of(cls, event: Event) -> EventWire:
+        """The wire shape of an event."""
+        return cls.model_construct(
+            author=event.author,
+            content=ContentWire.of(event.content) if event.content else None,
+            usage_metadata=UsageWire.of(event.usage) if event.usage else None,
+            model_version=event.model_version,
+            grounding_metadata=event.grounding,
+        )
+
+
+class IntermediateDataWire(Wire):
+    """ADK's two ways to record the steps of a turn: by kind (IntermediateData) or as events (InvocationEvents)."""
+
+    tool_uses: list[FunctionCallWire] | None = None
+    tool_responses: list[FunctionResponseWire] | None = None
+    intermediate_responses: list[tuple[str, list[PartWire]]] | None = None
+    invocation_events: list[EventWire] | None = None
+
+    @property
+    def itemized(self) -> bool:
+        """Whether the steps are events; ADK reads `{}` as the by-kind form."""
+        return self.invocation_events is not None
+
+    def events(self) -> tuple[Event, ...]:
+        """The steps as events; the by-kind form gives calls, then responses, then texts."""
+        if self.invocation_events is not None:
+            return tuple(event.noun() for event in self.invocation_events)
+        calls = tuple(call.noun() for call in self.tool_uses or ())
+        responses = tuple(response.noun() for response in self.tool_responses or ())
+        events = [Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts]
+        for author, texts in self.intermediate_responses or ():
+            events.append(Event(author=author, content=Content(parts=tuple(part.noun() for part in texts))))
+        return tuple(events)
+
+
+class RubricContentWire(Wire):
+    """ADK's RubricContent."""
+
+    text_property: str | None = None
+
+
+class RubricWire(Wire):
+    """ADK's Rubric."""
+
+    rubric_id: str
+    rubric_content: RubricContentWire
+    description: str | None = None
+    type: str | None = None
+
+    def noun(self) -> Rubric:
+        """The rubric; a missing text is an empty one, which validation reports."""
+        text = self.rubric_content.text_property or ""
+        return Rubric(rubric_id=self.rubric_id, text=text, description=self.description, type=self.type)
+
+    @classmethod
+    def of(cls, rubric: Rubric) -> RubricWire:
+        """The wire shape of a rubric."""
+        content = RubricContentWire.model_construct(text_property=rubric.text)
+        return cls.model_construct(
+            rubric_id=rubric.rubric_id,
+            rubric_content=content,
+            description=rubric.description,
+            type=rubric.type,
+        )
+
+
+class AgentDetailsWire(Wire):
+    """ADK's AgentDetails: what one agent of the app was told and given."""
+
+    name: str
+    instructions: str = ""
+    tool_declarations: list[Any] = Field(default_factory=list)
+
+
+class AppDetailsWire(Wire):
+    """ADK's AppDetails."""
+
+    agent_details: dict[str, AgentDetailsWire] = Field(default_factory=dict)
+
+    def noun(self) -> tuple[AgentDetails, ...]:
+        """The agents in the order in which they were recorded."""
+        return tuple(
+            AgentDetails(
+                name=agent.name,
+                instructions=agent.instructions,
+                tool_declarations=tuple(agent.tool_declarations),
+            )
+            for agent in self.agent_details.values()
+        )
+
+    @classmethod
+    def of(cls, agents: tuple[AgentDetails, ...]) -> AppDetailsWire:
+        """The wire shape of an app's agents."""
+        return cls.model_construct(
+            agent_details={
+                agent.name: AgentDetailsWire.model_construct(
+                    name=agent.name,
+                    instructions=agent.instructions,
+                    tool_declarations=list(agent.tool_declarations),
+                )
+                for agent in agents
+            }
+        )
+
+
+class InvocationWire(Wire):
+    """ADK's Invocation."""
+
+    invocation_id: str = ""
+    user_content: ContentWire
+    final_response: ContentWire | None = None
+    intermediate_data: IntermediateDataWire | None = None
+    creation_timestamp: float = 0.0
+    duration: float | None = None
+    model_duration: float | None = None
+    tool_duration: float | None = None
+    rubrics: list[RubricWire] | None = None
+    app_details: AppDetailsWire | None = None
+
+    def noun(self) -> Invocation:
+        """The invocation; timings only where a duration was measured."""
+        steps = self.intermediate_data
+        timings = None
+        if self.duration is not None:
+            timings = Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
+        return Invocation(
+            user_content=self.user_content.noun(),
+            final_response=self.final_response.noun() if self.final_response else None,
+            events=steps.events() if steps is not None else None,
+            itemized=steps is None or steps.itemized,
+            invocation_id=self.invocation_id,
+            rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
+            agents=self.app_details.noun() if self.app_details else (),
+            timings=timings,
+        )
+
+    @classmethod
+    def of(cls, invocation: Invocation) -> InvocationWire:
+        """The wire shape of an invocation; its steps are always written as events."""
+        timings = invocation.timings
+        steps = None
+        if invocation.events is not None:
+            steps = IntermediateDataWire.model_construct(
+                invocation_events=[EventWire.of(event) for event in invocation.events]
+            )
+        return cls.model_construct(
+            invocation_id=invocation.invocation_id,
+            user_content=ContentWire.of(invocation.user_content),
+            final_response=ContentWire.of(invocation.final_response) if invocation.final_response else None,
+            intermediate_data=steps,
+            duration=timings.total_s if timings else None,
+            model_duration=timings.model_s if timings else None,
+            tool_duration=timings.tool_s if timings else None,
+            rubrics=[RubricWire.of(rubric) for rubric in invocation.rubrics] or None,
+            app_details=AppDetailsWire.of(invocation.agents) if invocation.agents else None,
+        )
