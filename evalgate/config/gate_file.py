@@ -1,0 +1,162 @@
+"""evalgate.yml: which agents serve which suites, overrides by suite, and defaults for the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evalgate import settings, words
+from evalgate.errors import Place, Problem, Severity
+from evalgate.settings import Settings
+
+NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
+"""Where the file is looked for, relative to the root; the first that exists is read."""
+
+
+class AgentRule(BaseModel):
+    """Suites that an agent serves. All keys but `suites` and `driver` are options of the driver."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    suites: list[str] = Field(default_factory=lambda: ["**"], description="Globs of evaluation files.")
+    driver: str = Field(default="adk", description="adk, python, command, http or replay.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The driver's options, unvalidated."""
+        return dict(self.model_extra or {})
+
+
+class SuiteRule(BaseModel):
+    """Overrides for the suites that match; later rules win."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    match: list[str] = Field(description="Globs of evaluation files.")
+    criteria: dict[str, Any] | None = Field(default=None, description="Criteria as in test_config.json.")
+    config: str | None = Field(default=None, description="A test_config.json, relative to the root.")
+    pass_rate: float | None = Field(default=None, ge=0, le=1, description="Share of the cases that must pass.")
+
+
+class GateFile(BaseModel):
+    """The whole file. Every other top-level key is a setting (docs/settings.md)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    agents: list[AgentRule] = Field(default_factory=list)
+    suites: list[SuiteRule] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list, description="Globs of files that are no evaluation files.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFileReading:
+    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it."""
+
+    gate_file: GateFile = field(default_factory=GateFile)
+    given: dict[str, Any] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_gate_file(text: str, *, file: str) -> GateFileReading:
+    """Read evalgate.yml. Setting names may be written with hyphens or underscores."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        return GateFileReading(problems=(_syntax_problem(error, file=file),))
+    if raw is None:
+        return GateFileReading()
+    if not isinstance(raw, dict):
+        found = f"evalgate.yml holds {_kind(raw)} where a mapping was expected"
+        return GateFileReading(problems=(_problem("gate-file-shape", found, Place(file=file, line=1)),))
+
+    locate = _Locator(node, file)
+    rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
+    rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
+    given, problems = _settings_given(rest, locate)
+    gate_file = GateFile()
+    try:
+        gate_file = GateFile.model_validate(rules)
+    except ValidationError as error:
+        problems.extend(_validation_problems(error, locate, model=GateFile))
+    return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems))
+
+
+def _settings_given(rest: dict[Any, Any], locate: _Locator) -> tuple[dict[str, Any], list[Problem]]:
+    given: dict[str, Any] = {}
+    problems: list[Problem] = []
+    allowed = [name for name in Settings.model_fields if "file" in settings.doors_of(name)]
+    for key, value in rest.items():
+        name = str(key).replace("-", "_")
+        if name not in allowed:
+            known = [*GateFile.model_fields, *(settings.input_name(each) for each in allowed)]
+            close = words.nearest(str(key), known)
+            hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
+            problems.append(_problem("unknown-setting", f"`{key}` is no setting", locate(key), hint))
+            continue
+        try:
+            Settings.model_validate({name: value})
+        except ValidationError as error:
+            message = "; ".join(each["msg"] for each in error.errors())
+            problems.append(_problem("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
+            continue
+        given[name] = value
+    return given, problems
+
+
+def _validation_problems(error: ValidationError, locate: _Locator, *, model: type[BaseModel]) -> list[Problem]:
+    problems = []
+    known = [*model.model_fields, *SuiteRule.model_fields, *AgentRule.model_fields]
+    for each in error.errors():
+        path = each["loc"]
+        hint = ""
+        if each["type"] == "extra_forbidden":
+            close = words.nearest(str(path[-1]), known)
+            hint = f"Did you mean `{close}`?" if close else ""
+        where = ".".join(str(step) for step in path)
+        problems.append(_problem("gate-file-shape", f"`{where}`: {each['msg']}", locate(*path), hint))
+    return problems
+
+
+class _Locator:
+    """Finds the line of a path in a composed YAML document."""
+
+    def __init__(self, node: Any, file: str) -> None:
+        self._node = node
+        self._file = file
+
+    def __call__(self, *path: Any) -> Place:
+        node, mark, shown = self._node, self._node.start_mark, "$"
+        for step in path:
+            if isinstance(node, yaml.MappingNode):
+                found = next((pair for pair in node.value if pair[0].value == str(step)), None)
+                if found is None:
+                    break
+                mark, node = found[0].start_mark, found[1]
+                shown += f".{step}"
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+                node = node.value[step]
+                mark = node.start_mark
+                shown += f"[{step}]"
+            else:
+                break
+        return Place(file=self._file, line=mark.line + 1, column=mark.column + 1, json_path=shown)
+
+
+def _syntax_problem(error: yaml.YAMLError, *, file: str) -> Problem:
+    mark = getattr(error, "problem_mark", None)
+    place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
+    what = getattr(error, "problem", None) or str(error)
+    return _problem("yaml-syntax", f"not valid YAML: {what}", place)
+
+
+def _problem(code: str, message: str, place: Place, hint: str = "") -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+    return names.get(type(value), type(value).__name__)

@@ -1,0 +1,150 @@
+"""Every setting there is, once: the two doors, evalgate.yml, action.yml and the docs are all made from this table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+VERDICTS_THAT_CAN_BLOCK = ("fail", "not_measured", "inconclusive")
+
+
+def split_list(value: Any) -> Any:
+    """`a, b` or one item a line, as inputs of a workflow are strings; a list stays as it is."""
+    if not isinstance(value, str):
+        return value
+    separators = value.replace("\n", ",")
+    return tuple(item.strip() for item in separators.split(",") if item.strip())
+
+
+def split_lines(value: Any) -> Any:
+    """One item a line: for items that may hold commas."""
+    if not isinstance(value, str):
+        return value
+    return tuple(line.strip() for line in value.splitlines() if line.strip())
+
+
+Listed = Annotated[tuple[str, ...], BeforeValidator(split_list)]
+Lines = Annotated[tuple[str, ...], BeforeValidator(split_lines)]
+Blocking = Annotated[tuple[Literal["fail", "not_measured", "inconclusive"], ...], BeforeValidator(split_list)]
+
+DOORS_ONLY: dict[str, Any] = {"doors": ["cli", "action"]}
+
+
+class Settings(BaseModel):
+    """What a person, a workflow or evalgate.yml can set; the description is what all of them show.
+
+    Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    paths: Lines = Field(
+        default=(),
+        description="What to evaluate: files, folders or globs, one a line; `file.evalset.json:case_1,case_2` picks "
+        "cases. Nothing: every evaluation file of the repository.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    grep: str = Field(
+        default="",
+        description="Only cases whose id or first user text matches this regular expression.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    root: str = Field(
+        default=".",
+        description="The repository, or the folder in it to treat as one.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    config: str = Field(
+        default="",
+        description="The gate's own file. Nothing: evalgate.yml or .github/evalgate.yml where there is one.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    criteria: str = Field(
+        default="",
+        description="A test_config.json for every evaluation file. Nothing: the nearest one of each file.",
+    )
+    agent: str = Field(
+        default="",
+        description="The agent of every suite: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
+        "`command:COMMAND`, `http:URL`, `replay:PATH`. Nothing: found for each suite.",
+    )
+    runs: int = Field(default=1, ge=1, le=1000, description="How often each case runs.")
+    seed: int = Field(default=0, ge=0, description="Seed of everything random, handed to drivers that take one.")
+    concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at once, over all agents.")
+    workers: int = Field(default=2, ge=1, le=256, description="Processes an agent may have.")
+    isolation: Literal["worker", "case"] = Field(
+        default="worker",
+        description="`worker`: a process serves many cases, each with a session of its own; `case`: a fresh process "
+        "for every run of a case.",
+    )
+    turn_timeout: float = Field(default=300, gt=0, description="Seconds that one turn may take.")
+    case_timeout: float = Field(default=1800, gt=0, description="Seconds that one case may take.")
+    start_timeout: float = Field(default=120, gt=0, description="Seconds that an agent may take to start.")
+    memory: int = Field(default=0, ge=0, description="Megabytes that one agent process may use; 0: no cap.")
+    max_output: int = Field(default=16, ge=1, description="Megabytes that an agent may say in one turn.")
+    retries: int = Field(
+        default=2,
+        ge=0,
+        le=10,
+        description="Further tries of a run that ended in a rate limit, a 5xx or a lost connection; a wrong answer is "
+        "never retried.",
+    )
+    env: Listed = Field(
+        default=(),
+        description="Names of environment variables that the agent may see (`GOOGLE_API_KEY, GOOGLE_CLOUD_*`). It sees "
+        "no others but the harmless ones (PATH, HOME, language, proxy, certificates).",
+    )
+    python: str = Field(
+        default="auto",
+        description="The agent's Python: a path, or `auto`: an environment made from the agent's lock file, "
+        "pyproject.toml or requirements.txt, else the Python on PATH.",
+    )
+    requirements: Lines = Field(
+        default=(),
+        description="What to install for the agent, one a line: requirement files or specifiers.",
+    )
+    fail_on: Blocking = Field(
+        default=("fail", "not_measured"),
+        description="Verdicts that end the job red: `fail`, `not_measured`, `inconclusive`.",
+    )
+    pass_rate: float = Field(
+        default=1.0, ge=0, le=1, description="Share of a suite's measured cases that must pass; 1.0 is ADK's meaning."
+    )
+    min_measured: float = Field(
+        default=1.0, ge=0, le=1, description="Share of a suite's cases that must have been measured."
+    )
+    adk_compat: bool = Field(
+        default=False,
+        description="ADK's arithmetic also where ADK is wrong (docs/adk-parity.md); may be a false green.",
+    )
+    strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
+    output: str = Field(default="evalgate-report", description="Folder for reports, results and the journal.")
+    cache: str = Field(
+        default="",
+        description="Folder for the agents' environments. Nothing: the user's cache folder.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    resume: bool = Field(
+        default=False,
+        description="Go on with an interrupted run: what its journal holds is not run again.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    debug: bool = Field(
+        default=False, description="Show tracebacks and what the agent says.", json_schema_extra=DOORS_ONLY
+    )
+
+
+def doors_of(name: str) -> tuple[str, ...]:
+    """Where a setting can be given: `cli`, `action`, `file`."""
+    extra = Settings.model_fields[name].json_schema_extra
+    if isinstance(extra, dict):
+        doors = extra.get("doors")
+        if isinstance(doors, list):
+            return tuple(str(door) for door in doors)
+    return ("cli", "action", "file")
+
+
+def input_name(name: str) -> str:
+    """A setting's name in a workflow and on the command line: `fail_on` -> `fail-on`."""
+    return name.replace("_", "-")
