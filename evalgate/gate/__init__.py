@@ -1,0 +1,1 @@
+"""Numbers in, verdict out: the rules of the gate, pure."""

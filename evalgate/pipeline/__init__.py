@@ -1,0 +1,1 @@
+"""The story: run the trials, grade them, keep what is known, decide."""

@@ -1,0 +1,76 @@
+"""Content addresses: what has to be equal for a trial or a grade to be the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from evalgate.model import AgentUse, Case, ConversationScenario, CriterionUse, TrialKey
+from evalgate.wire.contents import ContentWire
+from evalgate.wire.invocations import InvocationWire, RubricWire
+
+VERSION = 1
+"""Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
+
+
+def digest(value: Any) -> str:
+    """16 hex digits over the canonical JSON of a value."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def of_task(case: Case) -> str:
+    """What the agent is asked: its session, the user's turns or the scenario; references do not count."""
+    return digest(
+        {
+            "session": _session(case),
+            "turns": None
+            if case.conversation is None
+            else [ContentWire.of(turn.user_content).compact() for turn in case.conversation],
+            "scenario": _scenario(case.scenario),
+        }
+    )
+
+
+def of_case(case: Case) -> str:
+    """Everything that a criterion may see of the case, references and rubrics included."""
+    return digest(
+        {
+            "task": of_task(case),
+            "expected": None
+            if case.conversation is None
+            else [InvocationWire.of(turn).compact() for turn in case.conversation],
+            "rubrics": [RubricWire.of(rubric).compact() for rubric in case.rubrics],
+            "state": case.expects_state,
+        }
+    )
+
+
+def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int) -> str:
+    """The address of a trial; `code` stands for the agent's own files."""
+    return digest([VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), code, seed])
+
+
+def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:
+    """What a criterion measures; its threshold is left out, since it does not change a score."""
+    return digest([VERSION, use.name, dict(use.options), use.code, version, adk_compat])
+
+
+def of_grade(*, trial: str, case: str, criterion: str) -> str:
+    """The address of a grade."""
+    return f"{trial}-{case}-{criterion}"
+
+
+def _session(case: Case) -> Any:
+    session = case.session
+    if session is None:
+        return None
+    return [session.app_name, session.user_id, session.session_id, dict(session.state)]
+
+
+def _scenario(scenario: ConversationScenario | None) -> Any:
+    if scenario is None:
+        return None
+    persona = scenario.persona.persona_id if scenario.persona else None
+    return [scenario.starting_prompt, scenario.conversation_plan, persona]

@@ -1,0 +1,73 @@
+"""Grading one trial with all criteria of its suite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from evalgate.model import (
+    AgentFailure,
+    Evidence,
+    Grade,
+    GradedTrial,
+    NotEvaluated,
+    Outcome,
+    Reason,
+    Score,
+    Transcript,
+    Trial,
+)
+from evalgate.pipeline.trials import Task
+from evalgate.plugins import Criterion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """Grades that are known already: `find(name)` looks one up, `keep(name, grade)` remembers one."""
+
+    find: Callable[[str], Grade | None]
+    keep: Callable[[str, Grade], None]
+
+
+def grade(trial: Trial, task: Task, *, criteria: Mapping[str, Criterion], remembered: Remembered) -> GradedTrial:
+    """The grades of a trial. An agent that failed leaves every criterion not evaluated."""
+    failure = trial.outcome if isinstance(trial.outcome, AgentFailure) else None
+    return GradedTrial(
+        key=trial.key,
+        failure=failure,
+        grades=_grades(trial.outcome, task, criteria=criteria, remembered=remembered),
+        seconds=trial.seconds,
+        attempts=trial.attempts,
+    )
+
+
+def _grades(
+    outcome: Outcome, task: Task, *, criteria: Mapping[str, Criterion], remembered: Remembered
+) -> dict[str, Grade]:
+    match outcome:
+        case AgentFailure():
+            message = f"the agent failed: {outcome.message}"
+            return dict.fromkeys(criteria, NotEvaluated(reason=Reason.AGENT_FAILED, message=message))
+        case Transcript():
+            evidence = Evidence(
+                case=task.case,
+                actual=outcome.invocations,
+                expected=task.case.conversation,
+                final_state=outcome.final_state,
+            )
+            return {name: _grade_one(name, criterion, evidence, remembered) for name, criterion in criteria.items()}
+
+
+def _grade_one(name: str, criterion: Criterion, evidence: Evidence, remembered: Remembered) -> Grade:
+    known = remembered.find(name)
+    if known is not None:
+        return known
+    try:
+        found = criterion(evidence)
+    except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
+        found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
+    if isinstance(found, Score) and not math.isfinite(found.value):
+        found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, which is no score")
+    remembered.keep(name, found)
+    return found

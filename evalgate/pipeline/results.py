@@ -1,0 +1,123 @@
+"""Writing results.json, one case at a time: a run of 100,000 cases never stands in memory as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from evalgate.model import AgentDetails, CaseVerdict, GradedTrial, Report, Suite, SuiteVerdict, TrialKey
+from evalgate.pipeline import fingerprints, trials
+from evalgate.pipeline.journal import Journal
+from evalgate.wire import records
+from evalgate.wire.results import SCHEMA_VERSION
+
+
+def render_results(report: Report, *, journal: Journal, exit_code: int) -> Iterator[str]:
+    """The pieces of results.json in order; joined they are one JSON document, one line a case."""
+    run, verdict = report.run, report.verdict
+    by_case: dict[tuple[str, str], list[GradedTrial]] = {}
+    for trial in run.trials:
+        by_case.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "evalgate": report.version,
+        "started_at": run.started_at,
+        "seconds": round(run.seconds, 3),
+        "repeats": run.repeats,
+        "seed": run.seed,
+        "complete": run.complete,
+        "adk_compat": report.policy.adk_compat,
+        "commit": run.commit,
+        "verdict": {
+            "kind": verdict.kind.value,
+            "reason": verdict.reason,
+            "blocks": verdict.blocks,
+            "exit_code": exit_code,
+        },
+        "agent_details": _agent_details(journal.agents()),
+    }
+    yield _dump(head)[:-1] + ',"suites":['
+    for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
+        yield ",\n" if number else "\n"
+        yield from _suite(suite, suite_verdict, report=report, by_case=by_case, journal=journal)
+    yield "\n]}\n"
+
+
+def _suite(
+    suite: Suite,
+    verdict: SuiteVerdict,
+    *,
+    report: Report,
+    by_case: dict[tuple[str, str], list[GradedTrial]],
+    journal: Journal,
+) -> Iterator[str]:
+    head = {
+        "suite": suite.key,
+        "eval_set_id": suite.eval_set.eval_set_id,
+        "agent": {
+            "driver": suite.agent.driver,
+            "options": dict(suite.agent.options),
+            "about": dict(report.run.agents.get(trials.agent_key(suite.agent), {})),
+        },
+        "criteria": [
+            _compact(
+                name=use.name,
+                threshold=use.threshold,
+                options=dict(use.options),
+                informational=use.informational,
+                lower_is_better=use.lower_is_better,
+                code=use.code,
+            )
+            for use in suite.criteria
+        ],
+        "criteria_origin": suite.criteria_source.origin.value,
+        "criteria_file": suite.criteria_source.file,
+        "verdict": verdict.kind.value,
+        "reason": verdict.reason,
+        "required_pass_rate": verdict.required_pass_rate,
+    }
+    yield _dump(head)[:-1] + ',"cases":['
+    for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
+        written = _compact(
+            case_id=case.case_id,
+            line=case.place.line if case.place else None,
+            fingerprint=fingerprints.of_case(case),
+            **_case_verdict(case_verdict),
+            trials=[_trial(each, journal) for each in by_case.get((suite.key, case.case_id), ())],
+        )
+        yield (",\n" if number else "\n") + _dump(written)
+    yield "]}"
+
+
+def _case_verdict(verdict: CaseVerdict) -> dict[str, Any]:
+    return {"verdict": verdict.kind.value, "reason": verdict.reason}
+
+
+def _trial(trial: GradedTrial, journal: Journal) -> dict[str, Any]:
+    key: TrialKey = trial.key
+    return {
+        "repeat": key.repeat,
+        "seconds": round(trial.seconds, 4),
+        "attempts": trial.attempts,
+        "outcome": journal.find_json(key),
+        "grades": {name: records.grade_json(grade) for name, grade in trial.grades.items()},
+    }
+
+
+def _agent_details(seen: Any) -> dict[str, Any]:
+    details: dict[str, tuple[AgentDetails, ...]] = dict(seen)
+    return {address: records.agents_json(agents) for address, agents in sorted(details.items())}
+
+
+def _compact(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in (None, "", {}, False)}
+
+
+def _dump(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate in an agent's answer
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return text

@@ -1,0 +1,166 @@
+"""Running the trials: one bounded thread map, fair order, retries of infrastructure errors only."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TypeVar
+
+from evalgate import words
+from evalgate.model import (
+    INFRASTRUCTURE,
+    AgentFailure,
+    AgentUse,
+    Case,
+    FailureKind,
+    Invocation,
+    Outcome,
+    Suite,
+    Transcript,
+    Trial,
+    TrialKey,
+)
+from evalgate.pipeline import fingerprints
+from evalgate.plugins import Agent, AgentFailed
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+BACKOFF_S = 2.0
+BACKOFF_CEILING_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One trial to run."""
+
+    key: TrialKey
+    suite: Suite
+    case: Case
+
+
+def tasks(suites: Iterable[Suite], *, repeats: int) -> Iterator[Task]:
+    """Every trial, in a fair order: all cases once, then all a second time, so that a drifting provider or a budget
+    that runs out hits all cases alike."""
+    listed = tuple(suites)
+    for repeat in range(repeats):
+        for suite in listed:
+            for case in suite.eval_set.cases:
+                yield Task(key=TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat), suite=suite, case=case)
+
+
+def map_bounded(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    threads: int,
+    stop: threading.Event,
+    abort: Callable[[], None],
+) -> Iterator[Result]:
+    """Apply `function` to `items` on `threads` threads, yielding results as they come.
+
+    At most 2 x threads items are taken ahead, whatever their number. When `stop` is set no further item is begun.
+    When anything is raised here (by `function`, by Ctrl-C, by closing this generator), `stop` is set and `abort` is
+    called, which makes what is running end soon; all threads have ended when the exception leaves.
+    """
+    source = iter(items)
+    pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="trial")
+    pending: set[Future[Result]] = set()
+    try:
+        while True:
+            while len(pending) < 2 * threads and not stop.is_set():
+                try:
+                    item = next(source)
+                except StopIteration:
+                    break
+                pending.add(pool.submit(function, item))
+            if not pending:
+                return
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    except BaseException:
+        stop.set()
+        for future in pending:
+            future.cancel()
+        abort()
+        raise
+    finally:
+        pool.shutdown(wait=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRunner:
+    """Runs one trial with the agent that its suite names.
+
+    `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
+    run is to end, which also cuts pauses short.
+    """
+
+    agents: Mapping[str, Agent]
+    retries: int
+    stop: threading.Event
+    say: Callable[[str], None]
+    pause_s: float = BACKOFF_S
+
+    def run(self, task: Task) -> Trial:
+        """The trial, however it ended; never raises for what an agent does."""
+        started = time.monotonic()
+        outcome: Outcome = self._try(task)
+        attempts = 1
+        while isinstance(outcome, AgentFailure) and outcome.kind in INFRASTRUCTURE and attempts <= self.retries:
+            pause_s = min(self.pause_s * 2 ** (attempts - 1), BACKOFF_CEILING_S) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
+            self.say(f"{task.key}: {outcome.message}; next try in {words.seconds(pause_s)}")
+            if self.stop.wait(pause_s):
+                break
+            attempts += 1
+            outcome = self._try(task)
+        return Trial(key=task.key, outcome=outcome, seconds=time.monotonic() - started, attempts=attempts)
+
+    def _try(self, task: Task) -> Outcome:
+        try:
+            return converse(self.agents[agent_key(task.suite.agent)], task)
+        except AgentFailed as failed:
+            return failed.failure
+        except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
+            return AgentFailure(
+                kind=FailureKind.RAISED,
+                message=f"the driver {task.suite.agent.driver!r} failed: {type(error).__name__}: {error}",
+                detail=traceback.format_exc(limit=-8),
+            )
+
+
+def agent_key(use: AgentUse) -> str:
+    """Equal uses are one agent."""
+    return fingerprints.digest([use.driver, dict(use.options)])
+
+
+def converse(agent: Agent, task: Task) -> Outcome:
+    """Play the case's user turns to a fresh session of the agent. Raises AgentFailed."""
+    done: list[Invocation] = []
+    try:
+        with agent.converse(task.case, task.key) as conversation:
+            for turn in task.case.conversation or ():
+                done.append(conversation.send(turn.user_content))  # noqa: PERF401 - a failure keeps what is done
+            return Transcript(invocations=tuple(done), final_state=conversation.finish())
+    except AgentFailed as failed:
+        failure = failed.failure
+        raise AgentFailed(
+            AgentFailure(
+                kind=failure.kind,
+                message=failure.message,
+                turn=failure.turn if failure.turn is not None else _turn_of(failure, done),
+                detail=failure.detail,
+                partial=tuple(done),
+            )
+        ) from failed
+
+
+def _turn_of(failure: AgentFailure, done: list[Invocation]) -> int | None:
+    before_any_turn = failure.kind in {FailureKind.INSTALL, FailureKind.START}
+    return None if before_any_turn else len(done) + 1

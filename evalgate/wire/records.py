@@ -1,0 +1,205 @@
+"""Outcomes and grades as they stand in the journal and in results.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from evalgate.model import (
+    AgentDetails,
+    AgentFailure,
+    FailureKind,
+    Finding,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Outcome,
+    Reason,
+    Score,
+    Transcript,
+)
+from evalgate.wire.invocations import AgentDetailsWire, AppDetailsWire, InvocationWire
+from evalgate.wire.shapes import Wire
+
+AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
+Address: TypeAlias = Callable[[Any], str]
+
+
+class TranscriptWire(Wire):
+    """A transcript. `agents` holds, for each invocation, the address of its agents in the table beside it."""
+
+    kind: Literal["transcript"] = "transcript"
+    invocations: list[InvocationWire]
+    final_state: dict[str, Any] | None = None
+    agents: list[str] | None = None
+
+
+class FailureWire(Wire):
+    """An agent failure, with the turns that came before it."""
+
+    kind: FailureKind
+    message: str
+    turn: int | None = None
+    detail: str = ""
+    partial: list[InvocationWire] = Field(default_factory=list)
+
+    def noun(self) -> AgentFailure:
+        """The failure."""
+        return AgentFailure(
+            kind=self.kind,
+            message=self.message,
+            turn=self.turn,
+            detail=self.detail,
+            partial=tuple(invocation.noun() for invocation in self.partial),
+        )
+
+    @classmethod
+    def of(cls, failure: AgentFailure) -> FailureWire:
+        """The wire shape of a failure."""
+        return cls.model_construct(
+            kind=failure.kind,
+            message=failure.message,
+            turn=failure.turn,
+            detail=failure.detail,
+            partial=[InvocationWire.of(_without_agents(invocation)) for invocation in failure.partial],
+        )
+
+
+class FindingWire(Wire):
+    """One explanation behind a score."""
+
+    text: str
+    turn: int | None = None
+    label: str = ""
+    score: float | None = None
+
+
+class GradeWire(Wire):
+    """A score, or the reason why there is none; exactly one of `score` and `reason` is given."""
+
+    score: float | None = None
+    reason: Reason | None = None
+    message: str = ""
+    turns: list[float | None] = Field(default_factory=list)
+    breakdown: dict[str, float] = Field(default_factory=dict)
+    findings: list[FindingWire] = Field(default_factory=list)
+
+    def noun(self) -> Grade:
+        """The grade."""
+        if self.score is None:
+            reason = self.reason or Reason.CRITERION_FAILED
+            return NotEvaluated(reason=reason, message=self.message, turns=tuple(self.turns))
+        return Score(
+            value=self.score,
+            turns=tuple(self.turns),
+            breakdown=self.breakdown,
+            findings=tuple(
+                Finding(text=each.text, turn=each.turn, label=each.label, score=each.score) for each in self.findings
+            ),
+        )
+
+
+def grade_json(grade: Grade) -> dict[str, Any]:
+    """A grade as compact JSON-ready values; the turns of a score that has one turn, equal to it, are left out."""
+    if isinstance(grade, NotEvaluated):
+        written: dict[str, Any] = {"reason": grade.reason.value, "message": grade.message}
+        return written | ({"turns": list(grade.turns)} if grade.turns else {})
+    written = {"score": grade.value}
+    if grade.turns != (grade.value,):
+        written["turns"] = list(grade.turns)
+    if grade.breakdown:
+        written["breakdown"] = dict(grade.breakdown)
+    if grade.findings:
+        written["findings"] = [_finding_json(finding) for finding in grade.findings]
+    return written
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    written: dict[str, Any] = {"text": finding.text}
+    if finding.turn is not None:
+        written["turn"] = finding.turn
+    if finding.label:
+        written["label"] = finding.label
+    if finding.score is not None:
+        written["score"] = finding.score
+    return written
+
+
+def parse_grade(raw: dict[str, Any]) -> Grade:
+    """A grade from its JSON. Raises pydantic.ValidationError."""
+    if "turns" not in raw and raw.get("score") is not None:
+        raw = raw | {"turns": [raw["score"]]}
+    return GradeWire.model_validate(raw).noun()
+
+
+def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> dict[str, Any]:
+    """An outcome as compact JSON-ready values.
+
+    What the agents were told is the same in almost every turn of a run, and long: it is written once, in a table.
+    Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
+    """
+    match outcome:
+        case Transcript():
+            written: dict[str, Any] = {
+                "kind": "transcript",
+                "invocations": [InvocationWire.of(_without_agents(each)).compact() for each in outcome.invocations],
+            }
+            if outcome.final_state is not None:
+                written["final_state"] = dict(outcome.final_state)
+            if any(each.agents for each in outcome.invocations):
+                written["agents"] = [_remember(each.agents, agents_seen, address) for each in outcome.invocations]
+            return written
+        case AgentFailure():
+            return FailureWire.of(outcome).compact() | {"kind": outcome.kind.value, "message": outcome.message}
+
+
+def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
+    """An outcome from its JSON and the table of agents. Raises pydantic.ValidationError."""
+    if raw.get("kind") != "transcript":
+        return FailureWire.model_validate(raw).noun()
+    wire = TranscriptWire.model_validate(raw)
+    invocations = tuple(invocation.noun() for invocation in wire.invocations)
+    if wire.agents:
+        invocations = tuple(
+            _with_agents(invocation, agents_seen.get(address, ()))
+            for invocation, address in zip(invocations, wire.agents, strict=False)
+        )
+    return Transcript(invocations=invocations, final_state=wire.final_state)
+
+
+def agents_json(agents: tuple[AgentDetails, ...]) -> list[dict[str, Any]]:
+    """The agents of an invocation as JSON-ready values."""
+    return [each.compact() for each in AppDetailsWire.of(agents).agent_details.values()]
+
+
+def parse_agents(raw: list[dict[str, Any]]) -> tuple[AgentDetails, ...]:
+    """The agents of an invocation from their JSON. Raises pydantic.ValidationError."""
+    wires = [AgentDetailsWire.model_validate(each) for each in raw]
+    return AppDetailsWire.model_construct(agent_details={wire.name: wire for wire in wires}).noun()
+
+
+def _remember(agents: tuple[AgentDetails, ...], seen: AgentsTable, address: Address) -> str:
+    if not agents:
+        return ""
+    key = address(agents_json(agents))
+    seen.setdefault(key, agents)
+    return key
+
+
+def _without_agents(invocation: Invocation) -> Invocation:
+    return _with_agents(invocation, ()) if invocation.agents else invocation
+
+
+def _with_agents(invocation: Invocation, agents: tuple[AgentDetails, ...]) -> Invocation:
+    return Invocation(
+        user_content=invocation.user_content,
+        final_response=invocation.final_response,
+        events=invocation.events,
+        itemized=invocation.itemized,
+        invocation_id=invocation.invocation_id,
+        rubrics=invocation.rubrics,
+        agents=agents,
+        timings=invocation.timings,
+    )
