@@ -90,12 +90,15 @@ class AgentSetting:
     """Where an agent is opened: the checkout it lives in, what it may see of the environment, its bounds.
 
     `root`: absolute path of the checkout. `environment`: the whole environment of the child, already reduced to
-    what is allowed. `cache`: absolute path of a folder for virtual environments. `log`: tells progress.
+    what is allowed. `install_environment`: the same and the settings of package installers (UV_*, PIP_*), which may
+    hold credentials of a package index and are for installing children only. `cache`: absolute path of a folder for
+    virtual environments. `log`: tells progress.
     """
 
     root: str
     environment: Mapping[str, str]
     cache: str
+    install_environment: Mapping[str, str] = field(default_factory=dict)
     limits: AgentLimits = AgentLimits()
     log: Callable[[str], None] = print
 
