@@ -1,0 +1,85 @@
+"""The criteria: one file each, all in the table below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from evalgate.criteria import (
+    custom_metric,
+    final_session_state,
+    inference_call_count,
+    invocation_duration,
+    response_match,
+    token_usage,
+    tool_call_count,
+    tool_trajectory,
+)
+from evalgate.model import CriterionUse
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need
+
+CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
+    {
+        spec.name: spec
+        for spec in (
+            tool_trajectory.SPEC,
+            response_match.SPEC,
+            final_session_state.SPEC,
+            tool_call_count.SPEC,
+            inference_call_count.SPEC,
+            token_usage.SPEC,
+            invocation_duration.SPEC,
+        )
+    }
+)
+"""What a config may name, by that name."""
+
+CUSTOM: Final[CriterionSpec] = custom_metric.SPEC
+"""What a name of the user's own becomes that has code behind it; it may take a built-in name over, as in ADK."""
+
+INFORMATIONAL: Final[tuple[str, ...]] = tuple(name for name, spec in CRITERIA.items() if spec.informational)
+"""Names that run on every case without being asked for, and never decide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """What ADK says of a criterion that this version does not grade."""
+
+    needs: frozenset[Need]
+    lowest: float = 0.0
+    highest: float = 1.0
+
+
+_JUDGE = frozenset({Need.JUDGE})
+_RUBRICS = frozenset({Need.JUDGE, Need.RUBRICS})
+_VERTEX = frozenset({Need.VERTEX})
+
+ANNOUNCED: Final[Mapping[str, Announced]] = MappingProxyType(
+    {
+        "final_response_match_v2": Announced(needs=_JUDGE | {Need.REFERENCE}),
+        "rubric_based_final_response_quality_v1": Announced(needs=_RUBRICS),
+        "rubric_based_tool_use_quality_v1": Announced(needs=_RUBRICS),
+        "rubric_based_multi_turn_trajectory_quality_v1": Announced(needs=_RUBRICS),
+        "hallucinations_v1": Announced(needs=_JUDGE),
+        "per_turn_user_simulator_quality_v1": Announced(needs=_JUDGE | {Need.SCENARIO}),
+        "response_evaluation_score": Announced(needs=_VERTEX | {Need.REFERENCE}, lowest=1.0, highest=5.0),
+        "safety_v1": Announced(needs=_VERTEX),
+        "multi_turn_task_success_v1": Announced(needs=_VERTEX),
+        "multi_turn_trajectory_quality_v1": Announced(needs=_VERTEX),
+        "multi_turn_tool_use_quality_v1": Announced(needs=_VERTEX),
+    }
+)
+"""Names that ADK knows and this version does not grade: a config that uses one is told so, never passed over."""
+
+
+def pick(name: str, code: str | None = None) -> CriterionSpec | None:
+    """The row for a criterion as configured; None where the name is unknown, which the linter reports."""
+    return CUSTOM if code is not None else CRITERIA.get(name)
+
+
+def build(use: CriterionUse, services: CriterionServices) -> Criterion:
+    """The criterion of a checked use. Raises KeyError on an unknown name, pydantic.ValidationError on bad options."""
+    spec = CUSTOM if use.code is not None else CRITERIA[use.name]
+    return spec.build(spec.options.model_validate(dict(use.options)), use, services)

@@ -1,0 +1,53 @@
+"""A metric of the user's own (ADK's `custom_metrics`), run where the agent's code lives."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from pydantic import BaseModel, ConfigDict
+
+from evalgate import words
+from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, MetricRunner
+
+
+class Options(BaseModel):
+    """Whatever the metric reads from its criterion: it goes there as it was written."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+def build(_options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
+    """The criterion: the function at `use.code`. Raises nothing; a driver that runs no metrics gives no score."""
+    return functools.partial(grade, use=use, code=use.code or "", run_metric=services.run_metric)
+
+
+def grade(evidence: Evidence, *, use: CriterionUse, code: str, run_metric: MetricRunner | None) -> Grade:
+    """What the metric says, provided that it is a number and speaks of as many turns as there are, or of none."""
+    if run_metric is None:
+        message = "the agent's driver cannot run custom metrics"
+        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+    found = run_metric(code, use, evidence)
+    if isinstance(found, NotEvaluated):
+        return found
+    problem = _nonsense(found, turns=len(evidence.actual))
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}") if problem else found
+
+
+def _nonsense(score: Score, *, turns: int) -> str:
+    if not math.isfinite(score.value):
+        return f"gave {score.value}, which is no score"
+    if score.turns and len(score.turns) != turns:
+        return f"scored {words.counted(len(score.turns), 'turn')} of {turns}"
+    return ""
+
+
+SPEC = CriterionSpec(
+    name="custom_metric",
+    summary="a metric of the repository's own",
+    options=Options,
+    build=build,
+    lowest=None,
+    highest=None,
+)

@@ -1,0 +1,85 @@
+"""final_session_state: the session state at the end against the one that the case expects."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from evalgate import matching, turns
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec
+from evalgate.wire.shapes import Wire
+
+
+class StateMatch(enum.StrEnum):
+    """How the two states are compared."""
+
+    SUBSET = "subset"  # keys that the case does not name are free, at every depth
+    EXACT = "exact"
+
+
+class Options(Wire):
+    """The object form without its threshold. `ignore`: keys, `*` and `?` for anything, that count on no side."""
+
+    match: StateMatch = StateMatch.SUBSET
+    ignore: list[str] = Field(default_factory=list)
+    matchers: dict[str, matching.Matcher] = Field(default_factory=dict)
+
+
+def build(options: Options, _use: CriterionUse, _services: CriterionServices) -> Criterion:
+    """The criterion with its options."""
+    return functools.partial(grade, options=options)
+
+
+def grade(evidence: Evidence, *, options: Options) -> Grade:
+    """The share of top-level keys that are as expected: 1.0 where all are.
+
+    With `exact`, keys that the case does not name count as wrong ones. A case that expects no state, or a driver
+    that cannot know it, leaves no score.
+    """
+    if evidence.case.expects_state is None:
+        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case expects no final session state")
+    if evidence.final_state is None:
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="the final session state was not recorded")
+    expected = _without(evidence.case.expects_state, options.ignore)
+    actual = _without(evidence.final_state, options.ignore)
+    subset = options.match is StateMatch.SUBSET
+    compared = dict.fromkeys([*expected, *options.matchers, *(() if subset else actual)])
+    if not compared and subset:
+        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case names no state to compare")
+    wrong = matching.entries_differing(actual, expected, matchers=options.matchers, subset=subset)
+    value = turns.mean([0 if key in wrong else 1 for key in compared] or [1])
+    return Score(value=value, findings=tuple(_finding(key, actual, expected, options) for key in wrong))
+
+
+def _without(state: Mapping[str, Any], ignored: list[str]) -> Mapping[str, Any]:
+    return {key: value for key, value in state.items() if not matching.named(key, ignored)}
+
+
+def _finding(key: str, actual: Mapping[str, Any], expected: Mapping[str, Any], options: Options) -> Finding:
+    if key in options.matchers:
+        wanted = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
+    else:
+        wanted = _shown(expected.get(key, matching.MISSING))
+    return Finding(text=f"expected {wanted}, got {_shown(actual.get(key, matching.MISSING))}", label=key)
+
+
+def _shown(value: Any) -> str:
+    if value is matching.MISSING:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+SPEC = CriterionSpec(
+    name="final_session_state",
+    summary="share of the expected session state that holds at the end",
+    options=Options,
+    build=build,
+    ours=True,
+)

@@ -1,0 +1,203 @@
+"""tool_trajectory_avg_score: the share of turns whose tool calls are the expected ones."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from evalgate import matching, turns
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason, Score, ToolCall
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need
+from evalgate.wire.shapes import Wire
+
+
+class MatchType(enum.StrEnum):
+    """ADK's three ways to compare the calls of a turn."""
+
+    EXACT = "EXACT"  # the same calls in the same order, no others
+    IN_ORDER = "IN_ORDER"  # the expected calls in their order, others may stand between
+    ANY_ORDER = "ANY_ORDER"  # the expected calls in any order, others may stand between
+
+
+class ArgsMatch(enum.StrEnum):
+    """How the arguments of a call are compared."""
+
+    EXACT = "exact"
+    SUBSET = "subset"  # arguments that the expected call does not name are free, at every depth
+
+
+class Options(Wire):
+    """The object form without its threshold. From `args_match` on the options are ours: ADK ignores them."""
+
+    match_type: MatchType = MatchType.EXACT
+    ignore_args: bool = False
+    args_match: ArgsMatch = ArgsMatch.EXACT
+    matchers: dict[str, dict[str, matching.Matcher]] = Field(default_factory=dict)
+    forbidden_tools: list[str] = Field(default_factory=list)
+    allow_extra_tools: list[str] = Field(default_factory=list)
+
+    @field_validator("match_type", mode="before")
+    @classmethod
+    def _adk_spellings(cls, value: Any) -> Any:
+        """As ADK takes them: any case, `-` or a space for `_`, and the numbers 0, 1, 2."""
+        if isinstance(value, str):
+            return value.strip().upper().replace("-", "_").replace(" ", "_")
+        if isinstance(value, int | float) and value in (0, 1, 2):
+            return tuple(MatchType)[int(value)]
+        return value
+
+    @field_validator("args_match", "matchers")
+    @classmethod
+    def _args_are_compared(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and value is not ArgsMatch.EXACT and info.data.get("ignore_args"):
+            raise ValueError("nothing here while ignore_args is true, since no argument is compared")
+        return value
+
+    @field_validator("allow_extra_tools")
+    @classmethod
+    def _extras_need_leave(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        match_type = info.data.get("match_type", MatchType.EXACT)
+        if value and match_type is not MatchType.EXACT:
+            raise ValueError(f"nothing here with match_type {match_type}, which allows every extra call")
+        return value
+
+
+Same: TypeAlias = Callable[[ToolCall, ToolCall], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """The options, and how one actual call is compared with one expected call."""
+
+    options: Options
+    same: Same
+    adk_compat: bool
+
+
+def build(options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
+    """The criterion with its options."""
+    same = _sameness(options, adk_compat=services.adk_compat)
+    return functools.partial(grade, rules=_Rules(options=options, same=same, adk_compat=services.adk_compat))
+
+
+def grade(evidence: Evidence, *, rules: _Rules) -> Grade:
+    """1.0 for each turn whose calls match, else 0.0; the score is their mean. Source: google-adk trajectory_evaluator.
+
+    A turn of which no steps were recorded is unknown, and so is the score then; under `adk_compat` it has no calls.
+    """
+    pairs = turns.pair(evidence)
+    if isinstance(pairs, NotEvaluated):
+        return pairs
+    values: list[float | None] = []
+    findings = []
+    for number, (actual, expected) in enumerate(pairs, start=1):
+        if actual.events is None and not rules.adk_compat:
+            values.append(None)
+            continue
+        problem = _difference(actual, expected, rules)
+        values.append(0.0 if problem else 1.0)
+        if problem:
+            findings.append(Finding(text=problem, turn=number))
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        message = f"no steps were recorded of turn {values.index(None) + 1}, so its tool calls are unknown"
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message, turns=tuple(values))
+    return Score(value=turns.mean(known), turns=tuple(values), findings=tuple(findings))
+
+
+def _sameness(options: Options, *, adk_compat: bool) -> Same:
+    if options.ignore_args:
+        return lambda actual, expected: actual.name == expected.name
+    if options.matchers or options.args_match is ArgsMatch.SUBSET:
+        subset = options.args_match is ArgsMatch.SUBSET
+        everywhere = options.matchers.get("*", {})
+        by_tool = {tool: everywhere | matchers for tool, matchers in options.matchers.items()}
+        return lambda actual, expected: (
+            actual.name == expected.name
+            and not matching.entries_differing(
+                actual.args or {}, expected.args or {}, matchers=by_tool.get(actual.name, everywhere), subset=subset
+            )
+        )
+    if adk_compat:
+        return lambda actual, expected: actual.name == expected.name and actual.args == expected.args
+    return lambda actual, expected: actual.name == expected.name and (actual.args or {}) == (expected.args or {})
+
+
+def _difference(actual: Invocation, expected: Invocation, rules: _Rules) -> str:
+    """The first thing that is not as expected, in words; empty where the calls match."""
+    theirs, ours = actual.tool_calls, expected.tool_calls
+    options = rules.options
+    for call in theirs if options.forbidden_tools else ():
+        if matching.named(call.name, options.forbidden_tools):
+            return f"forbidden: {_shown(call)}"
+    match options.match_type:
+        case MatchType.EXACT:
+            kept = _without_extras(theirs, ours, rules) if options.allow_extra_tools else theirs
+            return _exact(kept, ours, rules.same)
+        case MatchType.IN_ORDER:
+            return _in_order(theirs, ours, rules.same)
+        case MatchType.ANY_ORDER:
+            return _any_order(theirs, ours, rules.same)
+
+
+def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
+    for number, (theirs, ours) in enumerate(itertools.zip_longest(actual, expected), start=1):
+        if theirs is None:
+            return f"call {number}: expected {_shown(ours)}, nothing was called"
+        if ours is None:
+            return f"call {number}: {_shown(theirs)} was not expected"
+        if not same(theirs, ours):
+            return f"call {number}: expected {_shown(ours)}, got {_shown(theirs)}"
+    return ""
+
+
+def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
+    rest = iter(actual)
+    for number, ours in enumerate(expected, start=1):
+        if not any(same(theirs, ours) for theirs in rest):
+            place = f" after expected call {number - 1}" if number > 1 else ""
+            return f"expected call {number} was not made{place}: {_shown(ours)}"
+    return ""
+
+
+def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
+    choices = [[place for place, theirs in enumerate(actual) if same(theirs, ours)] for ours in expected]
+    lonely = matching.first_without_partner(choices)
+    return "" if lonely is None else f"expected call {lonely + 1} was not made: {_shown(expected[lonely])}"
+
+
+def _without_extras(actual: Sequence[ToolCall], expected: Sequence[ToolCall], rules: _Rules) -> Sequence[ToolCall]:
+    """The actual calls less those extra ones that are allowed: `expected` itself where all can be explained so.
+
+    `reach` holds how many expected calls can be behind us; a call that may be extra is also worth a try as one.
+    """
+    reach = {0}
+    for theirs in actual:
+        extra = matching.named(theirs.name, rules.options.allow_extra_tools)
+        stepped = {done + 1 for done in reach if done < len(expected) and rules.same(theirs, expected[done])}
+        reach = stepped | reach if extra else stepped
+    if len(expected) in reach:
+        return expected
+    return [call for call in actual if not matching.named(call.name, rules.options.allow_extra_tools)]
+
+
+def _shown(call: ToolCall) -> str:
+    args = ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in (call.args or {}).items())
+    text = f"{call.name}({args})"
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+SPEC = CriterionSpec(
+    name="tool_trajectory_avg_score",
+    summary="share of turns whose tool calls are the expected ones",
+    options=Options,
+    build=build,
+    needs=frozenset({Need.REFERENCE}),
+)

@@ -1,0 +1,61 @@
+"""The turns of a trial: how expected and actual ones pair up, what was answered, how turn scores become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+from evalgate import words
+from evalgate.model import Evidence, Grade, Invocation, NotEvaluated, Reason, Score, Text
+
+Pairs: TypeAlias = tuple[tuple[Invocation, Invocation], ...]
+
+
+def pair(evidence: Evidence) -> Pairs | NotEvaluated:
+    """Each turn as (actual, expected), or why they cannot be paired."""
+    actual, expected = evidence.actual, evidence.expected
+    if expected is None:
+        message = "a conversation scenario has no expected turns to compare with"
+        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
+    if len(actual) != len(expected):
+        message = f"the case has {words.counted(len(expected), 'turn')}, the agent gave {len(actual)}"
+        return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
+    if not expected:
+        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case has no turns")
+    return tuple(zip(actual, expected, strict=True))
+
+
+def answer(invocation: Invocation, *, with_thoughts: bool = False) -> str:
+    """The text of the final response: its non-empty texts, one a line. Thoughts are no answer unless asked for."""
+    if invocation.final_response is None:
+        return ""
+    return "\n".join(
+        part.text
+        for part in invocation.final_response.parts
+        if isinstance(part, Text) and part.text and (with_thoughts or not part.thought)
+    )
+
+
+def mean(values: Sequence[Fraction | float]) -> float:
+    """The mean, computed exactly and rounded once: a mean that equals its threshold on paper reaches it."""
+    if len(values) == 1:
+        return float(values[0])
+    return float(sum((Fraction(value) for value in values), start=Fraction()) / len(values))
+
+
+def running_mean(values: Sequence[float]) -> float:
+    """The mean as ADK computes it: added left to right with a rounding at every step, then divided."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total / len(values)
+
+
+def inform(values: Iterable[float | None], *, nothing: str) -> Grade:
+    """The grade of an informational criterion: the mean over the turns that have a value; `nothing` says why none."""
+    turns = tuple(values)
+    present = [value for value in turns if value is not None]
+    if not present:
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=nothing, turns=turns)
+    return Score(value=mean(present), turns=turns)
