@@ -1,0 +1,5 @@
+"""`python -m evalgate` is `evalgate`."""
+
+from evalgate.cli import main
+
+main()

@@ -1,0 +1,201 @@
+"""The workflow's door: INPUT_* and the event payload in, summary, outputs, annotations and an exit code out."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from evalgate import __version__, publish, reports, settings
+from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
+from evalgate.markup import commands
+from evalgate.model import Links
+from evalgate.settings import Settings
+from evalgate.wiring import choosing, preparing, running, watching
+from evalgate.wiring.choosing import Choice
+from evalgate.wiring.running import Gated, Scene
+
+
+def main(environ: Mapping[str, str]) -> int:
+    """Run the gate as a step of a workflow; the exit code. Everything that happens is told on stdout.
+
+    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be.
+    """
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    debug = environ.get("RUNNER_DEBUG") == "1"
+    try:
+        return _run(environ, debug=debug)
+    except EvalgateError as error:
+        _tell_error(error, debug=debug)
+        _write_error_outputs(environ, reason=error.message, exit_code=error.exit_code)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say(commands.render_command("error", "cancelled"))
+        return ExitCode.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
+        reason = f"this is a bug in evalgate {__version__}: {type(error).__name__}: {error}"
+        _say(commands.render_command("error", f"{reason}. Please report it with the lines below."))
+        _say(commands.disarm(traceback.format_exc()))
+        _write_error_outputs(environ, reason=reason, exit_code=ExitCode.BUG)
+        return ExitCode.BUG
+
+
+def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is not given."""
+    given = {}
+    for name in Settings.model_fields:
+        if "action" not in settings.doors_of(name):
+            continue
+        value = environ.get(f"INPUT_{settings.input_name(name).upper()}", "").strip()
+        if value:
+            given[name] = value
+    return given
+
+
+def links_of(environ: Mapping[str, str], event: Mapping[str, Any]) -> Links:
+    """Where reports point at. The head of a pull request is its own commit, not the merge that was checked out."""
+    server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
+    if not server or not repository:
+        return Links()
+    base = f"{server}/{repository}"
+    head = event.get("pull_request", {}).get("head", {}) if isinstance(event.get("pull_request"), dict) else {}
+    run_id = environ.get("GITHUB_RUN_ID", "")
+    return Links(
+        repository=base,
+        commit=str(head.get("sha") or environ.get("GITHUB_SHA", "")),
+        workflow_run=f"{base}/actions/runs/{run_id}" if run_id else "",
+    )
+
+
+def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """The event payload; empty where there is none or it cannot be read: nothing depends on it but links."""
+    try:
+        event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+    except (KeyError, OSError, ValueError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def _run(environ: Mapping[str, str], *, debug: bool) -> int:
+    given = given_inputs(environ)
+    workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
+    choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
+    with _disarmed():
+        prepared = preparing.prepare(choice, environment_names=environ)
+    if prepared.stops(strict=choice.settings.strict):
+        preparing.insist(prepared, strict=choice.settings.strict)
+    links = links_of(environ, read_event(environ))
+    scene = Scene(
+        environ=environ,
+        watcher=watching.PlainWatcher(sys.stdout),
+        links=links,
+        commit=links.commit,
+        reproduce=_reproduce(choice),
+    )
+    try:
+        with _disarmed():
+            gated = running.run_gate(choice, prepared, scene)
+            sys.stdout.write(reports.render_terminal(gated.report))
+    finally:
+        _hand_over(choice, workspace)
+    _tell(gated, environ, workspace=workspace, debug=debug)
+    return gated.exit_code
+
+
+def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: bool) -> None:
+    for line in reports.render_annotations(gated.report):
+        _say(line)
+    problems = []
+    if environ.get("GITHUB_STEP_SUMMARY"):
+        summary = reports.render_summary(gated.report)
+        problems.append(publish.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
+    if environ.get("GITHUB_OUTPUT"):
+        paths = {name: os.path.relpath(path, workspace) for name, path in gated.files.items()}
+        outputs = {**reports.render_outputs(gated.report), "exit-code": str(int(gated.exit_code)), **paths}
+        problems.append(publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
+    for problem in problems:
+        if problem is not None:
+            _tell_problem(problem)
+    if debug:
+        _say(commands.disarm(f"files: {dict(gated.files)}"))
+
+
+def _write_error_outputs(environ: Mapping[str, str], *, reason: str, exit_code: ExitCode) -> None:
+    if environ.get("GITHUB_OUTPUT"):
+        outputs = {"verdict": "error", "reason": reason, "exit-code": str(int(exit_code))}
+        publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
+
+
+def _hand_over(choice: Choice, workspace: Path) -> None:
+    output = choice.root / choice.settings.output
+    if output.exists():
+        publish.hand_over(output, like=workspace)
+
+
+def _reproduce(choice: Choice) -> str:
+    words = ["evalgate", "run", *choice.settings.paths]
+    for name in sorted(choice.settings.model_fields_set - {"paths", "root", "output", "cache", "resume", "debug"}):
+        value = getattr(choice.settings, name)
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{settings.input_name(name)}")
+            continue
+        for item in value if isinstance(value, tuple) else (value,):
+            words += [f"--{settings.input_name(name)}", str(item)]
+    return " ".join(words)
+
+
+def _tell_error(error: EvalgateError, *, debug: bool) -> None:
+    for problem in error.problems:
+        _tell_problem(problem)
+    message = error.message + (f"\n{error.hint}" if error.hint else "")
+    place = error.where
+    _say(
+        commands.render_command(
+            "error", message, file=place.file if place else None, line=place.line if place else None
+        )
+    )
+    if debug:
+        _say(commands.disarm(traceback.format_exc()))
+
+
+def _tell_problem(problem: Problem) -> None:
+    kind = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}[problem.severity]
+    place = problem.place
+    message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
+    _say(
+        commands.render_command(
+            kind,
+            message,
+            file=place.file if place else None,
+            line=place.line if place else None,
+            col=place.column if place else None,
+        )
+    )
+
+
+@contextmanager
+def _disarmed() -> Iterator[None]:
+    """While agents speak, the runner obeys nothing: what they print may hold workflow commands."""
+    word = secrets.token_hex(16)
+    _say(f"::stop-commands::{word}")
+    try:
+        yield
+    finally:
+        _say(f"::{word}::")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    raise KeyboardInterrupt

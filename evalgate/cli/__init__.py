@@ -1,0 +1,58 @@
+"""The desk's door: `evalgate run`, `validate`, `list`. Commands are imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from evalgate import __version__
+
+COMMANDS = {
+    "run": ("evalgate.cli.run", "Run the gate: find, run, score, decide, report."),
+    "validate": ("evalgate.cli.validate", "Check the evaluation files and the gate itself; spends nothing."),
+    "list": ("evalgate.cli.listing", "Show suites, cases, criteria, agents and estimated model calls."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows each command's one line without importing it, so that `--help` is fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The commands in the order in which a person meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """One line a command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="evalgate")
+def cli() -> None:
+    """A pull-request gate for LLM agents.
+
+    Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70 a bug of ours,
+    130 interrupted.
+    """
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """The console script."""
+    try:
+        cli.main(args=argv, prog_name="evalgate", standalone_mode=True)
+    except BrokenPipeError:  # `evalgate list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,71 @@
+"""`evalgate list`: what would run, and what it would cost at the least."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from evalgate import words
+from evalgate.cli import door, options
+from evalgate.errors import ExitCode
+from evalgate.markup import plain
+from evalgate.model import ConfigOrigin, CriterionUse, Suite
+from evalgate.project import estimate
+from evalgate.wiring import choosing, preparing
+
+
+@click.command("list")
+@options.options(*options.SELECTING)
+@click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
+def command(with_cases: bool, **values: Any) -> None:
+    """Show suites, cases, criteria, agents and the least number of model calls; spends nothing."""
+    sys.exit(door.guarded(lambda: show(options.given(values), with_cases=with_cases), debug=False))
+
+
+def show(given: dict[str, Any], *, with_cases: bool) -> int:
+    """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
+    choice = choosing.choose(given)
+    prepared = preparing.prepare(choice, environment_names=os.environ)
+    runs = choice.settings.runs
+    for suite in prepared.suites:
+        for line in suite_lines(suite, runs=runs, with_cases=with_cases):
+            click.echo(plain.visible(line))
+    total = [estimate.estimate(suite, repeats=runs) for suite in prepared.suites]
+    click.echo(
+        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(sum(each.cases for each in total), 'case')}, "
+        f"{words.counted(sum(each.trials for each in total), 'trial')}, "
+        f"at least {words.counted(sum(each.model_calls for each in total), 'model call')} of the agents"
+    )
+    door.show_problems(prepared.problems)
+    return ExitCode.CONFIG if prepared.stops(strict=choice.settings.strict) else ExitCode.PASS
+
+
+def suite_lines(suite: Suite, *, runs: int, with_cases: bool) -> list[str]:
+    """A suite in a few lines."""
+    source = suite.criteria_source
+    where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else f"{source.file} ({source.origin.value})"
+    agent = suite.agent.options.get("path") or suite.agent.options.get("call") or ""
+    expected = estimate.estimate(suite, repeats=runs)
+    lines = [
+        suite.key,
+        f"  agent     {suite.agent.driver} {agent}".rstrip()
+        + (f" ({suite.agent.found_by})" if suite.agent.found_by else ""),
+        f"  criteria  {', '.join(_criterion(use) for use in suite.criteria if not use.informational)}, from {where}",
+        f"  cases     {expected.cases}, {words.counted(expected.turns, 'turn')}, "
+        f"at least {words.counted(expected.model_calls, 'model call')}",
+    ]
+    if with_cases:
+        lines += [f"    - {case.case_id} ({_turns(case.conversation)})" for case in suite.eval_set.cases]
+    return lines
+
+
+def _turns(conversation: tuple[Any, ...] | None) -> str:
+    return "scenario" if conversation is None else words.counted(len(conversation), "turn")
+
+
+def _criterion(use: CriterionUse) -> str:
+    sign = "<=" if use.lower_is_better else ">="
+    return use.name if use.threshold is None else f"{use.name} {sign} {use.threshold:g}"

@@ -1,0 +1,64 @@
+"""Command-line options, made from the table of settings."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from evalgate import settings
+from evalgate.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requirements", "env", "strict", "runs")
+"""What `list` and `validate` take; `run` takes everything."""
+
+
+def options(*names: str) -> Callable[[Command], Command]:
+    """Adds `PATHS...` and an option for each named setting (all where none is named)."""
+    chosen = names or tuple(name for name in Settings.model_fields if "cli" in settings.doors_of(name))
+
+    def add(command: Command) -> Command:
+        for name in reversed(chosen):
+            if name != "paths":
+                command = _option(name)(command)
+        return click.argument("paths", nargs=-1)(command)
+
+    return add
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were really given on the command line."""
+    return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def _option(name: str) -> Callable[[Command], Command]:
+    field = Settings.model_fields[name]
+    flag = f"--{settings.input_name(name)}"
+    description = field.description or ""
+    if field.annotation is bool:
+        return click.option(f"{flag}/--no-{settings.input_name(name)}", name, default=None, help=description)
+    if _is_listed(field.annotation):
+        return click.option(flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated.")
+    shown = (
+        ""
+        if field.default in ("", None)
+        else f" [default: {field.default:g}]"
+        if isinstance(field.default, float)
+        else f" [default: {field.default}]"
+    )
+    return click.option(flag, name, default=None, metavar=_metavar(field.annotation), help=description + shown)
+
+
+def _is_listed(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (tuple, types.GenericAlias)
+
+
+def _metavar(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return "|".join(typing.get_args(annotation))
+    return {int: "N", float: "NUMBER"}.get(annotation, "TEXT")

@@ -1,0 +1,103 @@
+"""One Report to every place where people look: files, the job's summary, its outputs.
+
+A place that cannot be written is a problem to show, never a changed verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import Report
+from evalgate.plugins import Renderer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Where the reports went: by renderer name; and the places that could not be written."""
+
+    files: Mapping[str, Path]
+    problems: tuple[Problem, ...] = ()
+
+
+def write_reports(report: Report, *, folder: Path, renderers: Iterable[Renderer]) -> Published:
+    """Render and write each report into `folder`."""
+    files: dict[str, Path] = {}
+    problems: list[Problem] = []
+    for renderer in renderers:
+        path = folder / renderer.file_name
+        problem = write_file(path, [renderer.render(report)])
+        if problem is None:
+            files[renderer.name] = path
+        else:
+            problems.append(problem)
+    return Published(files=files, problems=tuple(problems))
+
+
+def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
+    """Write a file whole or not at all: beside its place first, then moved there. Readable by all."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.writelines(pieces)
+        beside.chmod(0o644)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        return _not_written(str(path), error)
+    return None
+
+
+def append_summary(text: str, *, path: Path) -> Problem | None:
+    """Append to the job's summary (GITHUB_STEP_SUMMARY)."""
+    return _append(path, text if text.endswith("\n") else f"{text}\n")
+
+
+def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
+    """Append step outputs (GITHUB_OUTPUT), each under a delimiter that its value cannot contain by guessing."""
+    pieces = []
+    for name, value in outputs.items():
+        delimiter = f"evalgate_{secrets.token_hex(16)}"
+        pieces.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+    return _append(path, "".join(pieces))
+
+
+def hand_over(folder: Path, *, like: Path) -> None:
+    """Give what a container's root wrote to the owner of the workspace, so that later steps can read and clean it."""
+    if os.geteuid() != 0:
+        return
+    owner = like.stat()
+    for path in _everything(folder):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o644))
+
+
+def _everything(folder: Path) -> Iterator[Path]:
+    yield folder
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            yield Path(where) / name
+
+
+def _append(path: Path, text: str) -> Problem | None:
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        return _not_written(str(path), error)
+    return None
+
+
+def _not_written(file: str, error: OSError) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="not-written",
+        message=f"could not be written: {error.strerror or error}",
+        place=Place(file=file),
+    )

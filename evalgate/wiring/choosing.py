@@ -1,0 +1,96 @@
+"""From what was typed, set or written in evalgate.yml to one Settings and one GateFile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from evalgate import settings as settings_table
+from evalgate.config import gate_file as gate_files
+from evalgate.config.gate_file import AgentRule, GateFile
+from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.settings import Settings
+from evalgate.wiring import surroundings
+
+DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http": "url", "replay": "path"}
+"""Which option of each driver the text after the colon of `agent: driver:text` fills."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the user chose, all sources merged; `problems` of the gate file, found on the way."""
+
+    settings: Settings
+    gate_file: GateFile
+    root: Path
+    problems: tuple[Problem, ...] = ()
+
+
+def choose(given: Mapping[str, Any]) -> Choice:
+    """Merge what a door was given (raw values by setting name, unset ones absent) with evalgate.yml.
+
+    The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
+    and that cannot be; what is wrong in the file is among the choice's problems.
+    """
+    doors = _validate(given)
+    root = Path(doors.root).resolve()
+    if not root.is_dir():
+        raise ConfigError(f"the folder {doors.root!r} does not exist", hint="`root` must be a folder.")
+    reading = _read_gate_file(root, doors.config)
+    merged = _validate({**reading.given, **given})
+    _refuse_secrets(merged)
+    rules = reading.gate_file
+    if merged.agent:
+        rules = rules.model_copy(update={"agents": [agent_rule(merged.agent)]})
+    return Choice(settings=merged, gate_file=rules, root=root, problems=reading.problems)
+
+
+def agent_rule(text: str) -> AgentRule:
+    """`adk:agents/x`, `command:node agent.mjs` ... as a rule for every suite; a bare path is an ADK agent."""
+    driver, colon, rest = text.partition(":")
+    if not colon or driver not in DRIVER_ARGUMENT:
+        driver, rest = "adk", text
+    return AgentRule.model_validate({"driver": driver, DRIVER_ARGUMENT[driver]: rest})
+
+
+def _validate(given: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings.model_validate(dict(given))
+    except ValidationError as error:
+        problems = [
+            Problem(
+                severity=Severity.ERROR,
+                code="bad-setting",
+                message=f"`{settings_table.input_name(str(each['loc'][0]))}`: {each['msg']}, found {each['input']!r}",
+            )
+            for each in error.errors()
+        ]
+        raise ConfigError.collected(problems) from error
+
+
+def _read_gate_file(root: Path, named: str) -> gate_files.GateFileReading:
+    names = (named,) if named else gate_files.NAMES
+    path = next((root / name for name in names if (root / name).is_file()), None)
+    if path is None:
+        if named:
+            raise ConfigError(f"the configuration {named!r} does not exist in {root}", hint="Check `config`.")
+        return gate_files.GateFileReading()
+    file = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", where=Place(file=file)) from error
+    return gate_files.parse_gate_file(text, file=file)
+
+
+def _refuse_secrets(merged: Settings) -> None:
+    refused = surroundings.refused(merged.env)
+    if refused:
+        raise ConfigError(
+            f"`env` names {', '.join(refused)}: the workflow's own variables never reach an agent",
+            hint="If the agent needs such a token, give it a narrower one under a name of its own.",
+        )

@@ -1,0 +1,117 @@
+"""Before anything is spent: suites found, criteria checked, the vacuous gate linted, the agents' options read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pathspec
+from pydantic import BaseModel, ValidationError
+
+from evalgate import agents, criteria, words
+from evalgate.errors import ConfigError, Problem, Severity
+from evalgate.model import AgentUse, Suite
+from evalgate.project import discovery, linter
+from evalgate.settings import Settings
+from evalgate.wiring.choosing import Choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What would run, and everything that was found on the way."""
+
+    suites: tuple[Suite, ...]
+    problems: tuple[Problem, ...]
+
+    def stops(self, *, strict: bool) -> bool:
+        """Whether the problems forbid a run: errors do, with `strict` warnings too."""
+        worst = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+        return any(problem.severity in worst for problem in self.problems)
+
+
+def prepare(choice: Choice, *, environment_names: Iterable[str]) -> Prepared:
+    """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
+    settings = choice.settings
+    found = discovery.discover(
+        choice.root,
+        selections=settings.paths,
+        grep=settings.grep,
+        gate_file=choice.gate_file,
+        criteria_file=Path(settings.criteria) if settings.criteria else None,
+        specs=criteria.CRITERIA,
+    )
+    suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
+    problems = (
+        *choice.problems,
+        *found.problems,
+        *linter.lint(suites, specs=criteria.CRITERIA, environment_names=frozenset(environment_names)),
+        *_option_problems(suites),
+    )
+    return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))
+
+
+def insist(prepared: Prepared, *, strict: bool) -> None:
+    """Raises ConfigError with every problem where the problems forbid a run."""
+    if prepared.stops(strict=strict):
+        raise ConfigError.collected(prepared.problems)
+
+
+def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
+    """The agent with the settings `python` and `requirements`, where its driver takes them and it names none."""
+    driver = agents.DRIVERS.get(use.driver)
+    if driver is None:
+        return use
+    fields = driver.options.model_fields
+    defaults: dict[str, Any] = {}
+    if settings.python != "auto":
+        defaults["python"] = settings.python
+    if settings.requirements:
+        defaults["requirements"] = list(settings.requirements)
+    options = {name: value for name, value in defaults.items() if name in fields} | dict(use.options)
+    return dataclasses.replace(use, options=options)
+
+
+def options_of(use: AgentUse) -> BaseModel:
+    """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown driver."""
+    return agents.DRIVERS[use.driver].options.model_validate(dict(use.options))
+
+
+def matches(suite_key: str, globs: Iterable[str]) -> bool:
+    """Whether a suite matches one of the globs of a rule."""
+    return pathspec.GitIgnoreSpec.from_lines(globs).match_file(suite_key)
+
+
+def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: list[AgentUse] = []
+    for suite in suites:
+        if suite.agent in seen:
+            continue
+        seen.append(suite.agent)
+        if suite.agent.driver not in agents.DRIVERS:
+            close = words.nearest(suite.agent.driver, agents.DRIVERS)
+            hint = f"Did you mean `{close}`?" if close else f"Drivers: {', '.join(agents.DRIVERS)}."
+            problems.append(_agent_problem(f"`{suite.agent.driver}` is no agent driver", hint))
+            continue
+        try:
+            options_of(suite.agent)
+        except ValidationError as error:
+            fields = agents.DRIVERS[suite.agent.driver].options.model_fields
+            problems.extend(_agent_problem(*_option_words(each, suite.agent, fields)) for each in error.errors())
+    return problems
+
+
+def _option_words(each: Any, use: AgentUse, fields: Mapping[str, Any]) -> tuple[str, str]:
+    path = ".".join(str(step) for step in each["loc"]) or "options"
+    hint = ""
+    if each["type"] == "extra_forbidden":
+        close = words.nearest(str(each["loc"][-1]), fields)
+        hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
+    return f"agent with driver `{use.driver}`: `{path}`: {each['msg']}", hint
+
+
+def _agent_problem(message: str, hint: str) -> Problem:
+    return Problem(severity=Severity.ERROR, code="agent-options", message=message, hint=hint)

@@ -1,0 +1,195 @@
+"""A whole run: open the agents, measure, decide, write."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evalgate import __version__, agents, criteria, publish, reports
+from evalgate.errors import ExitCode, Problem
+from evalgate.gate import verdict as verdicts
+from evalgate.gate.threshold import Scale
+from evalgate.model import AgentUse, Links, Policy, Report, Run, Suite, Verdict, VerdictKind
+from evalgate.pipeline import measure, results, trials
+from evalgate.pipeline.journal import Journal
+from evalgate.pipeline.measure import Bench
+from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Watcher
+from evalgate.settings import Settings
+from evalgate.wiring import agent_code, preparing, surroundings, unopened
+from evalgate.wiring.choosing import Choice
+from evalgate.wiring.preparing import Prepared
+
+JOURNAL = "journal.jsonl"
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """A finished run: what came of it, what the process says, and where everything was written."""
+
+    report: Report
+    exit_code: ExitCode
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a door knows and the settings do not."""
+
+    environ: Mapping[str, str]
+    watcher: Watcher
+    links: Links = Links()
+    commit: str = ""
+    reproduce: str = ""
+
+
+def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
+    """Measure the prepared suites, decide, and write every report.
+
+    Raises UnavailableError where the journal cannot be written. Everything that was measured until then is in it.
+    """
+    settings = choice.settings
+    output = choice.root / settings.output
+    stop = threading.Event()
+    journal = _open_journal(output / JOURNAL, settings)
+    try:
+        with _opened_agents(choice, prepared.suites, scene) as opened:
+            bench = Bench(
+                agents=opened,
+                criteria={suite.key: _criteria_of(suite, opened, settings) for suite in prepared.suites},
+                code_of=lambda use: agent_code.fingerprint(choice.root, use, apart=output),
+                journal=journal,
+                watcher=scene.watcher,
+                stop=stop,
+                concurrency=settings.concurrency,
+                retries=settings.retries,
+                adk_compat=settings.adk_compat,
+                criterion_version=__version__,
+            )
+            run = measure.measure(
+                prepared.suites, bench, repeats=settings.runs, seed=settings.seed, now=datetime.now(UTC)
+            )
+    finally:
+        journal.close()
+    return _conclude(dataclasses.replace(run, commit=scene.commit), journal, choice, prepared.problems, scene)
+
+
+def policy_of(choice: Choice, suites: tuple[Suite, ...]) -> Policy:
+    """The rules of the gate from the settings and the suites' own rules."""
+    settings = choice.settings
+    own_rates = {}
+    for suite in suites:
+        for rule in choice.gate_file.suites:
+            if rule.pass_rate is not None and preparing.matches(suite.key, rule.match):
+                own_rates[suite.key] = rule.pass_rate
+    return Policy(
+        blocks_on=frozenset(VerdictKind(word) for word in settings.fail_on),
+        pass_rate=settings.pass_rate,
+        min_measured=settings.min_measured,
+        suite_pass_rate=own_rates,
+        adk_compat=settings.adk_compat,
+    )
+
+
+def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
+    """What the process says: 0 unless the policy blocks; 1 for a fail, 3 for the verdicts that are none; 130 for a
+    run that was interrupted."""
+    if not run.complete:
+        return ExitCode.INTERRUPTED
+    if not verdict.blocks:
+        return ExitCode.PASS
+    return ExitCode.FAIL if verdict.kind is VerdictKind.FAIL else ExitCode.NOT_MEASURED
+
+
+def _conclude(run: Run, journal: Journal, choice: Choice, problems: tuple[Problem, ...], scene: Scene) -> Gated:
+    policy = policy_of(choice, run.suites)
+    scales = {spec.name: Scale(lowest=spec.lowest, highest=spec.highest) for spec in criteria.CRITERIA.values()}
+    verdict = verdicts.decide(run, policy, scales=scales)
+    exit_code = exit_code_of(run, verdict)
+    report = Report(
+        run=run,
+        verdict=verdict,
+        policy=policy,
+        problems=problems,
+        links=scene.links,
+        reproduce=scene.reproduce,
+        version=__version__,
+    )
+    output = choice.root / choice.settings.output
+    published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
+    late = publish.write_file(output / RESULTS, results.render_results(report, journal=journal, exit_code=exit_code))
+    files = dict(published.files) | ({} if late else {"results": output / RESULTS})
+    unwritten = (*published.problems, *((late,) if late else ()))
+    return Gated(report=dataclasses.replace(report, problems=(*problems, *unwritten)), exit_code=exit_code, files=files)
+
+
+def _open_journal(path: Path, settings: Settings) -> Journal:
+    if settings.resume and path.exists():
+        return Journal.reopen(path)
+    return Journal.create(path, about={"evalgate": __version__})
+
+
+@contextmanager
+def _opened_agents(choice: Choice, suites: tuple[Suite, ...], scene: Scene) -> Iterator[dict[str, Agent]]:
+    opened: dict[str, Agent] = {}
+    setting = _agent_setting(choice, scene)
+    try:
+        for use in {trials.agent_key(suite.agent): suite.agent for suite in suites}.values():
+            opened[trials.agent_key(use)] = _open(use, setting)
+        yield opened
+    finally:
+        for agent in opened.values():
+            agent.close()
+
+
+def _open(use: AgentUse, setting: AgentSetting) -> Agent:
+    try:
+        return agents.DRIVERS[use.driver].open(preparing.options_of(use), setting)
+    except AgentFailed as failed:
+        return unopened.UnopenedAgent(failed.failure)
+
+
+def _agent_setting(choice: Choice, scene: Scene) -> AgentSetting:
+    settings = choice.settings
+    environment = surroundings.allowed(scene.environ, settings.env)
+    cache = Path(settings.cache).expanduser() if settings.cache else _user_cache(scene.environ)
+    sessions = max(1, -(-settings.concurrency // settings.workers))
+    return AgentSetting(
+        root=str(choice.root),
+        environment=environment,
+        install_environment=surroundings.for_installing(scene.environ, environment),
+        cache=str(cache.absolute()),
+        limits=AgentLimits(
+            turn_timeout_s=settings.turn_timeout,
+            case_timeout_s=settings.case_timeout,
+            start_timeout_s=settings.start_timeout,
+            output_bytes=settings.max_output * 10**6,
+            memory_bytes=settings.memory * 10**6 or None,
+            workers=settings.workers,
+            sessions=sessions,
+            isolate_cases=settings.isolation == "case",
+        ),
+        log=scene.watcher.say,
+    )
+
+
+def _user_cache(environ: Mapping[str, str]) -> Path:
+    base = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118 - HOME may be relative nonsense
+    return Path(base) / "evalgate"
+
+
+def _criteria_of(suite: Suite, opened: Mapping[str, Agent], settings: Settings) -> dict[str, Criterion]:
+    agent = opened[trials.agent_key(suite.agent)]
+    services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric)
+    built: dict[str, Criterion] = {}
+    for use in suite.criteria:
+        spec = criteria.pick(use.name, use.code)
+        if spec is not None:
+            built[use.name] = spec.build(spec.options.model_validate(dict(use.options)), use, services)
+    return built
