@@ -111,7 +111,8 @@ def _agent_details(seen: Any) -> dict[str, Any]:
 
 
 def _compact(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value not in (None, "", {}, False)}
+    """Without what says nothing; a zero says something."""
+    return {name: value for name, value in values.items() if value or (value == 0 and value is not False)}
 
 
 def _dump(value: Any) -> str:

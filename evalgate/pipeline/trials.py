@@ -6,7 +6,7 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
@@ -61,7 +61,7 @@ def map_bounded(
     threads: int,
     stop: threading.Event,
     abort: Callable[[], None],
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Apply `function` to `items` on `threads` threads, yielding results as they come.
 
     At most 2 x threads items are taken ahead, whatever their number. When `stop` is set no further item is begun.
