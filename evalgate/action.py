@@ -156,12 +156,8 @@ def _tell_error(error: EvalgateError, *, debug: bool) -> None:
     for problem in error.problems:
         _tell_problem(problem)
     message = error.message + (f"\n{error.hint}" if error.hint else "")
-    place = error.where
-    _say(
-        commands.render_command(
-            "error", message, file=place.file if place else None, line=place.line if place else None
-        )
-    )
+    file, line = (error.where.file, error.where.line) if error.where else (None, None)
+    _say(commands.render_command("error", message, file=file, line=line))
     if debug:
         _say(commands.disarm(traceback.format_exc()))
 

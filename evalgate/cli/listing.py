@@ -49,13 +49,14 @@ def suite_lines(suite: Suite, *, runs: int, with_cases: bool) -> list[str]:
     where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else f"{source.file} ({source.origin.value})"
     agent = suite.agent.options.get("path") or suite.agent.options.get("call") or ""
     expected = estimate.estimate(suite, repeats=runs)
+    found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
+    deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
+    size = f"{expected.cases}, {words.counted(expected.turns, 'turn')}"
     lines = [
         suite.key,
-        f"  agent     {suite.agent.driver} {agent}".rstrip()
-        + (f" ({suite.agent.found_by})" if suite.agent.found_by else ""),
-        f"  criteria  {', '.join(_criterion(use) for use in suite.criteria if not use.informational)}, from {where}",
-        f"  cases     {expected.cases}, {words.counted(expected.turns, 'turn')}, "
-        f"at least {words.counted(expected.model_calls, 'model call')}",
+        f"  agent     {suite.agent.driver} {agent}{found_by}",
+        f"  criteria  {deciding}, from {where}",
+        f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}",
     ]
     if with_cases:
         lines += [f"    - {case.case_id} ({_turns(case.conversation)})" for case in suite.eval_set.cases]

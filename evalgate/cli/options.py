@@ -44,14 +44,14 @@ def _option(name: str) -> Callable[[Command], Command]:
         return click.option(f"{flag}/--no-{settings.input_name(name)}", name, default=None, help=description)
     if _is_listed(field.annotation):
         return click.option(flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated.")
-    shown = (
-        ""
-        if field.default in ("", None)
-        else f" [default: {field.default:g}]"
-        if isinstance(field.default, float)
-        else f" [default: {field.default}]"
-    )
-    return click.option(flag, name, default=None, metavar=_metavar(field.annotation), help=description + shown)
+    description += _default(field.default)
+    return click.option(flag, name, default=None, metavar=_metavar(field.annotation), help=description)
+
+
+def _default(value: Any) -> str:
+    if value in ("", ()):
+        return ""
+    return f" [default: {value:g}]" if isinstance(value, float) else f" [default: {value}]"
 
 
 def _is_listed(annotation: Any) -> bool:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class Scene:
 
     environ: Mapping[str, str]
     watcher: Watcher
-    links: Links = Links()
+    links: Links = field(default_factory=Links)
     commit: str = ""
     reproduce: str = ""
 
