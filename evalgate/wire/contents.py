@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any
 
 from pydantic import Field
@@ -21,7 +22,7 @@ class FunctionCallWire(Wire):
 
     def noun(self) -> ToolCall:
         """The call; a nameless one keeps an empty name."""
-        return ToolCall(name=self.name or "", args=self.args, id=self.id)
+        return ToolCall(name=intern(self.name or ""), args=self.args, id=self.id)
 
 
 class FunctionResponseWire(Wire):
@@ -36,7 +37,7 @@ class FunctionResponseWire(Wire):
 
     def noun(self) -> ToolResponse:
         """The response; a nameless one keeps an empty name."""
-        return ToolResponse(name=self.name or "", response=self.response, id=self.id)
+        return ToolResponse(name=intern(self.name or ""), response=self.response, id=self.id)
 
 
 class PartWire(Wire):
@@ -94,7 +95,8 @@ class ContentWire(Wire):
 
     def noun(self) -> Content:
         """The content; no parts and an empty list of parts are the same."""
-        return Content(parts=tuple(part.noun() for part in self.parts or ()), role=self.role)
+        role = intern(self.role) if self.role else self.role
+        return Content(parts=tuple(part.noun() for part in self.parts or ()), role=role)
 
     @classmethod
     def of(cls, content: Content) -> ContentWire:

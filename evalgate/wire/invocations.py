@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from evalgate.model import AgentDetails, Content, Event, Invocation, Rubric, Timings, Usage
 from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
@@ -92,6 +93,14 @@ class IntermediateDataWire(Wire):
     tool_responses: list[FunctionResponseWire] | None = None
     intermediate_responses: list[tuple[str, list[PartWire]]] | None = None
     invocation_events: list[EventWire] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> IntermediateDataWire:
+        if self.invocation_events is not None and (self.tool_uses or self.tool_responses):
+            raise PydanticCustomError(
+                "two_records", "the steps stand here twice: as `invocation_events` and by kind (`tool_uses`, ...)"
+            )
+        return self
 
     @property
     def itemized(self) -> bool:
