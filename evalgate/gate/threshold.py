@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import mean as exact_mean
 
 from evalgate.model import (
     CaseVerdict,
@@ -82,7 +82,8 @@ def judge_criterion(
     values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     values += (None,) * (repeats - len(values))
     scored = [value for value in values if value is not None]
-    mean = fmean(scored) if scored else None
+    # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9 against 0.8)
+    mean = exact_mean(scored) if scored else None
     missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
     reason, message = (missing.reason, missing.message) if missing else (None, "")
     if use.informational or use.threshold is None:
@@ -103,7 +104,7 @@ def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | No
     if None not in values:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
     best = scale.lowest if use.lower_is_better else scale.highest
-    if best is not None and not reaches(fmean(best if value is None else value for value in values), use):
+    if best is not None and not reaches(exact_mean(best if value is None else value for value in values), use):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED
 
