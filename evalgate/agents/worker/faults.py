@@ -1,0 +1,212 @@
+"""What an exception of the agent means: its kind in the protocol, a sentence for people, the user's own frames."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+RATE_LIMITED = "rate_limited"
+UNREACHABLE = "unreachable"
+MODEL_ERROR = "model_error"
+RAISED = "raised"
+
+NETWORK_MODULES = frozenset({
+    "aiohttp", "anyio", "botocore", "google", "grpc", "httpcore", "httpcore2", "httpx", "httpx2", "litellm", "openai",
+    "anthropic", "requests", "urllib", "urllib3", "websockets",
+})  # fmt: skip
+NETWORK_NAMES = re.compile(
+    r"Connect|Timeout|RemoteProtocol|ReadError|WriteError|NetworkError|ProtocolError|ServerDisconnected|"
+    r"ServiceUnavailable|InternalServerError|ProxyError|ChunkedEncoding|RetryError|DeadlineExceeded|NameResolution"
+)
+STATUS_WORDS = {
+    "RESOURCE_EXHAUSTED": 429, "RATE_LIMIT": 429, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504, "INTERNAL": 500,
+    "OVERLOADED": 503,
+}  # fmt: skip
+FRAMES_KEPT = 12
+
+
+class CannotLoad(Exception):  # noqa: N818 - it says what happened
+    """The agent cannot be loaded, and `found` (kind, message, detail) is what to say of it."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.found: dict[str, Any] = {"kind": "start", "message": message, "detail": detail}
+
+    @classmethod
+    def because(cls, error: BaseException, what: str) -> CannotLoad:
+        """`what` (the agent, as the user named it) raised `error` while it was loaded."""
+        found = describe_start(error, what)
+        return cls(found["message"], found["detail"])
+
+
+class ModelAnsweredError(Exception):
+    """A model answered with an error code and no content; `found` is what to say of it."""
+
+    def __init__(self, error_code: Any, error_message: Any) -> None:
+        super().__init__(str(error_message or error_code))
+        self.found = describe_error_event(error_code, error_message)
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """`kind`, `message`, `detail` and, where there is one, the HTTP `code` of an exception raised in a turn."""
+    kind, code = RAISED, None
+    for cause in causes(error):
+        kind, code = _classify(cause)
+        if kind != RAISED:
+            break
+    found: dict[str, Any] = {"kind": kind, "message": sentence(error), "detail": trimmed_traceback(error)}
+    if isinstance(error, SystemExit):
+        found.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
+    if code is not None:
+        found["code"] = code
+    return found
+
+
+def describe_error_event(error_code: Any, error_message: Any) -> dict[str, Any]:
+    """The same for a model's answer that holds an error code instead of content."""
+    name = getattr(error_code, "value", error_code)
+    text = f"the model answered with error {name}" + (f": {error_message}" if error_message else "")
+    code = _status(name)
+    found: dict[str, Any] = {"kind": _kind_of_status(code) or MODEL_ERROR, "message": text, "detail": ""}
+    if code is not None:
+        found["code"] = code
+    return found
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception, those it was raised from and those it groups, each once."""
+    queue: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while queue:
+        current = queue.pop(0)
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        queue.extend(getattr(current, "exceptions", ()) or ())
+        queue.append(current.__cause__ or (None if current.__suppress_context__ else current.__context__))
+
+
+def sentence(error: BaseException) -> str:
+    """`ValueError: what it said`, on one line of a readable length."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:
+        said = ""
+    if len(said) > 1000:
+        said = said[:1000] + " ..."
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def trimmed_traceback(error: BaseException) -> str:
+    """The traceback with the frames of installed packages and of this worker left out, and then the error.
+
+    Where no frame is the user's, the last ones of all are kept.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_users(frame.filename)]
+    kept = (own or list(frames))[-FRAMES_KEPT:]
+    lines = ["Traceback (frames of installed packages left out):\n"] if own and len(own) < len(frames) else []
+    lines += traceback.format_list(kept)
+    lines += traceback.format_exception_only(type(error), error)
+    text = "".join(lines).rstrip()
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None and cause is not error:
+        text += f"\ncaused by {sentence(cause)}"
+    return text[-8000:]
+
+
+def is_users(file: str) -> bool:
+    """Whether a source file belongs to neither an installed package, nor Python, nor this worker."""
+    if file.startswith("<"):
+        return False
+    path = os.path.abspath(file)
+    if re.search(r"[\\/](site|dist)-packages[\\/]", path):
+        return False
+    return not path.startswith((os.path.dirname(__file__) + os.sep, os.path.dirname(os.__file__) + os.sep))
+
+
+def missing_module(error: BaseException) -> str | None:
+    """The name of the module that an import did not find, where that is what went wrong."""
+    for cause in causes(error):
+        if isinstance(cause, ModuleNotFoundError) and cause.name:
+            return cause.name
+    return None
+
+
+def describe_start(error: BaseException, what: str) -> dict[str, Any]:
+    """`kind`, `message`, `detail` of an exception that kept the agent from being loaded."""
+    name = missing_module(error)
+    if isinstance(error, SystemExit):
+        message = f"{what} cannot be loaded: it called sys.exit({error.code!r}) while it was imported"
+    elif name is not None:
+        message = f"{what} cannot be loaded: there is no module named {name!r} for {sys.executable}. {_advice(name)}"
+    else:
+        message = f"{what} cannot be loaded: {sentence(error)}"
+    return {"kind": "start", "message": message, "detail": trimmed_traceback(error)}
+
+
+def _advice(name: str) -> str:
+    top = name.partition(".")[0]
+    if name.startswith("google.adk") or name == "google":
+        return "Name an interpreter that has google-adk (option python), or list google-adk in the requirements."
+    return (
+        f"If {top!r} is a package, add it to the agent's requirements; "
+        "if it is a file of the repository, check the agent's path."
+    )
+
+
+def _classify(error: BaseException) -> tuple[str, int | None]:
+    code = _status_of(error)
+    kind = _kind_of_status(code)
+    if kind is not None:
+        return kind, code
+    network = _from_network_module(error)
+    if network and NETWORK_NAMES.search(type(error).__name__):
+        return UNREACHABLE, code
+    if isinstance(error, ConnectionError) or type(error).__name__ == "gaierror":
+        return UNREACHABLE, code
+    if code is not None and network:
+        return MODEL_ERROR, code
+    return RAISED, None
+
+
+def _from_network_module(error: BaseException) -> bool:
+    """Any class above it counts: google-adk wraps google-genai's errors in classes of its own."""
+    return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
+
+
+def _status_of(error: BaseException) -> int | None:
+    if not _from_network_module(error):
+        return None
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "code", "status"):
+            code = _status(getattr(holder, name, None))
+            if code is not None:
+                return code
+    return None
+
+
+def _status(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if 400 <= value <= 599 else None
+    if isinstance(value, str):
+        number = re.match(r"\s*([45]\d\d)\b", value)
+        if number:
+            return int(number.group(1))
+        return next((code for word, code in STATUS_WORDS.items() if word in value.upper()), None)
+    return None
+
+
+def _kind_of_status(code: int | None) -> str | None:
+    if code == 429:
+        return RATE_LIMITED
+    if code == 408 or (code is not None and code >= 500):
+        return UNREACHABLE
+    return None

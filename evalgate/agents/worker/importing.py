@@ -1,0 +1,202 @@
+"""Importing the agent's package under every name that its code may use for it, and as one module each time.
+
+`agents/weather` may call itself `weather` (adk web), `agents.weather` (from the repository's root) or `agent`
+(adk eval): all three are the same module objects here, so nothing runs twice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where an agent's code lives.
+
+    `name`: the module name it is imported by. `file`: what is executed (None: a folder without `__init__.py`).
+    `folder`: its submodules' place, None for a single file. `roots`: folders that imports start from.
+    `aliases`: other names of the same module.
+    """
+
+    name: str
+    file: str | None
+    folder: str | None
+    roots: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+    @property
+    def own_folder(self) -> str:
+        """The folder that the agent is kept in."""
+        return self.folder or os.path.dirname(self.file or "")
+
+
+def locate(path: str, root: str) -> Home:
+    """The home of the agent at `path`: a folder, a file, or a dotted module, relative to the checkout `root`.
+
+    Raises FileNotFoundError.
+    """
+    root = os.path.abspath(root)
+    as_path = os.path.abspath(os.path.join(root, path))
+    if os.path.isdir(as_path):
+        return _of_folder(as_path, root)
+    if os.path.isfile(as_path):
+        stem = os.path.splitext(os.path.basename(as_path))[0]
+        if stem in ("__init__", "agent", "root_agent"):
+            return _of_folder(os.path.dirname(as_path), root)
+        return _of_file(as_path, root)
+    dotted = os.path.join(root, *path.split("."))
+    if os.path.isdir(dotted):
+        return _of_folder(dotted, root)
+    if os.path.isfile(dotted + ".py"):
+        return _of_file(dotted + ".py", root)
+    raise FileNotFoundError(f"there is neither a folder, a file nor a module {path!r} in the checkout")
+
+
+def _of_folder(folder: str, root: str) -> Home:
+    init = os.path.join(folder, "__init__.py")
+    top, name = _package_name(folder, root)
+    return Home(
+        name=name,
+        file=init if os.path.isfile(init) else None,
+        folder=folder,
+        roots=_unique(root, top),
+        aliases=_aliases(folder, root, name),
+    )
+
+
+def _of_file(file: str, root: str) -> Home:
+    stem = os.path.splitext(file)[0]
+    top, name = _package_name(stem, root)
+    return Home(name=name, file=file, folder=None, roots=_unique(root, top), aliases=_aliases(stem, root, name))
+
+
+def _package_name(place: str, root: str) -> tuple[str, str]:
+    """The folder to import from and the dotted name: upward for as long as folders are packages, as pytest does."""
+    parts = [os.path.basename(place)]
+    parent = os.path.dirname(place)
+    while parent != root and parent.startswith(root + os.sep) and os.path.isfile(os.path.join(parent, "__init__.py")):
+        parts.insert(0, os.path.basename(parent))
+        parent = os.path.dirname(parent)
+    name = ".".join(parts)
+    if parts[0] in sys.stdlib_module_names or not name.replace(".", "_").isidentifier():
+        return os.path.dirname(place), "agent"
+    return parent, name
+
+
+def _aliases(place: str, root: str, name: str) -> tuple[str, ...]:
+    relative = os.path.relpath(place, root)
+    names = [os.path.basename(place)]
+    if relative != "." and not relative.startswith(".."):
+        names.append(relative.replace(os.sep, "."))
+    names.append("agent")
+    return tuple(
+        alias
+        for alias in dict.fromkeys(names)
+        if alias != name
+        and alias.replace(".", "_").isidentifier()
+        and alias.partition(".")[0] not in sys.stdlib_module_names
+    )
+
+
+def _unique(*folders: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(folders))
+
+
+def add_roots(roots: tuple[str, ...]) -> None:
+    """Make `roots` importable: before installed packages, behind the standard library.
+
+    Behind it, because a folder of agents may hold one that is called `email` or `calendar`.
+    """
+    fresh = [root for root in roots if root not in sys.path]
+    place = next((i for i, entry in enumerate(sys.path) if "-packages" in entry), len(sys.path))
+    sys.path[place:place] = fresh
+
+
+def import_home(home: Home) -> ModuleType:
+    """Import the agent's package (or file) and let every alias mean it. Raises whatever its code raises."""
+    add_roots(home.roots)
+    finder = HomeFinder(home)
+    sys.meta_path.insert(0, finder)
+    sys.meta_path.append(LastResort(finder))
+    return importlib.import_module(home.name)
+
+
+def import_submodule(home: Home, name: str) -> ModuleType | None:
+    """The submodule `name` of the agent's package; None where there is no such file."""
+    if home.folder is None:
+        return None
+    file = os.path.join(home.folder, name)
+    if not os.path.isfile(file + ".py") and not os.path.isfile(os.path.join(file, "__init__.py")):
+        return None
+    return importlib.import_module(f"{home.name}.{name}")
+
+
+class HomeFinder(importlib.abc.MetaPathFinder):
+    """Finds the agent's package at its place, whatever else has its name, and its aliases as the same modules."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.aliases = tuple(alias for alias in home.aliases if alias != "agent")
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002 - the interface's signature
+        """See importlib.abc.MetaPathFinder."""
+        if fullname == self.home.name:
+            return _spec(self.home)
+        for alias in self.aliases:
+            if fullname == alias or fullname.startswith(alias + "."):
+                return self.same_as(fullname, self.home.name + fullname[len(alias) :])
+        return None
+
+    def same_as(self, alias: str, name: str) -> importlib.machinery.ModuleSpec | None:
+        """A spec whose module is the one of `name`; None where that does not exist."""
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            return None
+        return importlib.machinery.ModuleSpec(alias, AliasLoader(name))
+
+
+class LastResort(importlib.abc.MetaPathFinder):
+    """`agent` is what `adk eval` calls the package: ours too, where nothing else has that name."""
+
+    def __init__(self, finder: HomeFinder) -> None:
+        self.finder = finder
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002 - the interface's signature
+        """See importlib.abc.MetaPathFinder."""
+        if "agent" in self.finder.home.aliases and (fullname == "agent" or fullname.startswith("agent.")):
+            return self.finder.same_as(fullname, self.finder.home.name + fullname[len("agent") :])
+        return None
+
+
+class AliasLoader(importlib.abc.Loader):
+    """Gives an existing module another name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.spec: importlib.machinery.ModuleSpec | None = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:  # noqa: ARG002 - the interface's signature
+        """The module itself, imported first where that has not happened yet."""
+        module = importlib.import_module(self.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has run already; only the spec that the import system just replaced is put back."""
+        module.__spec__ = self.spec
+
+
+def _spec(home: Home) -> importlib.machinery.ModuleSpec | None:
+    if home.file is None:
+        spec = importlib.machinery.ModuleSpec(home.name, None, is_package=True)
+        spec.submodule_search_locations = [home.folder or ""]
+        return spec
+    places = [home.folder] if home.folder else None
+    return importlib.util.spec_from_file_location(home.name, home.file, submodule_search_locations=places)

@@ -1,0 +1,102 @@
+"""The worker's end of the protocol: one JSON object per line on streams that the agent cannot reach."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+
+class Pipe:
+    """Lines in, lines out; `send` may be called from any thread."""
+
+    def __init__(self, source: io.BufferedReader, sink: int) -> None:
+        self._source = source
+        self._sink = sink
+        self._lock = threading.Lock()
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Every message until the end of input; a line that is no JSON object raises ValueError."""
+        for line in self._source:
+            if not line.strip():
+                continue
+            message = json.loads(line)
+            if not isinstance(message, dict):
+                raise ValueError("a protocol message is a JSON object")  # noqa: TRY004 - a fault of the text
+            yield message
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one message; a parent that is gone ends the worker."""
+        data = encode(message)
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._sink, data) :]
+            except BrokenPipeError:
+                os._exit(0)
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """One line of strict JSON: what JSON cannot say is written as text, never as an invalid token."""
+    try:
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        text = json.dumps(plain(message), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # A lone surrogate has no UTF-8; its backslash form is the JSON escape that stands for it.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The nearest JSON of any Python value: tuples become lists, unknown things and NaN their repr."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if depth < 60:
+        if isinstance(value, dict):
+            return {_key(key): plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [plain(item, depth + 1) for item in value]
+        dump = getattr(value, "model_dump", None)
+        if callable(dump) and not isinstance(value, type):
+            return plain(_dumped(dump), depth + 1)
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _key(key: Any) -> str:
+    """Keys as `json.dumps` writes them."""
+    return key if isinstance(key, str) else str(plain(key)) if not isinstance(key, bool) else str(key).lower()
+
+
+def _dumped(dump: Any) -> Any:
+    try:
+        return dump(mode="python", exclude_none=True)
+    except Exception as error:
+        return f"<{type(error).__name__} while reading it>"
+
+
+def claim() -> Pipe:
+    """Keep the real standard streams for the protocol and give the agent harmless ones.
+
+    What the agent, its extensions and its children print goes to standard error; standard input is empty to them.
+    The private descriptors are not inherited by children.
+    """
+    source = os.dup(0)
+    sink = os.dup(1)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    os.dup2(2, 1)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - descriptors, for the process's life
+    sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]  # noqa: SIM115 - as above; the original wrote to the protocol
+        1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
+    )
+    return Pipe(open(source, "rb"), sink)
