@@ -110,7 +110,7 @@ def _at(raw: Any, path: Path) -> Any:
 def _probably(key: str, siblings: Any) -> str:
     if not isinstance(siblings, dict):
         return ""
-    near = words.nearest(key, [str(name) for name in siblings])
+    near = words.nearest(key, [str(name) for name in siblings], cutoff=0.8)
     return f"`{near}` stands there instead" if near else f"found there: {_names(siblings)}"
 
 

@@ -157,14 +157,14 @@ class Ledger:
         return sum(group.count for key, group in self._groups.items() if key[0] is Severity.ERROR)
 
     def problems(self) -> tuple[Problem, ...]:
-        """All problems, in order; a kind that repeats says how often."""
+        """All problems in the order of the file; a kind that repeats says how often."""
         made = list(self._problems)
         for (severity, *_), group in self._groups.items():
             hidden = group.count - _shown(severity)
             if hidden > 0:
                 more = counted(hidden, "more place")
                 made[group.last] = replace(made[group.last], message=f"{made[group.last].message} (and in {more})")
-        return tuple(made)
+        return tuple(sorted(made, key=_position))
 
     def _add(self, severity: Severity, code: str, message: str, *, path: Path, hint: str, place: Place | None) -> None:
         kind = _kind(spelled(path) if place is None else place.json_path)
@@ -176,6 +176,11 @@ class Ledger:
         group.last = len(self._problems)
         found = place or self.place_of(path)
         self._problems.append(Problem(severity=severity, code=code, message=message, place=found, hint=hint))
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    place = problem.place
+    return (place.line or 0, place.column or 0) if place else (0, 0)
 
 
 def _shown(severity: Severity) -> int:

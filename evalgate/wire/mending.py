@@ -15,7 +15,7 @@ from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionRespon
 from evalgate.wire.invocations import IntermediateDataWire, InvocationWire, RubricWire
 from evalgate.wire.ledger import Ledger, Path
 
-_ADK = "ADK itself rejects this file for it"
+_ADK = "ADK itself rejects this"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +76,20 @@ def mend_case(raw: Any, path: Path, ledger: Ledger) -> Any:
         return raw
     case = ordered(raw, CASE, path, ledger)
     if isinstance(case.get("eval_id"), int | float):
-        ledger.warn("adk-rejects-type", f"the id is a number; read as text. {_ADK}", path=(*path, "eval_id"))
+        ledger.warn("adk-rejects-type", f"the id is a number; read as text. {_ADK}", path=case.under(path, "eval_id"))
         case["eval_id"] = str(case["eval_id"])
     if isinstance(case.get("conversation"), list):
         case["conversation"] = [
-            mend_invocation(turn, (*path, "conversation", i), ledger) for i, turn in enumerate(case["conversation"])
+            mend_invocation(turn, (*case.under(path, "conversation"), i), ledger)
+            for i, turn in enumerate(case["conversation"])
         ]
     if isinstance(case.get("conversation_scenario"), dict):
-        where = (*path, "conversation_scenario")
+        where = case.under(path, "conversation_scenario")
         case["conversation_scenario"] = ordered(case["conversation_scenario"], SCENARIO, where, ledger)
     if isinstance(case.get("session_input"), dict):
-        case["session_input"] = mend_session(case["session_input"], (*path, "session_input"), ledger)
+        case["session_input"] = mend_session(case["session_input"], case.under(path, "session_input"), ledger)
     if isinstance(case.get("rubrics"), list):
-        case["rubrics"] = mend_rubrics(case["rubrics"], (*path, "rubrics"), ledger)
+        case["rubrics"] = mend_rubrics(case["rubrics"], case.under(path, "rubrics"), ledger)
     return case
 
 
@@ -99,15 +100,15 @@ def mend_invocation(raw: Any, path: Path, ledger: Ledger) -> Any:
     turn = ordered(raw, INVOCATION, path, ledger)
     for key, role in (("user_content", "user"), ("final_response", "model")):
         if turn.get(key) is not None:
-            turn[key] = mend_content(turn[key], (*path, key), ledger, role=role)
+            turn[key] = mend_content(turn[key], turn.under(path, key), ledger, role=role)
     steps = turn.get("intermediate_data")
-    where = (*path, "intermediate_data")
+    where = turn.under(path, "intermediate_data")
     if isinstance(steps, list):
         turn["intermediate_data"] = _steps_of_tools(steps, where, ledger)
     elif isinstance(steps, dict):
         turn["intermediate_data"] = mend_steps(steps, where, ledger)
     if isinstance(turn.get("rubrics"), list):
-        turn["rubrics"] = mend_rubrics(turn["rubrics"], (*path, "rubrics"), ledger)
+        turn["rubrics"] = mend_rubrics(turn["rubrics"], turn.under(path, "rubrics"), ledger)
     return turn
 
 
@@ -155,10 +156,13 @@ def mend_content(raw: Any, path: Path, ledger: Ledger, *, role: str) -> Any:
         return raw
     content = ordered(raw, CONTENT, path, ledger)
     parts = content.get("parts")
-    if isinstance(parts, str | dict):
-        parts = [parts]
-    if isinstance(parts, list):
-        content["parts"] = [_mend_part(part, (*path, "parts", i), ledger) for i, part in enumerate(parts)]
+    if isinstance(parts, str):
+        if content.spelling["parts"] == "parts":
+            ledger.warn("adk-rejects-shape", f"plain text where ADK wants a list of parts. {_ADK}", path=path)
+        content["parts"] = [{"text": parts}]
+    elif isinstance(parts, list):
+        where = content.under(path, "parts")
+        content["parts"] = [_mend_part(part, (*where, i), ledger) for i, part in enumerate(parts)]
     content.setdefault("role", role)
     return content
 
@@ -168,11 +172,11 @@ def mend_steps(raw: dict[str, Any], path: Path, ledger: Ledger) -> dict[str, Any
     steps = ordered(raw, STEPS, path, ledger)
     for key, mend in (("tool_uses", mend_call), ("tool_responses", _mend_response)):
         if isinstance(steps.get(key), list):
-            steps[key] = [mend(item, (*path, key, i), ledger) for i, item in enumerate(steps[key])]
+            steps[key] = [mend(item, (*steps.under(path, key), i), ledger) for i, item in enumerate(steps[key])]
     if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
         message = f"the steps stand here twice; `invocation_events` is read, the lists by kind are not. {_ADK}"
         ledger.warn("adk-rejects-shape", message, path=path)
-        steps = {"invocation_events": steps["invocation_events"]}
+        return {"invocation_events": steps["invocation_events"]}
     return steps
 
 
@@ -184,31 +188,49 @@ def mend_call(raw: Any, path: Path, ledger: Ledger) -> Any:
     if not isinstance(raw, dict):
         return raw
     if isinstance(raw.get("function"), dict):
-        raw = {"id": raw.get("id")} | raw["function"]
+        ledger.warn("adk-rejects-shape", f"a call of the form {{function: {{name, arguments}}}}. {_ADK}", path=path)
+        raw = {"id": raw.get("id"), "name": raw["function"].get("name"), "args": raw["function"].get("arguments")}
     call = ordered(raw, CALL, path, ledger)
     if isinstance(call.get("args"), str):
         call["args"] = _unpacked(call["args"])
     return call
 
 
-def ordered(raw: Mapping[str, Any], shape: Shape, path: Path, ledger: Ledger) -> dict[str, Any]:
+class Fields(dict[str, Any]):
+    """An object under ADK's keys in snake_case, which remembers how the file spells them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spelling: dict[str, str] = {}
+
+    def under(self, path: Path, key: str) -> Path:
+        """The path of `key` as the file spells it."""
+        return (*path, self.spelling.get(key, key))
+
+
+def ordered(raw: Mapping[str, Any], shape: Shape, path: Path, ledger: Ledger) -> Fields:
     """`raw` with ADK's keys in snake_case; what ADK would reject is renamed or dropped, and told."""
-    made: dict[str, Any] = {}
+    made = Fields()
     present = {to_snake(key) for key in raw}
     for key, value in raw.items():
         name = to_snake(key)
+        meant = shape.others.get(name)
         if name in shape.known:
             if key not in (name, to_camel(name)):
                 ledger.warn("adk-rejects-spelling", f"`{key}` is read as `{name}`. {_ADK}", path=(*path, key))
             made[name] = value
-            continue
-        meant = shape.others.get(name)
-        if meant is not None and meant not in present and meant not in made:
-            ledger.warn("adk-rejects-name", f"`{key}` is read as `{meant}`. {_ADK}", path=(*path, key))
+            made.spelling[name] = key
+        elif meant is not None and meant not in present and meant not in made:
+            ledger.warn("adk-rejects-name", f"`{key}` is read as {_named(meant)}. {_ADK}", path=(*path, key))
             made[meant] = value
+            made.spelling[meant] = key
         elif not shape.is_open:
             unknown_key(key, shape, path, ledger, absent=shape.known - present)
     return made
+
+
+def _named(key: str) -> str:
+    return "the expected tool calls" if key == "intermediate_data" else f"`{key}`"
 
 
 def unknown_key(key: str, shape: Shape, path: Path, ledger: Ledger, *, absent: Iterable[str]) -> None:

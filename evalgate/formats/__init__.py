@@ -1,0 +1,43 @@
+"""The files of an evaluation as people write them: what kind each is, and how each kind is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from evalgate.formats.criteria import parse_criteria
+from evalgate.formats.dataset_config import parse_dataset_config
+from evalgate.formats.eval_sets import parse_eval_set
+from evalgate.formats.kinds import recognise
+from evalgate.formats.readings import CriteriaReading, Dialect, EvalSetReading, FileKind
+from evalgate.wire.documents import decode
+
+CASE_FILES: Mapping[FileKind, Callable[..., EvalSetReading]] = MappingProxyType(
+    {
+        FileKind.EVAL_SET: parse_eval_set,
+        FileKind.DATASET: parse_eval_set,
+    }
+)
+"""Kinds that hold cases; each is read with `(text, file=...)`."""
+
+CRITERIA_FILES: Mapping[FileKind, Callable[..., CriteriaReading]] = MappingProxyType(
+    {
+        FileKind.CRITERIA: parse_criteria,
+        FileKind.DATASET_CONFIG: parse_dataset_config,
+    }
+)
+"""Kinds that hold criteria; each is read with `(text, file=...)`."""
+
+__all__ = [
+    "CASE_FILES",
+    "CRITERIA_FILES",
+    "CriteriaReading",
+    "Dialect",
+    "EvalSetReading",
+    "FileKind",
+    "decode",
+    "parse_criteria",
+    "parse_dataset_config",
+    "parse_eval_set",
+    "recognise",
+]

@@ -1,0 +1,86 @@
+"""What kind of file this is, by its name and the first keys of its content; cheap however large it is."""
+
+from __future__ import annotations
+
+import re
+from posixpath import basename
+
+from pydantic.alias_generators import to_snake
+
+from evalgate.formats.readings import FileKind
+
+_HEAD = 65_536  # characters that are looked at
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}\[\],:])', re.DOTALL)
+_DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario"})
+_ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
+_OLD_KEYS = frozenset({"query", "expected_tool_use"})
+_CONFIG_KEYS = frozenset({"criteria", "custom_metrics", "user_simulator_config"})
+_CONFIG_NAMES = re.compile(r"(test|eval)[_-]?config\.json|(.*[_.-])?config\.json")
+_SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
+
+
+def recognise(text: str, *, file: str) -> FileKind:
+    """The kind of the file called `file` that holds `text`.
+
+    A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`) decides even where the
+    content is broken, so that its faults are reported; a common one (`*.test.json`) needs ADK's content.
+    """
+    name = basename(file.replace("\\", "/")).lower()
+    if name.endswith((".yaml", ".yml")):
+        return _yaml_kind(text, name)
+    if name.endswith((".evalset_result.json", ".evalsetresult.json")):
+        return FileKind.RESULTS
+    if name in _SURE_CONFIG_NAMES:
+        return FileKind.CRITERIA
+    if not name.endswith(".json"):
+        return FileKind.OTHER
+    kind = _content_kind(text, name)
+    if kind is FileKind.OTHER and name.endswith(".evalset.json"):
+        return FileKind.EVAL_SET
+    return kind
+
+
+def _yaml_kind(text: str, name: str) -> FileKind:
+    is_named = name in ("eval_config.yaml", "eval_config.yml")
+    has_keys = re.search(r"^(metrics_to_run|custom_metrics)\s*:", text[:_HEAD], re.MULTILINE)
+    return FileKind.DATASET_CONFIG if is_named and has_keys else FileKind.OTHER
+
+
+def _content_kind(text: str, name: str) -> FileKind:
+    top, opening, inner, innermost = _first_keys(text)
+    if top & {"eval_case_results", "eval_set_result_id"}:
+        return FileKind.RESULTS
+    claims = "eval_set_id" in top and name.endswith((".evalset.json", ".test.json"))
+    if "eval_cases" in top or claims:
+        is_dataset = inner & _DATASET_KEYS and not inner & _ADK_CASE_KEYS
+        return FileKind.DATASET if is_dataset else FileKind.EVAL_SET
+    if opening == "[" and (inner & _OLD_KEYS or ("data" in inner and innermost & _OLD_KEYS)):
+        return FileKind.EVAL_SET
+    if _CONFIG_NAMES.fullmatch(name) and top & _CONFIG_KEYS:
+        return FileKind.CRITERIA
+    if name.startswith("eval_config") and "metrics_to_run" in top:
+        return FileKind.DATASET_CONFIG
+    return FileKind.OTHER
+
+
+def _first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
+    """The keys of the first object, the opening bracket, and the keys one and two objects further in."""
+    head = text[:_HEAD].lstrip("\ufeff \t\r\n")
+    if head.startswith('"'):
+        head = head[1:].replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n").lstrip()
+    keys: dict[int, set[str]] = {}
+    depth = 0  # of objects
+    last = ""
+    for found in _TOKEN.finditer(head):
+        mark = found.group(2)
+        if mark is None:
+            last = found.group(1)
+        elif mark == ":":
+            keys.setdefault(depth, set()).add(to_snake(last) if len(last) < 100 else "")
+        elif mark == "{":
+            depth += 1
+        elif mark == "}":
+            depth -= 1
+    opening = head[:1]
+    first = 1 if opening == "{" else 0
+    return keys.get(first, set()), opening, keys.get(first + 1, set()), keys.get(first + 2, set())
