@@ -12,8 +12,9 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from evalgate.errors import UnavailableError
 from evalgate.model import AgentDetails, Grade, Transcript, Trial, TrialKey
@@ -46,7 +47,7 @@ class Journal:
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
         self._agents_written: set[str] = set()
         self._reader: BinaryIO | None = None
-        self._writer: BinaryIO | None = None
+        self._writer: FileIO | None = None
         self._end = 0
 
     @classmethod
@@ -54,7 +55,11 @@ class Journal:
         """A new, empty journal in place of whatever was there. Raises UnavailableError."""
         journal = cls(path)
         journal._open(truncate_to=0)
-        journal._append({"journal": VERSION, **about})
+        try:
+            journal._append({"journal": VERSION, **about})
+        except UnavailableError:
+            journal.close()
+            raise
         return journal
 
     @classmethod
@@ -131,11 +136,18 @@ class Journal:
         self._append({"grade": address, **records.grade_json(grade)})
 
     def close(self) -> None:
-        """Close the file; `find` keeps working."""
+        """Close the file; nothing can be read or written after it."""
         with self._lock:
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+            for file in (self._writer, self._reader):
+                if file is not None:
+                    file.close()
+            self._writer = self._reader = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- the file --------------------------------------------------------------------------------
 
@@ -150,11 +162,14 @@ class Journal:
     def _open(self, *, truncate_to: int) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = self.path.open("r+b" if self.path.exists() else "w+b")
-            self._writer.truncate(truncate_to)
+            # unbuffered: after a failed write nothing waits in memory for a second failure
+            self._writer = self.path.open("r+b" if self.path.exists() else "w+b", buffering=0)
+            if self.path.stat().st_size > truncate_to:
+                self._writer.truncate(truncate_to)
             self._writer.seek(truncate_to)
             self._reader = self.path.open("rb")
         except OSError as error:
+            self.close()
             raise _disk_error(self.path, error) from error
         self._end = truncate_to
 
@@ -169,9 +184,11 @@ class Journal:
             if self._writer is None:
                 raise UnavailableError(f"the journal {self.path} is closed")
             try:
-                self._writer.write(data)
-                self._writer.flush()
+                _write_all(self._writer, data)
             except OSError as error:
+                # part of the line may stand there: nothing may follow it
+                self._writer.close()
+                self._writer = None
                 raise _disk_error(self.path, error) from error
             where = _Line(self._end, len(data))
             self._end += len(data)
@@ -204,6 +221,12 @@ class Journal:
             address = str(line["agents"])
             self._agents[address] = records.parse_agents(line["details"])
             self._agents_written.add(address)
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
 
 
 def _lines(path: Path) -> Iterator[tuple[_Line, dict[str, Any]]]:

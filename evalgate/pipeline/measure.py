@@ -48,7 +48,6 @@ def measure(suites: tuple[Suite, ...], bench: Bench, *, repeats: int, seed: int,
     desk = _Desk(suites, bench, seed=seed)
     total = sum(len(suite.eval_set.cases) for suite in suites) * repeats
     bench.watcher.begin(trials=total, done=0)
-    graded: dict[TrialKey, GradedTrial] = {}
     results = trials.map_bounded(
         desk.serve,
         trials.tasks(suites, repeats=repeats),
@@ -58,13 +57,13 @@ def measure(suites: tuple[Suite, ...], bench: Bench, *, repeats: int, seed: int,
     )
     try:
         with contextlib.closing(results):
-            for each in results:
-                if each is not None:
-                    graded[each.key] = each
+            for _ in results:
+                pass
     except KeyboardInterrupt:
         bench.watcher.say("interrupted: what is finished is kept; go on with --resume")
     finally:
         bench.watcher.end()
+    graded = desk.graded
     ordered = tuple(
         graded[key]
         for suite in suites
@@ -96,6 +95,7 @@ class _Desk:
     def __init__(self, suites: tuple[Suite, ...], bench: Bench, *, seed: int) -> None:
         self._bench = bench
         self._seed = seed
+        self.graded: dict[TrialKey, GradedTrial] = {}
         self._settings = {
             suite.key: {
                 use.name: fingerprints.of_criterion(use, version=bench.criterion_version, adk_compat=bench.adk_compat)
@@ -106,8 +106,8 @@ class _Desk:
         self._codes = {trials.agent_key(suite.agent): bench.code_of(suite.agent) for suite in suites}
         self._runner = TrialRunner(agents=bench.agents, retries=bench.retries, stop=bench.stop, say=bench.watcher.say)
 
-    def serve(self, task: Task) -> GradedTrial | None:
-        """The graded trial of a task, from the journal or anew; None where the end of the run cut it off."""
+    def serve(self, task: Task) -> None:
+        """Grade the trial of a task, from the journal or run anew, into `graded`; not where the run's end cut it off."""
         bench = self._bench
         address = fingerprints.of_trial(
             task.key,
@@ -121,16 +121,15 @@ class _Desk:
         else:
             trial = self._runner.run(task)
             if bench.stop.is_set() and isinstance(trial.outcome, AgentFailure):
-                return None
+                return
             bench.journal.add_trial(address, trial)
-        graded = grading.grade(
+        self.graded[task.key] = grading.grade(
             trial,
             task,
             criteria=bench.criteria[task.suite.key],
             remembered=self._remembered(task, address),
         )
         bench.watcher.trial_done(task.key, trial.outcome, trial.seconds)
-        return graded
 
     def _remembered(self, task: Task, trial_address: str) -> Remembered:
         journal = self._bench.journal

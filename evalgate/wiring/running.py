@@ -56,9 +56,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     """
     settings = choice.settings
     output = choice.root / settings.output
-    stop = threading.Event()
-    journal = _open_journal(output / JOURNAL, settings)
-    try:
+    with _open_journal(output / JOURNAL, settings) as journal:
         with _opened_agents(choice, prepared.suites, scene) as opened:
             bench = Bench(
                 agents=opened,
@@ -66,7 +64,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
                 code_of=lambda use: agent_code.fingerprint(choice.root, use, apart=output),
                 journal=journal,
                 watcher=scene.watcher,
-                stop=stop,
+                stop=threading.Event(),
                 concurrency=settings.concurrency,
                 retries=settings.retries,
                 adk_compat=settings.adk_compat,
@@ -75,9 +73,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             run = measure.measure(
                 prepared.suites, bench, repeats=settings.runs, seed=settings.seed, now=datetime.now(UTC)
             )
-    finally:
-        journal.close()
-    return _conclude(dataclasses.replace(run, commit=scene.commit), journal, choice, prepared.problems, scene)
+        return _conclude(dataclasses.replace(run, commit=scene.commit), journal, choice, prepared.problems, scene)
 
 
 def policy_of(choice: Choice, suites: tuple[Suite, ...]) -> Policy:

@@ -1,0 +1,99 @@
+"""Agents, criteria and suites that behave as a test tells them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from evalgate.model import (
+    AgentDetails,
+    AgentFailure,
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    Content,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    Event,
+    Evidence,
+    FailureKind,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Reason,
+    Score,
+    Suite,
+    Text,
+    ToolCall,
+    TrialKey,
+)
+from evalgate.plugins import AgentFailed
+
+AGENTS = (AgentDetails(name="desk", instructions="Answer.", tool_declarations=({"name": "look"},)),)
+
+
+def case(case_id: str, *turns: str) -> Case:
+    said = tuple(Invocation(user_content=Content(role="user", parts=(Text(text=turn),))) for turn in turns or ("hi",))
+    return Case(case_id=case_id, conversation=said)
+
+
+def suite(key: str, *cases: Case, criteria: Sequence[str] = ("m",)) -> Suite:
+    return Suite(
+        key=key,
+        eval_set=EvalSet(eval_set_id=key, cases=cases),
+        criteria=tuple(CriterionUse(name=name, threshold=0.5) for name in criteria),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE, file="test_config.json"),
+        agent=AgentUse(driver="fake", options={"path": "agent"}),
+    )
+
+
+class FakeAgent:
+    """Answers every turn; `misbehave(key, turn number)` may raise AgentFailed or anything else."""
+
+    def __init__(self, misbehave: Callable[[TrialKey, int], None] | None = None) -> None:
+        self.misbehave = misbehave or (lambda key, turn: None)
+        self.asked: list[TrialKey] = []
+        self.closed = False
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def converse(self, case: Case, key: TrialKey) -> Iterator[FakeConversation]:
+        with self._lock:
+            self.asked.append(key)
+        yield FakeConversation(self, key)
+
+    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message="fake")
+
+    def about(self) -> Mapping[str, str]:
+        return {"framework": "fake"}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeConversation:
+    def __init__(self, agent: FakeAgent, key: TrialKey) -> None:
+        self._agent, self._key, self._turn = agent, key, 0
+
+    def send(self, user_content: Content) -> Invocation:
+        self._turn += 1
+        self._agent.misbehave(self._key, self._turn)
+        call = Event(author="desk", content=Content(parts=(ToolCall(name="look", args={"n": self._turn}),)))
+        answer = Content(role="model", parts=(Text(text=f"{self._key.case_id} {self._turn} 한국어 \ud83d"),))
+        return Invocation(user_content=user_content, final_response=answer, events=(call,), agents=AGENTS)
+
+    def finish(self) -> Mapping[str, object] | None:
+        return {"turns": self._turn}
+
+
+def failed(kind: FailureKind, message: str = "no") -> AgentFailed:
+    return AgentFailed(AgentFailure(kind=kind, message=message))
+
+
+def all_calls(evidence: Evidence) -> Grade:
+    """The share of turns with a tool call."""
+    turns = tuple(1.0 if turn.tool_calls else 0.0 for turn in evidence.actual)
+    return Score(value=sum(turns) / len(turns), turns=turns)

@@ -1,0 +1,156 @@
+"""The journal keeps what ended, survives a kill at any byte, and finds only what is the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalgate.errors import UnavailableError
+from evalgate.model import (
+    AgentDetails,
+    AgentFailure,
+    Attachment,
+    Content,
+    Event,
+    FailureKind,
+    Finding,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Outcome,
+    Reason,
+    Score,
+    Text,
+    Timings,
+    ToolCall,
+    ToolResponse,
+    Transcript,
+    Trial,
+    TrialKey,
+    Usage,
+)
+from evalgate.pipeline.journal import Journal
+
+text = st.text(max_size=12)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=6,
+)
+mapping = st.dictionaries(text, anything, max_size=3)
+parts = st.one_of(
+    st.builds(Text, text=text, thought=st.booleans()),
+    st.builds(ToolCall, name=text, args=st.none() | mapping, id=st.none() | text),
+    st.builds(ToolResponse, name=text, response=st.none() | mapping, id=st.none() | text),
+    st.just(Attachment(data={"inline_data": {"mime_type": "image/png", "data": "aGk="}})),
+)
+contents = st.builds(Content, role=st.none() | text, parts=st.lists(parts, max_size=3).map(tuple))
+usage = st.builds(Usage, prompt_tokens=st.none() | st.integers(0, 9), total_tokens=st.none() | st.integers(0, 9))
+events = st.builds(
+    Event, author=text, content=st.none() | contents, usage=st.none() | usage, model_version=st.none() | text
+)
+agents = st.lists(st.builds(AgentDetails, name=text, instructions=text), max_size=2, unique_by=lambda a: a.name).map(
+    tuple
+)
+invocations = st.builds(
+    Invocation,
+    user_content=contents,
+    final_response=st.none() | contents,
+    events=st.none() | st.lists(events, max_size=3).map(tuple),
+    invocation_id=text,
+    agents=agents,
+    timings=st.none() | st.builds(Timings, total_s=st.floats(0, 9), model_s=st.none() | st.floats(0, 9)),
+)
+outcomes = st.one_of(
+    st.builds(Transcript, invocations=st.lists(invocations, max_size=2).map(tuple), final_state=st.none() | mapping),
+    st.builds(AgentFailure, kind=st.sampled_from(FailureKind), message=text, turn=st.none() | st.integers(1, 9)),
+)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+turns = st.lists(st.none() | finite, max_size=3).map(tuple)
+grades = st.one_of(
+    st.builds(
+        Score,
+        value=finite,
+        turns=turns,
+        breakdown=st.dictionaries(text, finite, max_size=2),
+        findings=st.lists(st.builds(Finding, text=text, turn=st.none() | st.just(1), label=text), max_size=2).map(
+            tuple
+        ),
+    ),
+    st.builds(NotEvaluated, reason=st.sampled_from(Reason), message=text, turns=turns),
+)
+KEY = TrialKey(suite="a.evalset.json", case_id="ü\n한", repeat=2)
+
+
+@settings(max_examples=150)
+@given(outcome=outcomes, grade=grades)
+def test_what_went_in_comes_out(outcome: Outcome, grade: Grade, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    journal = Journal.create(path, about={})
+    journal.add_trial("t1", Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2))
+    journal.add_grade("g1", grade)
+    journal.close()
+    with Journal.reopen(path) as again:
+        assert again.trial("t1", KEY) == Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2)
+        assert again.grade("g1") == grade
+        assert again.find(KEY) == (outcome if isinstance(outcome, Transcript) else None)
+
+
+def filled(path: Path) -> list[str]:
+    journal = Journal.create(path, about={"evalgate": "x"})
+    details = (AgentDetails(name="desk"),)
+    for number in range(5):
+        turn = Invocation(user_content=Content(parts=(Text(text=f"é{number}"),)), agents=details)
+        key = TrialKey(suite="s", case_id=f"c{number}")
+        journal.add_trial(f"t{number}", Trial(key=key, outcome=Transcript(invocations=(turn,))))
+        journal.add_grade(f"g{number}", Score(value=number))
+    journal.close()
+    return [f"t{number}" for number in range(5)]
+
+
+def test_a_kill_at_any_byte_leaves_a_journal_of_whole_lines(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.jsonl"
+    addresses = filled(whole)
+    data = whole.read_bytes()
+    known_before = 0
+    for length in range(0, len(data) + 1, 7):
+        path = tmp_path / "cut.jsonl"
+        path.write_bytes(data[:length])
+        journal = Journal.reopen(path)
+        known = sum(journal.knows(address) for address in addresses)
+        assert known >= known_before  # never loses what an earlier cut had
+        known_before = known
+        key = TrialKey(suite="s", case_id="new")
+        journal.add_trial("new", Trial(key=key, outcome=Transcript(invocations=())))
+        journal.close()
+        assert all(json.loads(line) for line in path.read_text().splitlines())
+        with Journal.reopen(path) as again:
+            assert again.knows("new")
+    assert known_before == 5
+
+
+def test_what_agents_were_told_is_written_once(tmp_path: Path) -> None:
+    filled(tmp_path / "journal.jsonl")
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines()
+    assert sum('"details"' in line for line in lines) == 1
+
+
+def test_a_full_disk_stops_with_the_next_step(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.symlink_to("/dev/full")  # the kernel's own full disk: every write fails with ENOSPC
+    with pytest.raises(UnavailableError, match="No space left") as caught:
+        Journal.create(path, about={})
+    assert "--resume" in caught.value.hint
+
+
+def test_foreign_lines_end_what_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path)
+    with path.open("a") as file:
+        file.write("[1, 2]\n" + json.dumps({"grade": "late", "score": 1}) + "\n")
+    with Journal.reopen(path) as journal:
+        assert journal.grade("late") is None

@@ -1,0 +1,207 @@
+"""Measuring a side: order, resuming, interruption, and criteria that break."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from evalgate.gate import verdict as verdicts
+from evalgate.gate.threshold import Scale
+from evalgate.model import (
+    AgentFailure,
+    AgentUse,
+    Evidence,
+    FailureKind,
+    Grade,
+    NotEvaluated,
+    Policy,
+    Reason,
+    Report,
+    Run,
+    Score,
+    Suite,
+    TrialKey,
+)
+from evalgate.pipeline import measure, results, trials
+from evalgate.pipeline.journal import Journal
+from evalgate.pipeline.measure import Bench
+from evalgate.plugins import Criterion, SilentWatcher
+from evalgate.wire import results as results_wire
+from tests.unit.pipeline import fakes
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SUITES = (
+    fakes.suite("b", *(fakes.case(f"c{number}") for number in range(4))),
+    fakes.suite("a", fakes.case("x", "one", "two")),
+)
+
+
+def measured(
+    journal: Journal,
+    agent: fakes.FakeAgent,
+    *,
+    suites: tuple[Suite, ...] = SUITES,
+    criterion: Criterion = fakes.all_calls,
+    repeats: int = 2,
+    code: str = "v1",
+    concurrency: int = 4,
+) -> Run:
+    bench = Bench(
+        agents={trials.agent_key(suite.agent): agent for suite in suites},
+        criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
+        code_of=lambda use: code,
+        journal=journal,
+        watcher=SilentWatcher(),
+        stop=threading.Event(),
+        concurrency=concurrency,
+        retries=0,
+    )
+    return measure.measure(suites, bench, repeats=repeats, seed=7, now=NOW)
+
+
+def scores(run: Run) -> list[tuple[str, object]]:
+    return [(str(trial.key), trial.grades["m"]) for trial in run.trials]
+
+
+def test_results_stand_in_the_order_of_the_files(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent())
+    assert [str(trial.key) for trial in run.trials] == [
+        *(f"b:c{case}#{repeat}" for case in range(4) for repeat in range(2)),
+        "a:x#0",
+        "a:x#1",
+    ]
+    assert run.complete
+
+
+def test_resuming_repeats_no_finished_trial_and_gives_the_same(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        whole = measured(journal, fakes.FakeAgent())
+    lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+    for kept in range(1, len(lines), 3):
+        (tmp_path / "cut").write_bytes(b"".join(lines[:kept]) + b'{"torn')
+        agent = fakes.FakeAgent()
+        with Journal.reopen(tmp_path / "cut") as journal:
+            known = sum(b'"trial"' in line for line in lines[:kept])
+            again = measured(journal, agent)
+            assert len(agent.asked) == 10 - known
+            assert scores(again) == scores(whole)
+            assert all(journal.find(trial.key) is not None for trial in again.trials)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"code": "v2"},  # another agent
+        {"suites": (dataclasses.replace(SUITES[0], agent=AgentUse(driver="fake", options={"path": "other"})),)},
+        {"suites": (fakes.suite("b", fakes.case("c0", "another question")),)},
+    ],
+)
+def test_a_journal_of_something_else_is_not_used(tmp_path: Path, change: dict[str, object]) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        measured(journal, fakes.FakeAgent())
+    agent = fakes.FakeAgent()
+    with Journal.reopen(tmp_path / "j") as journal:
+        run = measured(journal, agent, **change)  # type: ignore[arg-type]
+    assert len(agent.asked) == len(run.trials)
+
+
+def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        measured(journal, fakes.FakeAgent())
+    agent = fakes.FakeAgent()
+    more = tuple(fakes.suite(suite.key, *suite.eval_set.cases, criteria=("m", "n")) for suite in SUITES)
+    with Journal.reopen(tmp_path / "j") as journal:
+        run = measured(journal, agent, suites=more)
+    assert agent.asked == []
+    assert all(isinstance(trial.grades["n"], Score) for trial in run.trials)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (ZeroDivisionError("division by zero"), "raised ZeroDivisionError"),
+        (Score(value=float("nan")), "no score"),
+        (Score(value=float("inf")), "no score"),
+    ],
+)
+def test_a_broken_criterion_is_unknown_and_not_zero(tmp_path: Path, value: object, words: str) -> None:
+    def broken(evidence: Evidence) -> Grade:
+        if isinstance(value, Exception):
+            raise value
+        return value  # type: ignore[return-value]
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent(), criterion=broken)
+    grade = run.trials[0].grades["m"]
+    assert isinstance(grade, NotEvaluated)
+    assert grade.reason is Reason.CRITERION_FAILED
+    assert words in grade.message
+
+
+def test_a_failed_agent_leaves_every_criterion_unknown(tmp_path: Path) -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c1":
+            raise fakes.failed(FailureKind.KILLED, "killed by signal 9")
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent(misbehave))
+    broken = [trial for trial in run.trials if trial.failure]
+    assert [trial.key.case_id for trial in broken] == ["c1", "c1"]
+    assert all(
+        isinstance(grade, NotEvaluated) and grade.reason is Reason.AGENT_FAILED
+        for trial in broken
+        for grade in trial.grades.values()
+    )
+
+
+def test_ctrl_c_keeps_what_is_done_and_blames_no_agent(tmp_path: Path) -> None:
+    agent = fakes.FakeAgent()
+
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c2":
+            signal.raise_signal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else (
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            )
+            while not agent.closed:
+                threading.Event().wait(0.01)
+            raise fakes.failed(FailureKind.EXITED, "closed")
+
+    agent.misbehave = misbehave
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, agent, repeats=1, concurrency=1)
+    assert not run.complete
+    assert [trial.key.case_id for trial in run.trials] == ["c0", "c1"]
+    assert not any(isinstance(trial.failure, AgentFailure) for trial in run.trials)
+    agent.misbehave = lambda key, turn: None
+    with Journal.reopen(tmp_path / "j") as journal:
+        assert measured(journal, agent, repeats=1).complete
+
+
+def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if turn == 2:
+            raise fakes.failed(FailureKind.EXITED, "exited")
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent(misbehave))
+        policy = Policy()
+        report = Report(
+            run=run, verdict=verdicts.decide(run, policy, scales={"m": Scale()}), policy=policy, version="0"
+        )
+        text = "".join(results.render_results(report, journal=journal, exit_code=3))
+    parsed = json.loads(text)
+    jsonschema.validate(parsed, results_wire.schema())
+    again = results_wire.Results.model_validate(parsed)
+    assert [case.case_id for case in again.suites[0].cases] == ["c0", "c1", "c2", "c3"]
+    assert again.suites[0].cases[0].trials[1].grades["m"].score == 1.0
+    assert again.suites[1].cases[0].trials[0].outcome.kind is FailureKind.EXITED  # type: ignore[union-attr]
+    assert len(again.agent_details) == 1
+    assert text.count('"instructions"') == 1  # transcripts once, what agents were told once

@@ -1,0 +1,128 @@
+"""The thread map and the runner of one trial."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from evalgate.model import AgentFailure, FailureKind, Transcript, TrialKey
+from evalgate.pipeline import trials
+from evalgate.pipeline.trials import Task, TrialRunner
+from tests.unit.pipeline import fakes
+
+
+def test_the_order_is_fair() -> None:
+    suites = [fakes.suite("a", fakes.case("1"), fakes.case("2")), fakes.suite("b", fakes.case("1"))]
+    order = [str(task.key) for task in trials.tasks(suites, repeats=2)]
+    assert order == ["a:1#0", "a:2#0", "b:1#0", "a:1#1", "a:2#1", "b:1#1"]
+
+
+def test_no_more_is_taken_ahead_than_the_threads_can_serve() -> None:
+    taken = 0
+    highest = 0
+    done = 0
+
+    def source():
+        nonlocal taken
+        for number in range(1000):
+            taken += 1
+            yield number
+
+    results = trials.map_bounded(lambda n: n, source(), threads=3, stop=threading.Event(), abort=lambda: None)
+    for _ in results:
+        done += 1
+        highest = max(highest, taken - done)
+    assert done == 1000
+    assert highest <= 2 * 3
+
+
+def test_an_exception_aborts_and_nothing_runs_on() -> None:
+    stop, aborted = threading.Event(), []
+
+    def work(number: int) -> int:
+        if number == 5:
+            raise ValueError("broken")
+        return number
+
+    with pytest.raises(ValueError, match="broken"):
+        list(trials.map_bounded(work, range(10**9), threads=4, stop=stop, abort=lambda: aborted.append(True)))
+    assert stop.is_set()
+    assert aborted == [True]
+
+
+def run(agent: fakes.FakeAgent, *turns: str, retries: int = 2) -> tuple[trials.Trial, list[str]]:
+    suite = fakes.suite("s", fakes.case("c", *turns))
+    said: list[str] = []
+    runner = TrialRunner(
+        agents={trials.agent_key(suite.agent): agent},
+        retries=retries,
+        stop=threading.Event(),
+        say=said.append,
+        pause_s=0.0,
+    )
+    task = Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0])
+    return runner.run(task), said
+
+
+def test_all_turns_are_played_and_the_state_is_read() -> None:
+    trial, _ = run(fakes.FakeAgent(), "one", "two")
+    assert isinstance(trial.outcome, Transcript)
+    assert len(trial.outcome.invocations) == 2
+    assert trial.outcome.final_state == {"turns": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "tries"),
+    [
+        (FailureKind.RATE_LIMITED, 3),  # may pass
+        (FailureKind.UNREACHABLE, 3),
+        (FailureKind.RAISED, 1),  # the agent's own fault: a second try would hide it
+        (FailureKind.TIMEOUT, 1),
+        (FailureKind.MODEL_ERROR, 1),
+        (FailureKind.START, 1),
+    ],
+)
+def test_only_infrastructure_is_retried(kind: FailureKind, tries: int) -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        raise fakes.failed(kind)
+
+    agent = fakes.FakeAgent(misbehave)
+    trial, said = run(agent)
+    assert isinstance(trial.outcome, AgentFailure)
+    assert trial.outcome.kind is kind
+    assert len(agent.asked) == trial.attempts == tries
+    assert len(said) == tries - 1
+
+
+def test_a_retry_that_works_gives_a_transcript() -> None:
+    left = [fakes.failed(FailureKind.RATE_LIMITED)]
+
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if left:
+            raise left.pop()
+
+    trial, _ = run(fakes.FakeAgent(misbehave))
+    assert isinstance(trial.outcome, Transcript)
+    assert trial.attempts == 2
+
+
+def test_a_failure_keeps_the_turns_before_it() -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if turn == 2:
+            raise fakes.failed(FailureKind.EXITED, "exited with 3")
+
+    trial, _ = run(fakes.FakeAgent(misbehave), "one", "two", "three")
+    assert isinstance(trial.outcome, AgentFailure)
+    assert trial.outcome.turn == 2
+    assert len(trial.outcome.partial) == 1
+
+
+def test_a_bug_in_a_driver_is_a_failure_of_its_trial_only() -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        raise RuntimeError("oops")
+
+    trial, _ = run(fakes.FakeAgent(misbehave))
+    assert isinstance(trial.outcome, AgentFailure)
+    assert "RuntimeError: oops" in trial.outcome.message
+    assert "misbehave" in trial.outcome.detail
