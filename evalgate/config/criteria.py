@@ -1,0 +1,242 @@
+"""Criteria as configured, checked against the table of criteria that this version grades."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import typing
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from evalgate import words
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import CriterionUse
+from evalgate.plugins import CriterionSpec
+
+Specs = Mapping[str, CriterionSpec]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedCriteria:
+    """Criteria in the order of the file. One that has an error among `problems` is kept as it was written."""
+
+    criteria: tuple[CriterionUse, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def check(uses: Iterable[CriterionUse], *, specs: Specs, announced: Collection[str] = ()) -> CheckedCriteria:
+    """Check each criterion's name, threshold and options.
+
+    `announced`: names that ADK knows and this version does not grade yet. Custom metrics (`code`) have no scale
+    and options of their own, so that only a threshold that is no number is found there.
+    """
+    checked: list[CriterionUse] = []
+    problems: list[Problem] = []
+    for use in uses:
+        spec = specs.get(use.name)
+        if use.code is not None:
+            problems.extend(_number_problems(use))
+            checked.append(use)
+        elif spec is None:
+            problems.append(_name_problem(use, specs=specs, announced=announced))
+            checked.append(use)
+        else:
+            known, found = _check_known(use, spec)
+            checked.append(known)
+            problems.extend(found)
+    return CheckedCriteria(criteria=tuple(checked), problems=tuple(problems))
+
+
+def informational_uses(specs: Specs, *, beside: Iterable[CriterionUse] = ()) -> tuple[CriterionUse, ...]:
+    """The informational criteria of the table that are not among `beside`: every suite is told them."""
+    named = {use.name for use in beside}
+    return tuple(
+        CriterionUse(name=spec.name, threshold=None, informational=True, lower_is_better=spec.lower_is_better)
+        for spec in specs.values()
+        if spec.informational and spec.name not in named
+    )
+
+
+def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, list[Problem]]:
+    options, problems = _checked_options(use, spec)
+    threshold = use.threshold
+    if spec.informational:
+        if threshold is not None:
+            problems.append(_informational_threshold(use))
+        threshold = None
+    known = dataclasses.replace(
+        use,
+        threshold=threshold,
+        options=options,
+        informational=use.informational or spec.informational,
+        lower_is_better=use.lower_is_better or spec.lower_is_better,
+    )
+    if not known.informational:
+        problems.extend(_threshold_problems(known, spec))
+    return known, problems
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def _name_problem(use: CriterionUse, *, specs: Specs, announced: Collection[str]) -> Problem:
+    if use.name in announced:
+        return _error(
+            "unsupported-criterion",
+            f"`{use.name}` is a criterion of ADK that this version of evalgate does not grade yet",
+            use.place,
+            "Take it out of the criteria for now: a criterion that nobody grades must not look like a pass.",
+        )
+    close = words.nearest(use.name, [*specs, *announced])
+    if close:
+        hint = f"Did you mean `{close}`?"
+    else:
+        known = ", ".join(sorted(name for name, spec in specs.items() if not spec.informational))
+        hint = f"Known criteria: {known}. A metric of your own needs an entry in `custom_metrics`."
+    return _error(
+        "unknown-criterion", f"`{use.name}` is no criterion; ADK would skip it without a word", use.place, hint
+    )
+
+
+# --- thresholds -----------------------------------------------------------------------------------
+
+
+def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]:
+    problems = _number_problems(use)
+    threshold = use.threshold
+    if problems or threshold is None:
+        return problems
+    lowest = -math.inf if spec.lowest is None else spec.lowest
+    highest = math.inf if spec.highest is None else spec.highest
+    always = highest if use.lower_is_better else lowest
+    if threshold == always and math.isfinite(always):
+        problems.append(
+            Problem(
+                severity=Severity.WARNING,
+                code="threshold-always-passes",
+                message=f"`{use.name}`: every score passes a threshold of {threshold:g}",
+                place=use.place,
+                hint=f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} asserts nothing.",
+            )
+        )
+    elif not lowest <= threshold <= highest or math.isinf(threshold):
+        unreachable = threshold < lowest if use.lower_is_better else threshold > highest
+        effect = "no score can reach it" if unreachable else "every score passes it"
+        problems.append(
+            _error(
+                "threshold-out-of-range",
+                f"`{use.name}`: the threshold is {threshold:g}, the criterion scores {_scale(spec)}: {effect}",
+                use.place,
+                _rescaled(threshold, highest),
+            )
+        )
+    return problems
+
+
+def _number_problems(use: CriterionUse) -> list[Problem]:
+    if use.threshold is None:
+        message = f"`{use.name}` has no threshold, so that nothing could pass or fail"
+        hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
+        return [] if use.informational else [_error("no-threshold", message, use.place, hint)]
+    if math.isnan(use.threshold):
+        return [_error("threshold-out-of-range", f"`{use.name}`: the threshold is NaN, not a number", use.place)]
+    return []
+
+
+def _scale(spec: CriterionSpec) -> str:
+    match (spec.lowest, spec.highest):
+        case (None, None):
+            return "without bounds"
+        case (lowest, None):
+            return f"{lowest:g} or more"
+        case (None, highest):
+            return f"{highest:g} or less"
+        case (lowest, highest):
+            return f"{lowest:g} to {highest:g}"
+
+
+def _rescaled(threshold: float, highest: float) -> str:
+    """What a threshold on a scale of 10 or 100 would be on a scale up to 1; empty where nothing is evident."""
+    if highest != 1 or not 2 <= threshold <= 100:
+        return ""
+    share = threshold / (10 if threshold <= 10 else 100)
+    return f"Did you mean {share:g}?"
+
+
+def _informational_threshold(use: CriterionUse) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="threshold-ignored",
+        message=f"`{use.name}` only informs: its threshold of {use.threshold:g} is never compared",
+        place=use.place,
+        hint="It is shown in every report without being named; take it out of the criteria.",
+    )
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Mapping[str, Any], list[Problem]]:
+    try:
+        valid = spec.options.model_validate(dict(use.options))
+    except ValidationError as error:
+        return use.options, [_option_problem(use, spec, each) for each in error.errors(include_url=False)]
+    return valid.model_dump(mode="json", exclude_unset=True), []
+
+
+def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
+    path = error["loc"]
+    shown = _dotted(path)
+    place = use.place and dataclasses.replace(use.place, json_path=f"{use.place.json_path}.{shown}".rstrip("."))
+    hint = ""
+    match error["type"]:
+        case "extra_forbidden":
+            names = _names_at(spec.options, path[:-1])
+            message = f"`{use.name}` has no option `{shown}`"
+            close = words.nearest(str(path[-1]), names) if path else None
+            known = f"Known options: {', '.join(names)}." if names else "It has no options but `threshold`."
+            hint = f"Did you mean `{close}`?" if close else known
+        case "missing":
+            message = f"`{use.name}`: the option `{shown}` is missing"
+        case _:
+            expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            message = f"`{use.name}`: `{shown}` is {_found(error['input'])}, expected {expected}"
+    return _error("bad-option", message, place, hint)
+
+
+def _dotted(path: tuple[int | str, ...]) -> str:
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")
+
+
+def _found(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _names_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The field names of the model that stands at `path` within `model`; empty where none does."""
+    here: type[BaseModel] | None = model
+    for step in path:
+        if isinstance(step, int) or here is None:
+            continue
+        found = next((field for name, field in here.model_fields.items() if step in (name, field.alias)), None)
+        here = _model_in(found.annotation) if found else None
+    return list(here.model_fields) if here else []
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for each in typing.get_args(annotation) if (found := _model_in(each))), None)
+
+
+def _error(code: str, message: str, place: Place | None, hint: str = "") -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)

@@ -1,0 +1,92 @@
+"""The agent of every suite: as evalgate.yml says, else as found, and what to tell where neither helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from evalgate import words
+from evalgate.config.gate_file import AgentRule, GateFile
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import AgentUse, EvalSet
+from evalgate.project import agent_finding, globs
+from evalgate.project.agent_finding import Absent, AgentFolders, Ambiguous, Found, ReadSource
+
+UNKNOWN = AgentUse(driver="adk", options={"path": "."}, found_by="nothing found")
+"""Stands in where no agent was found: the problem beside it is an error, so that it never runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentChoices:
+    """The agent by suite key; `problems` in the order of the keys."""
+
+    by_key: Mapping[str, AgentUse]
+    problems: tuple[Problem, ...]
+
+
+def choose_agents(
+    sets: Mapping[str, EvalSet], *, gate_file: GateFile, files: Mapping[str, frozenset[str]], read: ReadSource
+) -> AgentChoices:
+    """A rule of the gate file wins (of several the last); an `adk` rule without `path` only adds options.
+
+    `files`: names of possible agent files by folder. Nothing is imported.
+    """
+    folders = AgentFolders(files=files, read=read)
+    by_key: dict[str, AgentUse] = {}
+    problems: list[Problem] = []
+    absent: list[str] = []
+    for key in sorted(sets):
+        rule, said_by = _last_rule(key, gate_file)
+        if rule is not None and (rule.driver != "adk" or "path" in rule.options):
+            by_key[key] = AgentUse(driver=rule.driver, options=rule.options, found_by=said_by)
+            continue
+        app_name, case_id, told = _app_name(key, sets[key])
+        problems.extend(told)
+        finding = agent_finding.find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
+        by_key[key] = UNKNOWN
+        match finding:
+            case Found(folder=folder, found_by=found_by):
+                options = {**(rule.options if rule else {}), "path": folder}
+                by_key[key] = AgentUse(driver="adk", options=options, found_by=found_by)
+                if app_name and folder != "." and folder.rpartition("/")[2] != app_name:
+                    problems.append(agent_finding.unmatched_name_problem(key, app_name=app_name, finding=finding))
+            case Ambiguous():
+                problems.append(agent_finding.ambiguous_problem(key, finding))
+            case Absent():
+                absent.append(key)
+            case _:
+                assert_never(finding)
+    if absent:
+        problems.append(agent_finding.absent_problem(absent))
+    return AgentChoices(by_key=by_key, problems=tuple(problems))
+
+
+def _last_rule(key: str, gate_file: GateFile) -> tuple[AgentRule | None, str]:
+    for index in reversed(range(len(gate_file.agents))):
+        rule = gate_file.agents[index]
+        if globs.matches(key, rule.suites):
+            return rule, f"evalgate.yml agents[{index}]"
+    return None, ""
+
+
+def _app_name(key: str, eval_set: EvalSet) -> tuple[str, str, list[Problem]]:
+    """The app that the file's sessions name, the case that names it first, and a warning where there are several."""
+    named: dict[str, str] = {}
+    for case in eval_set.cases:
+        if case.session is not None and case.session.app_name:
+            named.setdefault(case.session.app_name, case.case_id)
+    if not named:
+        return "", "", []
+    app_name, case_id = next(iter(named.items()))
+    if len(named) == 1:
+        return app_name, case_id, []
+    problem = Problem(
+        severity=Severity.WARNING,
+        code="mixed-app-names",
+        message=f"the file's sessions name {len(named)} apps: {words.listed(named)}; "
+        f"one agent runs the whole file, the first name ({app_name}) picks it",
+        place=Place(file=key),
+        hint="Split the file, one for each agent, or name the agent in evalgate.yml.",
+    )
+    return app_name, case_id, [problem]

@@ -1,0 +1,199 @@
+"""Which criteria a suite has: named by the user, beside its file, above it, or ADK's defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from evalgate import formats, words
+from evalgate.config import criteria
+from evalgate.config.gate_file import GateFile, SuiteRule
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse
+from evalgate.plugins import CriterionSpec
+from evalgate.project import globs, reading
+
+ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
+"""What ADK scores where no config is found (google-adk 2.13, eval_config)."""
+
+ADK_CONFIGS = ("test_config.json",)
+DATASET_CONFIGS = (*ADK_CONFIGS, "eval_config.yaml", "eval_config.yml")
+LOOKALIKES = ("eval_config.json", "test-config.json", "eval_config.yaml", "eval_config.yml")
+"""Files that people mean as criteria and that neither ADK nor we find by themselves for an evaluation set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where criteria may come from. `explicit`: for every suite. `gate_file_name`: how the gate file is called."""
+
+    root: Path
+    config_files: frozenset[str]
+    explicit: Path | None = None
+    gate_file: GateFile = field(default_factory=GateFile)
+    gate_file_name: str = "evalgate.yml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteCriteria:
+    """The checked criteria of a suite, informational ones last, and where they come from."""
+
+    criteria: tuple[CriterionUse, ...]
+    source: CriteriaSource
+
+
+@dataclass(slots=True, kw_only=True)
+class CriteriaFinder:
+    """Finds the criteria of suite after suite; each config is read once, its problems told once."""
+
+    sources: Sources
+    specs: Mapping[str, CriterionSpec]
+    announced: Collection[str]
+    problems: list[Problem] = field(default_factory=list)
+    on_defaults: list[str] = field(default_factory=list)
+    _read: dict[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
+
+    def criteria_of(self, key: str, *, is_dataset: bool) -> SuiteCriteria:
+        """The first that there is: explicit > gate file > beside > above > ADK's defaults."""
+        sources = self.sources
+        if sources.explicit is not None:
+            uses, file = self._explicit(sources.explicit)
+            return self._suite_criteria(uses, ConfigOrigin.EXPLICIT, file)
+        index, rule = _last_rule(key, sources.gate_file)
+        if rule is not None and rule.criteria is not None:
+            uses = self._embedded(rule.criteria, index)
+            return self._suite_criteria(uses, ConfigOrigin.EMBEDDED, sources.gate_file_name)
+        if rule is not None and rule.config is not None:
+            uses = self._named_in_gate_file(rule.config)
+            return self._suite_criteria(uses, ConfigOrigin.EXPLICIT, rule.config)
+        found = nearest_config(key, sources.config_files, DATASET_CONFIGS if is_dataset else ADK_CONFIGS)
+        if found is not None:
+            beside = PurePosixPath(found).parent == PurePosixPath(key).parent
+            return self._suite_criteria(self._file(found), ConfigOrigin.BESIDE if beside else ConfigOrigin.ABOVE, found)
+        self.on_defaults.append(key)
+        return self._suite_criteria(self._defaults(), ConfigOrigin.DEFAULTS, "")
+
+    def all_problems(self) -> tuple[Problem, ...]:
+        """What was wrong with the configs, and which suites run on defaults."""
+        return (*self.problems, *_defaults_problem(self.on_defaults, self.sources.config_files))
+
+    def _suite_criteria(self, uses: tuple[CriterionUse, ...], origin: ConfigOrigin, file: str) -> SuiteCriteria:
+        informational = criteria.informational_uses(self.specs, beside=uses)
+        return SuiteCriteria(criteria=(*uses, *informational), source=CriteriaSource(origin=origin, file=file))
+
+    def _explicit(self, path: Path) -> tuple[tuple[CriterionUse, ...], str]:
+        full = path if path.is_absolute() else self.sources.root / path
+        root = self.sources.root
+        shown = full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
+        if shown not in self._read:
+            self._read[shown] = self._parsed(reading.read_named(full, shown=shown), shown)
+        return self._read[shown], shown
+
+    def _named_in_gate_file(self, path: str) -> tuple[CriterionUse, ...]:
+        return self._file(PurePosixPath(path).as_posix())
+
+    def _file(self, path: str) -> tuple[CriterionUse, ...]:
+        if path not in self._read:
+            self._read[path] = self._parsed(reading.read_bytes(self.sources.root, path), path)
+        return self._read[path]
+
+    def _parsed(self, data: bytes | Problem, path: str) -> tuple[CriterionUse, ...]:
+        text = data if isinstance(data, Problem) else formats.decode(data, file=path)
+        if isinstance(text, Problem):
+            self.problems.append(text)
+            return ()
+        return self._checked(text, path)
+
+    def _embedded(self, raw: Mapping[str, Any], index: int) -> tuple[CriterionUse, ...]:
+        """Criteria within the gate file: the same reader, with places that only name the rule."""
+        name = f"{self.sources.gate_file_name}#{index}"
+        if name not in self._read:
+            told = len(self.problems)
+            uses = self._checked(json.dumps({"criteria": raw}, default=str), self.sources.gate_file_name)
+            self._read[name] = tuple(dataclasses.replace(use, place=_in_rule(use.place, index)) for use in uses)
+            self.problems[told:] = [
+                dataclasses.replace(problem, place=_in_rule(problem.place, index)) for problem in self.problems[told:]
+            ]
+        return self._read[name]
+
+    def _checked(self, text: str, path: str) -> tuple[CriterionUse, ...]:
+        parse = formats.CRITERIA_FILES.get(formats.recognise(text, file=path), formats.parse_criteria)
+        read = parse(text, file=path)
+        checked = criteria.check(read.criteria, specs=self.specs, announced=self.announced)
+        self.problems.extend((*read.problems, *checked.problems))
+        if not any(problem.severity is Severity.ERROR for problem in read.problems):
+            self.problems.extend(_vacuous(checked.criteria, path))
+        return checked.criteria
+
+    def _defaults(self) -> tuple[CriterionUse, ...]:
+        uses = (CriterionUse(name=name, threshold=value) for name, value in ADK_DEFAULTS.items() if name in self.specs)
+        return criteria.check(uses, specs=self.specs).criteria
+
+
+def nearest_config(key: str, config_files: frozenset[str], names: tuple[str, ...]) -> str | None:
+    """The config file with one of `names` in the folder of `key`, else in the nearest folder above it."""
+    for folder in PurePosixPath(key).parents:
+        for name in names:
+            if (path := (folder / name).as_posix()) in config_files:
+                return path
+    return None
+
+
+def _last_rule(key: str, gate_file: GateFile) -> tuple[int, SuiteRule | None]:
+    """The last rule that speaks of the criteria of `key`, and its position."""
+    for index in reversed(range(len(gate_file.suites))):
+        rule = gate_file.suites[index]
+        if (rule.criteria is not None or rule.config is not None) and globs.matches(key, rule.match):
+            return index, rule
+    return -1, None
+
+
+def _in_rule(place: Place | None, index: int) -> Place | None:
+    if place is None:
+        return None
+    return Place(file=place.file, json_path=f"$.suites[{index}]{place.json_path.removeprefix('$')}")
+
+
+def _vacuous(uses: tuple[CriterionUse, ...], path: str) -> Iterator[Problem]:
+    if not uses:
+        yield Problem(
+            severity=Severity.ERROR,
+            code="asserts-nothing",
+            message="the config asserts nothing: it has no criteria, so that every answer would pass",
+            place=Place(file=path),
+            hint='Name what must hold under `criteria`: {"criteria": {"response_match_score": 0.8}}.',
+        )
+    elif all(use.informational for use in uses):
+        yield Problem(
+            severity=Severity.ERROR,
+            code="only-informational",
+            message=f"the config asserts nothing: {words.listed(f'`{use.name}`' for use in uses)} only inform",
+            place=Place(file=path),
+            hint="Add a criterion with a threshold.",
+        )
+
+
+def _defaults_problem(keys: list[str], config_files: frozenset[str]) -> Iterator[Problem]:
+    if not keys:
+        return
+    alike = sorted({path for key in keys if (path := nearest_config(key, config_files, LOOKALIKES))})
+    if alike:
+        verb = "is" if len(alike) == 1 else "are"
+        hint = (
+            f"{words.listed(alike)} {verb} not found by that name: rename it to test_config.json, "
+            f"set `criteria: {alike[0]}`, or give it as `config` of a rule under `suites` in evalgate.yml."
+        )
+    else:
+        hint = "Put a test_config.json beside the file or above it, to say what must hold."
+    defaults = " and ".join(f"{name} {value:g}" for name, value in ADK_DEFAULTS.items())
+    files = f"for {words.listed(keys)} " if len(keys) > 1 else ""
+    yield Problem(
+        severity=Severity.WARNING,
+        code="default-criteria",
+        message=f"no test_config.json was found {files}here or above, so that ADK's defaults count: {defaults}",
+        place=Place(file=keys[0]),
+        hint=hint,
+    )

@@ -1,0 +1,144 @@
+"""From the root of a repository to its suites: evaluation files, their criteria, their agents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalgate import criteria, formats
+from evalgate.config.gate_file import GateFile
+from evalgate.errors import Problem, Severity
+from evalgate.formats import FileKind
+from evalgate.model import EvalSet, Suite
+from evalgate.plugins import CriterionSpec
+from evalgate.project import agent_choice, nothing_found, reading, selection, tree
+from evalgate.project.criteria_files import CriteriaFinder, Sources
+from evalgate.project.selection import Files, Selection
+from evalgate.project.tree import Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """The suites in the order of their paths, and everything that is wrong with what was found.
+
+    A file that cannot be read has problems and no suite.
+    """
+
+    suites: tuple[Suite, ...]
+    problems: tuple[Problem, ...]
+
+
+def discover(
+    root: Path,
+    *,
+    selections: Sequence[str] = (),
+    grep: str = "",
+    gate_file: GateFile | None = None,
+    criteria_file: Path | None = None,
+    specs: Mapping[str, CriterionSpec],
+    announced: Collection[str] = criteria.ANNOUNCED,
+) -> Discovery:
+    """Find what is to be evaluated; nothing is imported or run.
+
+    `criteria_file`: for every suite, relative to `root` unless absolute. Raises NothingToDo where no file or case
+    is left and no problem explains it.
+    """
+    rules = gate_file or GateFile()
+    seen, chosen, unmatched = _select(root, [_relative(text, root) for text in selections], rules.exclude)
+    keys = {key for each in chosen for key in each.keys} if selections else set(seen.evaluation_files)
+    read = _read_sets(root, sorted(keys), named={key for each in chosen if each.is_file for key in each.keys})
+    sets, unknown = selection.pick_cases(read.sets, chosen)
+    if grep:
+        sets = selection.grep_cases(sets, grep)
+    problems = (*unmatched, *seen.problems, *read.problems, *unknown)
+    if not sets and not _any_error((*seen.problems, *read.problems)):
+        cases = sum(len(each.cases) for each in read.sets.values())
+        raise nothing_found.nothing_found(seen, cases=cases, files=len(read.sets), grep=grep, problems=problems)
+
+    finder = CriteriaFinder(
+        sources=Sources(root=root, config_files=seen.config_files, explicit=criteria_file, gate_file=rules),
+        specs=specs,
+        announced=announced,
+    )
+    agents = agent_choice.choose_agents(
+        sets, gate_file=rules, files=seen.agent_files, read=lambda path: reading.read_source(root, path)
+    )
+    suites = []
+    for key in sorted(sets):
+        found = finder.criteria_of(key, is_dataset=key in read.datasets)
+        suites.append(
+            Suite(
+                key=key,
+                eval_set=sets[key],
+                criteria=found.criteria,
+                criteria_source=found.source,
+                agent=agents.by_key[key],
+            )
+        )
+    return Discovery(suites=tuple(suites), problems=(*problems, *finder.all_problems(), *agents.problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Evaluation sets by key; `datasets`: the keys of those that are agents-cli datasets."""
+
+    sets: dict[str, EvalSet]
+    datasets: frozenset[str]
+    problems: tuple[Problem, ...]
+
+
+def _select(
+    root: Path, texts: Sequence[str], exclude: Sequence[str]
+) -> tuple[Tree, list[Selection], tuple[Problem, ...]]:
+    """The tree, walked a second time where a selection names a folder that was passed over, and the selections."""
+    seen = tree.walk(root, exclude=exclude)
+    files = _files(root, seen)
+    passed_over = selection.folders_named(texts, files=files)
+    if passed_over:
+        seen = tree.walk(root, exclude=exclude, also=passed_over)
+        files = _files(root, seen)
+    parsed = [selection.parse_selection(text, files=files) for text in texts]
+    chosen = [each for each in parsed if isinstance(each, Selection)]
+    return seen, chosen, tuple(each for each in parsed if isinstance(each, Problem))
+
+
+def _files(root: Path, seen: Tree) -> Files:
+    return Files(
+        found=seen.evaluation_files,
+        is_file=lambda path: (root / path).is_file(),
+        is_folder=lambda path: not path.startswith("..") and (root / path).is_dir(),
+    )
+
+
+def _relative(text: str, root: Path) -> str:
+    """A selection with an absolute path within the root, relative to it."""
+    return text.strip().removeprefix(f"{root.as_posix().rstrip('/')}/")
+
+
+def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
+    """Read the files; those that only look like evaluation files by name are passed over unless `named`."""
+    sets: dict[str, EvalSet] = {}
+    datasets: set[str] = set()
+    problems: list[Problem] = []
+    for key in keys:
+        data = reading.read_bytes(root, key)
+        text = data if isinstance(data, Problem) else formats.decode(data, file=key)
+        if isinstance(text, Problem):
+            if key in named or tree.is_certain_name(key):
+                problems.append(text)
+            continue
+        kind = formats.recognise(text, file=key)
+        if kind is FileKind.DATASET:
+            datasets.add(key)
+        elif kind is not FileKind.EVAL_SET and key not in named and not tree.is_certain_name(key):
+            continue
+        read = formats.parse_eval_set(text, file=key)
+        problems.extend(read.problems)
+        if read.eval_set is not None:
+            sets[key] = read.eval_set
+    return _Read(sets=sets, datasets=frozenset(datasets), problems=tuple(problems))
+
+
+def _any_error(problems: Sequence[Problem]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)

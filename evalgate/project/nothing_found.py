@@ -1,0 +1,51 @@
+"""What to say when nothing is left to evaluate: where we looked, what was passed over, what may be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from evalgate import words
+from evalgate.errors import NothingToDo, Problem
+from evalgate.project import reading
+from evalgate.project.tree import Tree
+
+MOST_LOOKALIKES_READ = 300
+LARGEST_LOOKALIKE_BYTES = 1024 * 1024
+
+
+def nothing_found(tree: Tree, *, cases: int, files: int, grep: str, problems: Iterable[Problem]) -> NothingToDo:
+    """The error for a run without cases. `cases`, `files`: how many were read before the search text was applied."""
+    told = tuple(problems)
+    if cases and grep:
+        message = (
+            f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
+        )
+        hint = "The search text is looked for in case ids and in what the user says first."
+    elif tree.evaluation_files:
+        message = "no case was selected"
+        hint = f"There are {words.counted(len(tree.evaluation_files), 'evaluation file')}: "
+        hint += f"{words.listed(tree.evaluation_files)}."
+    else:
+        message = "no evaluation file was found"
+        hint = "\n    ".join(_where_we_looked(tree))
+    return NothingToDo(message, hint=hint, problems=told)
+
+
+def _where_we_looked(tree: Tree) -> Iterator[str]:
+    yield (
+        "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders but "
+        "hidden ones, Python environments, node_modules and what git ignores."
+    )
+    if tree.ignored:
+        yield f"Git ignores {words.listed(tree.ignored)}: name the file to evaluate it all the same."
+    alike = list(_lookalikes(tree))
+    if alike:
+        verb = "looks" if len(alike) == 1 else "look"
+        yield f"{words.listed(alike)} {verb} like an evaluation set: rename to *.evalset.json, or name it."
+
+
+def _lookalikes(tree: Tree) -> Iterator[str]:
+    for path in tree.other_json[:MOST_LOOKALIKES_READ]:
+        data = reading.read_bytes(tree.root, path, largest=LARGEST_LOOKALIKE_BYTES)
+        if isinstance(data, bytes) and (b'"eval_cases"' in data or b'"evalCases"' in data):
+            yield path

@@ -1,0 +1,201 @@
+"""One walk over the repository: the files whose names matter to us, and nothing of their content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evalgate.errors import Place, Problem, Severity
+from evalgate.project import globs, ignoring
+from evalgate.project.ignoring import IgnoreRules
+
+EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
+"""How the names of evaluation files end; whether they are ADK's is told by their content."""
+
+CONFIG_NAMES = frozenset(
+    {"test_config.json", "eval_config.yaml", "eval_config.yml", "eval_config.json", "test-config.json"}
+)
+AGENT_NAMES = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
+
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "__pypackages__", "bower_components"})
+VISIBLE_HIDDEN_FOLDERS = frozenset({".github"})
+ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
+"""What stands at the top of a Python environment."""
+
+MOST_OTHER_JSON = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """What a walk saw; every path is posix and relative to `root`, every list sorted.
+
+    `agent_files`: names of possible agent files by folder (`.` is the root). For hints: `ignored`, evaluation files
+    that git ignores; `other_json`, the first JSON files of other names.
+    """
+
+    root: Path
+    evaluation_files: tuple[str, ...] = ()
+    config_files: frozenset[str] = frozenset()
+    agent_files: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    other_json: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the walk has gathered so far."""
+
+    evaluation_files: set[str] = field(default_factory=set)
+    config_files: set[str] = field(default_factory=set)
+    agent_files: dict[str, frozenset[str]] = field(default_factory=dict)
+    ignored: set[str] = field(default_factory=set)
+    other_json: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def walk(root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()) -> Tree:
+    """Walk `root`, leaving out what git ignores, environments, caches, hidden folders and `exclude` globs.
+
+    Symbolic links to folders are not followed (git does not either); links to files only within the root.
+    `also`: folders, relative to the root, that the user named: walked even where they would be skipped.
+    """
+    seen = _Seen()
+    excluded = tuple(exclude)
+    spec, problems = ignoring.parse_rules(ignoring.read_exclude(root), file=".git/info/exclude")
+    seen.problems.extend(problems)
+    _walk_from(root, "", IgnoreRules((("", spec),)), seen)
+    for folder in also:
+        _walk_from(root, "" if folder == "." else f"{folder}/", IgnoreRules(), seen)
+    return Tree(
+        root=root,
+        evaluation_files=tuple(sorted(path for path in seen.evaluation_files if not globs.matches(path, excluded))),
+        config_files=frozenset(seen.config_files),
+        agent_files=dict(sorted(seen.agent_files.items())),
+        ignored=tuple(sorted(seen.ignored - seen.evaluation_files)),
+        other_json=tuple(sorted(seen.other_json)),
+        problems=tuple(seen.problems),
+    )
+
+
+def is_evaluation_name(name: str) -> bool:
+    """Whether a file of this name may be an evaluation file."""
+    return name.endswith(EVALUATION_ENDINGS)
+
+
+def is_certain_name(path: str) -> bool:
+    """Whether nobody but ADK names files so."""
+    return path.endswith(("evalset.json", "test_config.json"))
+
+
+def _walk_from(root: Path, start: str, rules: IgnoreRules, seen: _Seen) -> None:
+    """Visit the folder at prefix `start` and all below it, without recursion: trees may be deep."""
+    pending = [(start, rules)]
+    while pending:
+        prefix, above = pending.pop()
+        try:
+            with os.scandir(root / prefix) as listing:
+                entries = {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
+        except OSError as error:
+            seen.problems.append(_unreadable_folder(prefix, error))
+            continue
+        if prefix and not ENVIRONMENT_MARKS.isdisjoint(entries):
+            continue
+        here = _rules_here(prefix, entries, above, seen)
+        _note_files(root, prefix, entries, here, seen)
+        pending.extend((below, here) for below in _folders(prefix, entries, here))
+
+
+def _rules_here(prefix: str, entries: Mapping[str, os.DirEntry[str]], above: IgnoreRules, seen: _Seen) -> IgnoreRules:
+    entry = entries.get(".gitignore")
+    if entry is None or not entry.is_file(follow_symlinks=False):  # git does not follow a linked .gitignore
+        return above
+    try:
+        text = Path(entry.path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return above
+    spec, problems = ignoring.parse_rules(text, file=f"{prefix}.gitignore")
+    seen.problems.extend(problems)
+    return above.extended(prefix, spec)
+
+
+def _folders(prefix: str, entries: Mapping[str, os.DirEntry[str]], rules: IgnoreRules) -> Iterator[str]:
+    for name, entry in entries.items():
+        if name in SKIPPED_FOLDERS or (name.startswith(".") and name not in VISIBLE_HIDDEN_FOLDERS):
+            continue
+        if _is_folder(entry) and not rules.ignores(f"{prefix}{name}/"):
+            yield f"{prefix}{name}/"
+
+
+def _note_files(
+    root: Path, prefix: str, entries: Mapping[str, os.DirEntry[str]], rules: IgnoreRules, seen: _Seen
+) -> None:
+    markers = AGENT_NAMES.intersection(entries)
+    if markers:
+        seen.agent_files[prefix.rstrip("/") or "."] = markers
+    for name, entry in entries.items():
+        is_config = name in CONFIG_NAMES
+        if not is_config and not is_evaluation_name(name):
+            if name.endswith(".json") and len(seen.other_json) < MOST_OTHER_JSON:
+                seen.other_json.append(f"{prefix}{name}")
+            continue
+        path = f"{prefix}{name}"
+        if rules.ignores(path):
+            seen.ignored.update(() if is_config else (path,))
+            continue
+        problem = _file_problem(root, path, entry)
+        if problem is not None:
+            seen.problems.append(problem)
+        elif is_config:
+            seen.config_files.add(path)
+        elif _is_file(entry):
+            seen.evaluation_files.add(path)
+
+
+def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | None:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        shown = path.encode("utf-8", "backslashreplace").decode()
+        return _problem("unusable-name", "the file's name is not UTF-8, so that no report could name it", shown)
+    if not entry.is_symlink():
+        return None
+    try:
+        target = Path(entry.path).resolve(strict=True)
+    except (OSError, RuntimeError):
+        return _problem("unreadable-file", "the symbolic link leads nowhere", path)
+    if not target.is_relative_to(root.resolve()):
+        return _problem("outside-root", "the symbolic link leads out of the repository, it is not followed", path)
+    return None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _problem(code: str, message: str, file: str) -> Problem:
+    """An error for files that are certainly meant for us; a name that others use as well is only warned of."""
+    severity = Severity.ERROR if is_certain_name(file) else Severity.WARNING
+    return Problem(severity=severity, code=code, message=message, place=Place(file=file))
+
+
+def _unreadable_folder(prefix: str, error: OSError) -> Problem:
+    shown = prefix.rstrip("/") or "."
+    return Problem(
+        severity=Severity.WARNING,
+        code="unreadable-folder",
+        message=f"the folder cannot be read: {error.strerror or error}",
+        place=Place(file=shown.encode("utf-8", "backslashreplace").decode()),
+    )
