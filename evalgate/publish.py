@@ -5,6 +5,7 @@ A place that cannot be written is a problem to show, never a changed verdict.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -48,8 +49,10 @@ def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
         beside.chmod(0o644)
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         return _not_written(str(path), error)
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
     return None
 
 

@@ -17,6 +17,7 @@ from evalgate.model import (
     Score,
     Transcript,
     Trial,
+    Usage,
 )
 from evalgate.pipeline.trials import Task
 from evalgate.plugins import Criterion
@@ -39,7 +40,20 @@ def grade(trial: Trial, task: Task, *, criteria: Mapping[str, Criterion], rememb
         grades=_grades(trial.outcome, task, criteria=criteria, remembered=remembered),
         seconds=trial.seconds,
         attempts=trial.attempts,
+        tokens=tokens_of(trial.outcome),
     )
+
+
+def tokens_of(outcome: Outcome) -> int | None:
+    """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
+    invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+    usages = [event.usage for each in invocations for event in each.events or () if event.usage is not None]
+    return sum(_tokens(usage) for usage in usages) if usages else None
+
+
+def _tokens(usage: Usage) -> int:
+    parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
+    return sum(part for part in parts if part is not None) or usage.total_tokens or 0
 
 
 def _grades(

@@ -107,7 +107,7 @@ class _Desk:
         self._runner = TrialRunner(agents=bench.agents, retries=bench.retries, stop=bench.stop, say=bench.watcher.say)
 
     def serve(self, task: Task) -> None:
-        """Grade the trial of a task, from the journal or run anew, into `graded`; not where the run's end cut it off."""
+        """Put the graded trial of a task into `graded`; none where the end of the run cut it off."""
         bench = self._bench
         address = fingerprints.of_trial(
             task.key,

@@ -1,0 +1,77 @@
+"""evalgate.yml: rules, settings, and every mistake with its line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.config import gate_file
+
+FULL = """\
+agents:
+  - suites: ["agents/weather/**"]
+    path: agents/weather
+  - driver: command
+    command: node agent.mjs
+suites:
+  - match: ["evals/slow/*"]
+    pass_rate: 0.9
+    criteria: {tool_trajectory_avg_score: 1.0}
+exclude: ["vendor/**"]
+runs: 3
+fail-on: [fail]
+turn_timeout: 20
+"""
+
+
+def test_everything_is_read() -> None:
+    reading = gate_file.parse_gate_file(FULL, file="evalgate.yml")
+    assert reading.problems == ()
+    first, second = reading.gate_file.agents
+    assert (first.driver, first.options) == ("adk", {"path": "agents/weather"})
+    assert (second.driver, second.suites, second.options) == ("command", ["**"], {"command": "node agent.mjs"})
+    assert reading.gate_file.suites[0].pass_rate == 0.9
+    assert reading.given == {"runs": 3, "fail_on": ["fail"], "turn_timeout": 20}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "words"),
+    [
+        ("runs: 3\nrunz: 4\n", "unknown-setting", 2, "Did you mean `runs`?"),
+        ("runs: many\n", "bad-setting", 1, "'many'"),
+        ("runs: 0\n", "bad-setting", 1, "greater than or equal to 1"),
+        ("\n\nfail-on: [bad]\n", "bad-setting", 3, "'not_measured'"),
+        ("resume: true\n", "unknown-setting", 1, "no setting"),  # belongs to a person, not to the repository
+        ("suites:\n  - match: [a]\n    pass_rat: 1\n", "gate-file-shape", 3, "Did you mean `pass_rate`?"),
+        ("suites:\n  - pass_rate: 1\n", "gate-file-shape", 2, "match"),
+        ("suites:\n  - match: [a]\n    pass_rate: 7\n", "gate-file-shape", 3, "less than or equal to 1"),
+        ("a: [1\nb: 2\n", "yaml-syntax", 2, "not valid YAML"),
+        ("- a\n- b\n", "gate-file-shape", 1, "a list"),
+    ],
+)
+def test_mistakes_name_their_line(text: str, code: str, line: int, words: str) -> None:
+    (problem,) = gate_file.parse_gate_file(text, file="evalgate.yml").problems
+    assert problem.code == code
+    assert problem.place is not None
+    assert problem.place.line == line
+    assert words in f"{problem.message} {problem.hint}"
+
+
+def test_all_mistakes_at_once() -> None:
+    reading = gate_file.parse_gate_file("runz: 1\nseed: -1\nexclude: 5\nruns: 2\n", file="f")
+    assert sorted(problem.code for problem in reading.problems) == [
+        "bad-setting",
+        "gate-file-shape",
+        "unknown-setting",
+    ]
+    assert reading.given == {"runs": 2}
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
+def test_no_text_crashes_the_reader(text: str) -> None:
+    gate_file.parse_gate_file(text, file="f")
+
+
+def test_an_empty_file_says_nothing() -> None:
+    assert gate_file.parse_gate_file("# nothing yet\n", file="f") == gate_file.GateFileReading()

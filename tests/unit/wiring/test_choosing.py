@@ -1,0 +1,65 @@
+"""What was typed wins over evalgate.yml, which wins over the defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evalgate.errors import ConfigError
+from evalgate.wiring import choosing
+
+
+def chosen(root: Path, gate_file: str = "", **given: object) -> choosing.Choice:
+    if gate_file:
+        (root / "evalgate.yml").write_text(gate_file)
+    return choosing.choose({"root": str(root), **given})
+
+
+def test_precedence(tmp_path: Path) -> None:
+    choice = chosen(tmp_path, "runs: 3\nretries: 1\n", runs="5")
+    assert (choice.settings.runs, choice.settings.retries, choice.settings.seed) == (5, 1, 0)
+
+
+def test_the_gate_file_may_lie_in_dot_github(tmp_path: Path) -> None:
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/evalgate.yaml").write_text("runs: 4\n")
+    assert chosen(tmp_path).settings.runs == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "driver", "options"),
+    [
+        ("agents/weather", "adk", {"path": "agents/weather"}),
+        ("adk:agents/weather", "adk", {"path": "agents/weather"}),
+        ("python:pkg.mod:answer", "python", {"call": "pkg.mod:answer"}),
+        ("command:node agent.mjs --fast", "command", {"command": "node agent.mjs --fast"}),
+        ("http:http://127.0.0.1:8000", "http", {"url": "http://127.0.0.1:8000"}),
+        ("replay:recorded", "replay", {"path": "recorded"}),
+        ("C:/agents/weather", "adk", {"path": "C:/agents/weather"}),  # a drive is no driver
+    ],
+)
+def test_the_agent_of_every_suite(tmp_path: Path, text: str, driver: str, options: dict[str, str]) -> None:
+    (rule,) = chosen(tmp_path, "agents: [{path: other}]\n", agent=text).gate_file.agents
+    assert (rule.driver, rule.options, rule.suites) == (driver, options, ["**"])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"runs": "often"}, "`runs`"),
+        ({"fail_on": "red"}, "`fail-on`"),
+        ({"config": "missing.yml"}, "does not exist"),
+        ({"env": "GITHUB_TOKEN"}, "never reach an agent"),
+        ({"env": "OK, ACTIONS_RUNTIME_TOKEN"}, "ACTIONS_RUNTIME_TOKEN"),
+    ],
+)
+def test_what_cannot_be(tmp_path: Path, given: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        chosen(tmp_path, **given)
+    assert words in f"{caught.value.message} {caught.value.problems}"
+
+
+def test_a_root_that_is_no_folder() -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        choosing.choose({"root": "no/such/folder"})

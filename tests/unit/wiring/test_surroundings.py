@@ -1,0 +1,48 @@
+"""What an agent may see."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalgate.wiring import surroundings
+
+ENVIRON = {
+    "PATH": "/bin",
+    "LC_ALL": "C.UTF-8",
+    "HTTPS_PROXY": "http://proxy",
+    "GOOGLE_API_KEY": "key",
+    "GOOGLE_CLOUD_PROJECT": "p",
+    "AWS_SECRET_ACCESS_KEY": "s",
+    "GITHUB_TOKEN": "t",
+    "GITHUB_OUTPUT": "/out",
+    "INPUT_ENV": "x",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "t",
+    "RUNNER_TEMP": "/tmp",
+    "PIP_INDEX_URL": "https://user:pass@index",
+}
+BASE = {"PATH", "LC_ALL", "HTTPS_PROXY"}
+
+
+@pytest.mark.parametrize(
+    ("names", "seen"),
+    [
+        ([], BASE),
+        (["GOOGLE_API_KEY"], BASE | {"GOOGLE_API_KEY"}),
+        (["GOOGLE_*"], BASE | {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT"}),
+        # even `*` does not hand over what is the workflow's
+        (["*"], BASE | {"GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "AWS_SECRET_ACCESS_KEY", "PIP_INDEX_URL"}),
+        (["google_api_key"], BASE),  # names are case-sensitive
+    ],
+)
+def test_only_what_is_named(names: list[str], seen: set[str]) -> None:
+    assert set(surroundings.allowed(ENVIRON, names)) == seen
+
+
+def test_only_installers_see_the_package_index() -> None:
+    agent = surroundings.allowed(ENVIRON, [])
+    assert "PIP_INDEX_URL" not in agent
+    assert surroundings.for_installing(ENVIRON, agent)["PIP_INDEX_URL"] == ENVIRON["PIP_INDEX_URL"]
+
+
+def test_the_workflows_own_are_refused_by_name() -> None:
+    assert surroundings.refused(["GITHUB_TOKEN", "MY_TOKEN", "INPUT_X"]) == ["GITHUB_TOKEN", "INPUT_X"]
