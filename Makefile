@@ -1,17 +1,42 @@
-# One set of commands for people and CI. `make demo` and `make test` set up all they need.
+# One set of commands for people and CI. Each sets up what it needs; only Python 3.11+ and git have to be there.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
-UV := UV_COMPILE_BYTECODE=1 uv
 BIN := .venv/bin
+UV := UV_COMPILE_BYTECODE=1 $(BIN)/uv
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit-find-links --no-annotate \
+	--custom-compile-command "make lock"
+LOCK := $(COMPILE) --generate-hashes --python-version 3.13 --python-platform linux
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-.venv/.ready: pyproject.toml
-	@command -v uv >/dev/null || $(PYTHON) -m pip install --quiet uv
-	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+$(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python uv; \
+	else $(BIN)/python -m pip install --quiet uv; fi
+
+# what runs the gate, and what tests it
+.venv/.run: pyproject.toml | $(BIN)/uv
+	@echo "setting up .venv ..."
+	@$(UV) pip install --quiet --python $(BIN)/python --editable .
+	@touch $@
+
+.venv/.ready: pyproject.toml .venv/.run
 	@$(UV) pip install --quiet --python $(BIN)/python --group dev --editable .
 	@touch $@
+
+# the newest and the oldest google-adk, each in an environment of its own
+.venv-adk/.ready: tests/requirements/adk.txt | $(BIN)/uv
+.venv-adk-old/.ready: tests/requirements/adk-old.txt | $(BIN)/uv
+.venv-adk/.ready .venv-adk-old/.ready:
+	@echo "setting up $(@D) (minutes, the first time) ..."
+	@test -x $(@D)/bin/python || $(UV) venv --quiet --python $(BIN)/python $(@D)
+	@$(UV) pip install --quiet --python $(@D)/bin/python --requirements $<
+	@touch $@
+
+demo: .venv/.run ## a bundled agent, a passing gate and a failing one; needs no account
+	@$(BIN)/python examples/demo/demo.py
 
 check: .venv/.ready ## lint, format, types, layers
 	$(BIN)/ruff check .
@@ -22,10 +47,30 @@ check: .venv/.ready ## lint, format, types, layers
 unit: .venv/.ready ## fast tests only
 	$(BIN)/pytest tests/unit tests/contract -q
 
-test: check .venv/.ready ## everything but the container
+test: check .venv-adk/.ready .venv-adk-old/.ready ## everything but the container
 	$(BIN)/pytest -n auto -m "not action"
+
+test-action: .venv/.ready ## build the image, run workflows as GitHub does
+	@$(UV) pip install --quiet --python $(BIN)/python --group action
+	@tests/action/container_host up
+	eval "$$(tests/action/container_host env)" && $(BIN)/pytest tests/action -m action
+
+bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
+	$(BIN)/python bench/adk.py
+
+golden: .venv/.ready ## rewrite tests/golden; review the diff
+	EVALGATE_REWRITE_GOLDEN=1 $(BIN)/pytest tests/golden -q
+
+docs: .venv/.ready ## rewrite action.yml and the tables of settings
+	$(BIN)/python docs/generate.py
+
+lock: $(BIN)/uv ## pin what the image and the parity tests hold
+	$(LOCK) --group image -o requirements.lock pyproject.toml
+	$(LOCK) --group build -o requirements-build.lock
+	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk.txt tests/requirements/adk.in
+	$(COMPILE) --universal --python-version 3.11 -o tests/requirements/adk-old.txt tests/requirements/adk-old.in
 
 clean: ## remove what was made
 	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache build dist
 
-.PHONY: help check unit test clean
+.PHONY: help demo check unit test test-action bench golden docs lock clean

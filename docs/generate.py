@@ -1,0 +1,170 @@
+"""Writes what is said in several places from where it is said once: action.yml, the README's tables, docs/settings.md.
+
+`make docs` rewrites the files; a test fails where they differ from what this module makes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evalgate import settings
+from evalgate.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+ACTION_HEAD = """\
+# Written by `make docs` from evalgate/settings.py: change it there.
+name: evalgate
+description: A gate for pull requests on LLM agents. Runs ADK evaluation files, scores them, says what the change did.
+author: evalgate contributors
+branding:
+  icon: check-square
+  color: blue
+"""
+
+ACTION_TAIL = """\
+runs:
+  using: docker
+  image: Dockerfile
+"""
+
+OUTPUTS: Mapping[str, str] = {
+    "verdict": "`pass`, `fail`, `inconclusive` or `not_measured`; `error` where no verdict came to be.",
+    "reason": "The verdict, or the error, in one sentence.",
+    "blocks": "Whether the verdict ends the job red: `true` or `false`.",
+    "exit-code": "0 pass, 1 the gate says no, 2 files or inputs cannot be read, 3 not measured, 4 nothing to do.",
+    "total": "How many cases there were.",
+    "passed": "How many cases passed.",
+    "failed": "How many cases failed.",
+    "inconclusive": "How many cases the data could not tell of.",
+    "not-measured": "How many cases could not be measured.",
+    "pass-rate": "Share of the measured cases that passed, 0..1; empty where none was measured.",
+    "scores": "A JSON list: suite, criterion, mean (null where unknown), threshold, passed, failed, not_evaluated.",
+    "junit": "Path of the JUnit file, relative to the workspace, as all paths are.",
+    "comment": "Path of the Markdown made for a pull-request comment.",
+    "summary": "Path of the Markdown that stands in the job's summary.",
+    "html": "Path of the HTML report, one file that needs no other.",
+    "results": "Path of results.json: everything, for programs.",
+}
+"""What `evalgate.action` writes to GITHUB_OUTPUT; a test runs it and compares."""
+
+
+def render_action() -> str:
+    """The whole of action.yml.
+
+    No input has a default there: an empty input means "not given", so that evalgate.yml can speak.
+    """
+    inputs = {settings.input_name(name): described(name) for name in action_settings()}
+    return ACTION_HEAD + block("inputs", inputs, required=True) + block("outputs", OUTPUTS) + ACTION_TAIL
+
+
+def render_inputs_table() -> str:
+    """The README's table of inputs."""
+    rows = ["| Input | What it does | Default |", "| --- | --- | --- |"]
+    for name in action_settings():
+        default = default_text(name)
+        shown = f"`{default}`" if default else ""
+        rows.append(f"| `{settings.input_name(name)}` | {cell(description_of(name))} | {shown} |")
+    return "\n".join(rows) + "\n"
+
+
+def render_outputs_table() -> str:
+    """The README's table of outputs."""
+    rows = ["| Output | What it holds |", "| --- | --- |"]
+    rows.extend(f"| `{name}` | {cell(text)} |" for name, text in OUTPUTS.items())
+    return "\n".join(rows) + "\n"
+
+
+def render_settings_table() -> str:
+    """The table of docs/settings.md: every setting and where it can be given."""
+    rows = ["| Setting | Default | Command line | Workflow | evalgate.yml | What it does |"]
+    rows.append("| --- | --- | :-: | :-: | :-: | --- |")
+    for name in Settings.model_fields:
+        doors = settings.doors_of(name)
+        given = " | ".join("yes" if door in doors else "" for door in ("cli", "action", "file"))
+        default = default_text(name)
+        shown = f"`{default}`" if default else ""
+        rows.append(f"| `{settings.input_name(name)}` | {shown} | {given} | {cell(description_of(name))} |")
+    return "\n".join(rows) + "\n"
+
+
+def documents() -> dict[Path, str]:
+    """Every generated file with the text it should have."""
+    readme, page = ROOT / "README.md", ROOT / "docs" / "settings.md"
+    tables = {"inputs": render_inputs_table(), "outputs": render_outputs_table()}
+    return {
+        ROOT / "action.yml": render_action(),
+        readme: filled(readme.read_text(encoding="utf-8"), tables),
+        page: filled(page.read_text(encoding="utf-8"), {"settings": render_settings_table()}),
+    }
+
+
+def action_settings() -> list[str]:
+    """Names of the settings that a workflow can give, in the order of the table."""
+    return [name for name in Settings.model_fields if "action" in settings.doors_of(name)]
+
+
+def description_of(name: str) -> str:
+    """A setting's description, on one line."""
+    return " ".join((Settings.model_fields[name].description or "").split())
+
+
+def described(name: str) -> str:
+    """Description and default in one text."""
+    default = default_text(name)
+    return f"{description_of(name)} Default: `{default}`." if default else description_of(name)
+
+
+def default_text(name: str) -> str:
+    """A default as a workflow would write it; "" where there is none."""
+    value: Any = Settings.model_fields[name].default
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return str(value)
+
+
+def block(title: str, texts: Mapping[str, str], *, required: bool = False) -> str:
+    """A YAML mapping of names to folded descriptions."""
+    lines = [f"{title}:"]
+    for name, text in texts.items():
+        lines.append(f"  {name}:")
+        lines.append("    description: >-")
+        lines.extend(textwrap.wrap(text, 112, initial_indent=" " * 6, subsequent_indent=" " * 6))
+        if required:
+            lines.append("    required: false")
+    return "\n".join(lines) + "\n"
+
+
+def cell(text: str) -> str:
+    """Text for a table cell."""
+    return text.replace("|", "\\|")
+
+
+def filled(page: str, tables: Mapping[str, str]) -> str:
+    """The page with each `<!-- NAME -->` .. `<!-- /NAME -->` holding its table. A missing place is an error."""
+    for name, table in tables.items():
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        page, count = place.subn(lambda found, table=table: found[1] + table + found[2], page)  # type: ignore[misc]
+        if count != 1:
+            raise SystemExit(f"expected one <!-- {name} --> in the page, found {count}")
+    return page
+
+
+def main() -> int:
+    """Write what differs."""
+    for path, text in documents().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

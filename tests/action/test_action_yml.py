@@ -1,0 +1,156 @@
+"""action.yml, the settings, the README and docs/settings.md say the same; the linters of GitHub's files are content."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+from evalgate import settings
+from evalgate.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+WORKFLOWS = sorted([*(ROOT / ".github/workflows").glob("*.yml"), *(ROOT / "examples/workflows").glob("*.yml")])
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", sorted(generator().documents()), ids=lambda path: path.name)
+def test_what_make_docs_writes_is_there(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == generator().documents()[path], "run `make docs`"
+
+
+def table_under(heading: str, page: str) -> dict[str, str]:
+    """First column without backticks -> the rest of the row."""
+    _, _, rest = page.partition(f"<!-- {heading} -->")
+    section, _, _ = rest.partition(f"<!-- /{heading} -->")
+    rows = re.findall(r"^\| `([^`]+)` \| (.*) \|$", section, re.MULTILINE)
+    return dict(rows)
+
+
+def test_inputs_are_the_settings_that_a_workflow_can_give() -> None:
+    expected = [settings.input_name(n) for n in Settings.model_fields if "action" in settings.doors_of(n)]
+    assert list(ACTION["inputs"]) == expected
+    assert list(table_under("inputs", README)) == expected
+
+
+def test_every_setting_stands_in_the_settings_page() -> None:
+    assert list(table_under("settings", PAGE)) == [settings.input_name(name) for name in Settings.model_fields]
+
+
+def test_no_input_has_a_default_so_that_evalgate_yml_can_speak() -> None:
+    assert [name for name, row in ACTION["inputs"].items() if "default" in row or row["required"]] == []
+
+
+def test_defaults_of_the_readme_are_the_real_ones() -> None:
+    for name, row in table_under("inputs", README).items():
+        shown = re.search(r"\| `([^`]*)`$", row)
+        given = shown[1] if shown else ""
+        model = Settings.model_validate({name.replace("-", "_"): given} if given else {})
+        assert getattr(model, name.replace("-", "_")) == getattr(Settings(), name.replace("-", "_")), name
+
+
+def test_outputs_of_the_readme_are_those_of_action_yml() -> None:
+    assert list(table_under("outputs", README)) == list(ACTION["outputs"])
+
+
+def test_descriptions_fit_the_marketplace() -> None:
+    assert len(ACTION["description"]) <= 125
+    assert ACTION["runs"] == {"using": "docker", "image": "Dockerfile"}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml"),
+        ("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS)),
+        ("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"),
+        ("actionlint", *map(str, WORKFLOWS)),
+        ("zizmor", "--offline", "--no-progress", ".github", "examples/workflows"),
+        ("hadolint", "Dockerfile"),
+    ],
+    ids=lambda command: " ".join(command[:3]),
+)
+def test_linters_are_content(command: tuple[str, ...]) -> None:
+    program = Path(sys.executable).with_name(command[0])
+    if not program.exists():
+        pytest.skip(f"{command[0]} is not installed: make check installs it")
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_pin_by_commit_and_ask_for_no_more_than_they_need(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {}, "permissions stand at each job"
+    used = re.findall(r"uses: *(\S+)", path.read_text(encoding="utf-8"))
+    ours = {"OWNER/evalgate@v1"}
+    assert [each for each in used if each not in ours and not re.search(r"@[0-9a-f]{40}$", each)] == []
+
+
+def tracked_text() -> list[tuple[Path, str]]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = [Path(name) for name in listed.split("\0") if name]
+    pages = [name for name in names if name.suffix in {".md", ".yml", ".yaml", ".toml", ".txt", ".py", ".html", ""}]
+    return [
+        (name, (ROOT / name).read_text(encoding="utf-8", errors="replace"))
+        for name in pages
+        if (ROOT / name).is_file() and name != Path(__file__).relative_to(ROOT)
+    ]
+
+
+FOREIGN = re.compile(r"(pip3?|uvx?|pipx)( [-\w]+)* +['\"]?evalgate(?!-action)\b(?!/)")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pip install evalgate", True),
+        ("python -m pip install -U 'evalgate==1'", True),
+        ("uvx evalgate run", True),
+        ("uv tool install evalgate[all]", True),
+        ("pip install evalgate-action", False),  # ours
+        ("pip install . && evalgate run", False),  # the command, after an install of ours
+    ],
+)
+def test_the_name_of_another_project_is_recognised(line: str, *, expected: bool) -> None:
+    assert bool(FOREIGN.search(line)) is expected
+
+
+def test_nobody_is_sent_to_another_projects_package() -> None:
+    found = [f"{name}: {hit[0]}" for name, text in tracked_text() for hit in FOREIGN.finditer(text)]
+    assert found == []
+
+
+def test_the_lock_of_the_image_holds_hashes_and_no_addresses() -> None:
+    for name in ("requirements.lock", "requirements-build.lock"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "://" not in text
+        assert "--index" not in text
+        for entry in re.split(r"\n(?=\w)", text.split("\n", 2)[2]):
+            assert "--hash=sha256:" in entry, entry
+
+
+def test_the_lock_of_the_image_covers_every_dependency() -> None:
+    declared = re.search(r"^dependencies = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
+    assert declared is not None
+    wanted = {
+        re.sub(r"[<>=~!].*", "", name).lower().replace("_", "-") for name in re.findall(r'"([^"]+)"', declared[1])
+    }
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    assert wanted | {"uv"} <= locked, "run `make lock`"
