@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `word` was probably meant to be, or None; case is ignored."""
+def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The candidate that `word` was probably meant to be, or None; case is ignored. A higher `cutoff` is stricter."""
     lowered = {candidate.lower(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None
 
 
@@ -19,26 +19,94 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def score(value: float | None) -> str:
-    """A score with two decimals, a third only where two would hide a difference from a round number; `-` for None.
+def score(value: float | None, *, beside: float | None = None) -> str:
+    """A score with two decimals, more only where two would hide a difference; `-` for None, never a false 1.00.
 
-    Rounds toward the nearer number but never up to a threshold-like 1.00 that was not reached: 0.9996 reads 0.999.
+    Without `beside`, a third decimal is cut, not rounded: 0.9996 reads 0.999. With `beside` (a threshold, another
+    run's value) as many decimals are shown as keep two different numbers apart on paper: 0.7999 beside 0.8 reads
+    0.7999. Whole numbers from 1,000 on lose their decimals and gain separators: 1,204.
     """
     if value is None:
         return "-"
-    if math.isnan(value):
-        return "nan"
+    if not math.isfinite(value):
+        return str(value)
+    exact = value.is_integer() and abs(value) >= 1000
+    if exact or beside is None or not math.isfinite(beside) or value == beside:
+        return _alone(value)
+    for decimals in range(2, 13):
+        text, other = _fixed(value, decimals), _fixed(beside, decimals)
+        if text != other and _keeps_order(text, value=value, beside=beside):
+            return text
+    return repr(value)
+
+
+def threshold(value: float | None) -> str:
+    """A threshold as the user wrote it, with at least two decimals."""
+    if value is None:
+        return "-"
+    if not math.isfinite(value):
+        return str(value)
+    shortest = _alone(value)
+    return shortest if float(shortest.replace(",", "")) == value else repr(value)
+
+
+def against(value: float | None, limit: float | None, *, met: bool) -> str:
+    """`0.79 < 0.80` for a criterion that failed, `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80` for one that passed.
+
+    The sign follows the numbers, so that criteria where lower is better read right as well.
+    """
+    shown = score(value, beside=limit)
+    if value is None or limit is None:
+        return shown
+    if value == limit:
+        sign = "="
+    elif value < limit:
+        sign = "\N{LESS-THAN OR EQUAL TO}" if met else "<"
+    else:
+        sign = "\N{GREATER-THAN OR EQUAL TO}" if met else ">"
+    return f"{shown} {sign} {threshold(limit)}"
+
+
+def _alone(value: float) -> str:
+    if value.is_integer() and abs(value) >= 1000:
+        return f"{value:,.0f}"
     rounded = round(value, 2)
     if rounded == value or abs(rounded - value) < 1e-12:
-        return f"{value:.2f}"
-    return f"{math.floor(value * 1000) / 1000:.3f}"
+        return f"{rounded + 0.0:,.2f}"
+    return f"{math.floor(value * 1000) / 1000:,.3f}"
 
 
-def percent(share: float) -> str:
-    """A share as a whole percentage that says 100 % or 0 % only when it is so."""
+def _fixed(value: float, decimals: int) -> str:
+    return f"{value:.{decimals}f}"
+
+
+def _keeps_order(text: str, *, value: float, beside: float) -> bool:
+    shown = float(text)
+    return shown != beside and (shown < beside) == (value < beside)
+
+
+def percent(share: float, *, beside: float | None = None) -> str:
+    """A share as a whole percentage that says 100 % or 0 % only when it is so.
+
+    With `beside` (a required share) it gets the decimals that keep the two apart: 79.96 % is not 80 %.
+    """
     if share in (0.0, 1.0):
         return f"{share:.0%}"
+    if beside is not None and share != beside:
+        for decimals in range(8):
+            text = f"{share:.{decimals}%}"
+            if text != f"{beside:.{decimals}%}" and float(text[:-1]) not in (0.0, 100.0):
+                return text
     return f"{min(max(share, 0.01), 0.99):.0%}"
+
+
+def tokens(count: int) -> str:
+    """`840`, `12.3k`, `4.1M`: for a strip of figures, where three digits are enough."""
+    if count < 1000:
+        return str(count)
+    if count < 999_950:
+        return f"{count / 1000:.1f}k"
+    return f"{count / 1_000_000:.1f}M"
 
 
 def seconds(value: float) -> str:

@@ -13,13 +13,17 @@ from evalgate.model.trial import AgentFailure, Transcript, TrialKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedTrial:
-    """A trial without its transcript, and the grade of every criterion by name, in the suite's order."""
+    """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
+
+    `tokens`: all that its model calls reported, None where none reported any.
+    """
 
     key: TrialKey
     failure: AgentFailure | None
     grades: Mapping[str, Grade]
     seconds: float = 0.0
     attempts: int = 1
+    tokens: int | None = None
 
 
 class Transcripts(Protocol):

@@ -1,0 +1,126 @@
+"""What stands above the cases (verdict, figures, criteria) and below them (warnings, how to run it again)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evalgate import words
+from evalgate.errors import Problem
+from evalgate.exhibits import sentences
+from evalgate.exhibits.totals import CriterionTotals, Totals
+from evalgate.markup import github, plain
+from evalgate.model import Report, VerdictKind
+
+DASH = "\N{EN DASH}"
+SUITE_WIDTH = 80
+REASON_LIMIT = 600
+
+
+def render_verdict(report: Report) -> str:
+    """The alert: may this be merged, why (not), what to do."""
+    verdict = report.verdict
+    head = f"**{github.prose(plain.label(report.title, 100))}: {sentences.headline(verdict).lower()}.**"
+    interrupted = "" if report.run.complete else "The run was interrupted: what did not run counts as not measured."
+    paragraphs = [
+        f"{head} {github.prose(plain.clip(verdict.reason, REASON_LIMIT))}".rstrip(),
+        " ".join(each for each in (interrupted, sentences.next_step(verdict)) if each),
+    ]
+    return github.alert(_alert_kind(report), "\n\n".join(each for each in paragraphs if each))
+
+
+def render_figures(report: Report, totals: Totals) -> str:
+    """The strip: counts of cases, pass rate, repeats, tokens, seconds, commit; only what is known."""
+    figures = [
+        f"**{totals.passed:,}** passed",
+        f"**{totals.failed:,}** failed",
+        f"**{totals.inconclusive:,}** inconclusive" if totals.inconclusive else "",
+        f"**{totals.not_measured:,}** not measured",
+        "" if totals.pass_rate is None else f"pass rate {words.percent(totals.pass_rate)}",
+        words.counted(report.run.repeats, "run") + " per case",
+        "" if totals.tokens is None else f"{words.tokens(totals.tokens)} tokens",
+        f"agent time {words.seconds(totals.agent_s)}",
+        _commit(report),
+    ]
+    return " \N{MIDDLE DOT} ".join(figure for figure in figures if figure)
+
+
+def render_criteria(rows: Sequence[CriterionTotals], *, limit: int) -> str:
+    """The criteria as a table, failing ones first where there are more than `limit`; "" without any."""
+    if not rows:
+        return ""
+    several = len({row.suite for row in rows}) > 1
+    kept = sorted(rows, key=lambda row: -row.failed)[:limit] if len(rows) > limit else rows
+    header = [*(["Suite"] if several else []), "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
+    first = 2 if several else 1
+    table = github.table(
+        header, (_criterion_cells(row, several=several) for row in kept), right=range(first, first + 4)
+    )
+    rest = len(rows) - len(kept)
+    return f"{table}\n\n{words.counted(rest, 'more row')} in report.html." if rest else table
+
+
+def render_problems(problems: Sequence[Problem], *, limit: int) -> str:
+    """What validation found in the user's files, folded, at most `limit` of them; "" without any."""
+    if not problems:
+        return ""
+    lines = [_problem(problem) for problem in problems[:limit]]
+    if len(problems) > limit:
+        lines.append(f"- ...and {words.counted(len(problems) - limit, 'more', 'more')}: `evalgate validate` shows all.")
+    title = f"{words.counted(len(problems), 'warning')} about the evaluation files"
+    return github.details(title, "\n".join(lines))
+
+
+def _problem(problem: Problem) -> str:
+    where = f" {github.code(plain.label(str(problem.place), 200))}" if problem.place else ""
+    hint = f" *{github.prose(plain.clip(problem.hint, 300))}*" if problem.hint.strip() else ""
+    message = github.prose(plain.clip(problem.message, REASON_LIMIT))
+    return f"- **{problem.severity.value}**{where}: {message}{hint}"
+
+
+def render_reproduce(report: Report) -> str:
+    """The command that repeats this at a desk, folded; "" where there is none."""
+    if not report.reproduce.strip():
+        return ""
+    return github.details("Run it at your desk", github.fence(plain.clip(report.reproduce, 2_000), language="sh"))
+
+
+def render_footer(report: Report) -> str:
+    """Who says so: the version, and the workflow run with its files."""
+    made_by = f"evalgate {github.prose(plain.label(report.version, 40))}".strip()
+    where = "`report.html` has every conversation"
+    if report.links.workflow_run:
+        where = f"{where}, among the files of {github.link('this workflow run', report.links.workflow_run)}"
+    return f"<sub>{made_by} \N{MIDDLE DOT} {where}.</sub>"
+
+
+def _alert_kind(report: Report) -> str:
+    match report.verdict.kind:
+        case VerdictKind.PASS:
+            return "TIP"
+        case VerdictKind.FAIL:
+            return "CAUTION" if report.verdict.blocks else "WARNING"
+        case VerdictKind.INCONCLUSIVE:
+            return "IMPORTANT"
+        case VerdictKind.NOT_MEASURED:
+            return "WARNING"
+
+
+def _criterion_cells(row: CriterionTotals, *, several: bool) -> list[str]:
+    mean = words.score(row.mean, beside=row.threshold)
+    return [
+        *([github.cell_code(plain.label(row.suite, SUITE_WIDTH))] if several else []),
+        github.cell_code(plain.label(row.name, SUITE_WIDTH)),
+        f"**{mean}**" if row.met is False else mean,
+        "*informational*" if row.threshold is None else words.threshold(row.threshold),
+        DASH if row.threshold is None else f"{row.passed:,}/{row.total:,}",
+        f"{row.not_evaluated:,}",
+    ]
+
+
+def _commit(report: Report) -> str:
+    commit = report.links.commit or report.run.commit
+    if not commit:
+        return ""
+    label = github.code(commit[:7])
+    known = report.links.repository and report.links.commit
+    return github.link(label, f"{report.links.repository}/commit/{commit}") if known else label

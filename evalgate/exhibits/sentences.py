@@ -1,0 +1,113 @@
+"""What reports say in words: the verdict, the next step, why something could not be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.markup import plain
+from evalgate.model import AgentFailure, CriterionVerdict, FailureKind, Reason, Verdict, VerdictKind
+
+WHY_LIMIT = 400
+
+
+def kind_word(kind: VerdictKind) -> str:
+    """`pass`, `fail`, `inconclusive`, `not measured`."""
+    return kind.value.replace("_", " ")
+
+
+def kind_mark(kind: VerdictKind) -> str:
+    """A sign that reads without colour."""
+    match kind:
+        case VerdictKind.PASS:
+            return "\N{WHITE HEAVY CHECK MARK}"
+        case VerdictKind.FAIL:
+            return "\N{CROSS MARK}"
+        case VerdictKind.INCONCLUSIVE:
+            return "\N{WHITE QUESTION MARK ORNAMENT}"
+        case VerdictKind.NOT_MEASURED:
+            return "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}"
+        case _:
+            assert_never(kind)
+
+
+def headline(verdict: Verdict) -> str:
+    """The verdict in two or three words; says so where the policy lets a bad one through."""
+    word = kind_word(verdict.kind).capitalize()
+    if verdict.kind is VerdictKind.PASS or verdict.blocks:
+        return word
+    return f"{word}, but the policy does not block on it"
+
+
+def next_step(verdict: Verdict) -> str:
+    """What the reader can do about it; "" for a clean pass."""
+    match verdict.kind:
+        case VerdictKind.PASS:
+            failed = verdict.count(VerdictKind.FAIL)
+            return "The cases below failed, within what the required pass rate allows." if failed else ""
+        case VerdictKind.FAIL:
+            return "Repair the agent, or update the expected values if the new behaviour is right."
+        case VerdictKind.INCONCLUSIVE:
+            return "Run again with more repeats: the data cannot tell."
+        case VerdictKind.NOT_MEASURED:
+            return "This says nothing about the agent's quality: repair what is named below and run again."
+        case _:
+            assert_never(verdict.kind)
+
+
+REASONS: Final[Mapping[Reason, str]] = {
+    Reason.AGENT_FAILED: "the agent failed",
+    Reason.REFERENCE_MISSING: "nothing to compare with",
+    Reason.NOT_APPLICABLE: "does not apply",
+    Reason.NOTHING_RECORDED: "nothing was recorded",
+    Reason.TURNS_MISSING: "turns are missing",
+    Reason.CRITERION_FAILED: "the criterion itself failed",
+    Reason.SKIPPED: "skipped",
+}
+"""Why a criterion has no score; a test holds every reason to a row."""
+
+FAILURES: Final[Mapping[FailureKind, str]] = {
+    FailureKind.INSTALL: "could not be installed",
+    FailureKind.START: "did not start",
+    FailureKind.RAISED: "raised an exception",
+    FailureKind.MODEL_ERROR: "got an error from its model",
+    FailureKind.RATE_LIMITED: "was rate-limited",
+    FailureKind.UNREACHABLE: "could not reach a service",
+    FailureKind.TIMEOUT: "took too long",
+    FailureKind.EXITED: "ended by itself",
+    FailureKind.KILLED: "was killed",
+    FailureKind.FLOODED: "wrote more than allowed",
+    FailureKind.PROTOCOL: "broke the protocol",
+    FailureKind.NO_RECORDING: "has no recording",
+}
+"""What happened to the agent; a test holds every kind to a row."""
+
+
+def failure_sentence(failure: AgentFailure) -> str:
+    """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
+    where = f" in turn {failure.turn}" if failure.turn is not None else ""
+    message = plain.clip(plain.one_line(failure.message), WHY_LIMIT)
+    return f"The agent {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
+
+
+def unmeasured_sentence(verdict: CriterionVerdict) -> str:
+    """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
+    if verdict.reason is None:
+        return plain.clip(plain.one_line(verdict.message), WHY_LIMIT) or "no score"
+    words = REASONS[verdict.reason]
+    message = plain.clip(plain.one_line(verdict.message), WHY_LIMIT)
+    return f"{words}: {message}" if message and message != words else words
+
+
+def why_unmeasured(exhibit: CaseExhibit) -> str:
+    """The one sentence on a case that could not be measured, an agent's failure before a criterion's silence."""
+    failure = next((trial.failure for trial in exhibit.trials if trial.failure is not None), None)
+    if failure is not None:
+        return failure_sentence(failure)
+    if not exhibit.trials:
+        return "It never ran."
+    if exhibit.unmeasured:
+        first = exhibit.unmeasured[0]
+        return f"{first.name}: {unmeasured_sentence(first)}"
+    return plain.clip(plain.one_line(exhibit.verdict.reason), WHY_LIMIT) or "No criterion decides this case."

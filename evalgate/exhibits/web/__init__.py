@@ -1,0 +1,1 @@
+"""Exhibits spelled in HTML, for the report page."""

@@ -1,0 +1,178 @@
+"""One case in HTML: a row that opens, with every turn, expected beside actual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evalgate import words
+from evalgate.exhibits import calls, cases, sentences, wording
+from evalgate.exhibits.cases import CaseExhibit, Turn
+from evalgate.exhibits.web import overview
+from evalgate.markup import github, html, page, plain
+from evalgate.markup.html import Html, element
+from evalgate.model import CriterionVerdict, Finding, Report, ToolCall, VerdictKind
+
+TEXT_LIMIT = 20_000
+DETAIL_LIMIT = 20_000
+TURNS = 50
+CALL_MARKS = {" ": None, "-": "gone", "+": "come"}
+
+
+def render_case(exhibit: CaseExhibit, report: Report, *, number: int, whole: bool) -> Html:
+    """The case as a `<details>`; `whole` with its conversation, else its values only."""
+    kind = exhibit.verdict.kind
+    body = [_where(exhibit, report), _values(exhibit), *_failures(exhibit)]
+    body += list(_conversation(exhibit, report)) if whole else [element("p", "Left out for size.", class_="label")]
+    return element(
+        "details", _summary(exhibit), element("div", *body), class_=f"case {kind.value}", id=f"case-{number}"
+    )
+
+
+def _summary(exhibit: CaseExhibit) -> Html:
+    kind = exhibit.verdict.kind
+    mark = element("span", f"{sentences.kind_mark(kind)} {sentences.kind_word(kind)}", class_=f"badge {kind.value}")
+    why = element("span", plain.clip_end(_why(exhibit), 300), class_="why")
+    name = element("bdi", plain.label(exhibit.verdict.case_id, 300) or "(empty)")
+    return element("summary", mark, " ", element("code", name), " ", why)
+
+
+def _why(exhibit: CaseExhibit) -> str:
+    if exhibit.failing:
+        return ", ".join(
+            f"{plain.label(each.name, 100)} {words.against(each.value, each.threshold, met=False)}"
+            for each in exhibit.failing
+        )
+    return "" if exhibit.verdict.kind is VerdictKind.PASS else sentences.why_unmeasured(exhibit)
+
+
+def _where(exhibit: CaseExhibit, report: Report) -> Html:
+    shown = exhibit.file + (f":{exhibit.line}" if exhibit.line is not None else "")
+    address = github.file_address(
+        repository=report.links.repository, commit=report.links.commit, path=exhibit.file, line=exhibit.line
+    )
+    which = ""
+    if report.run.repeats > 1 and exhibit.shown is not None:
+        which = f", run {exhibit.shown.key.repeat + 1} of {report.run.repeats} is shown"
+    time = f", {words.seconds(exhibit.verdict.seconds)}"
+    return element("p", overview.link(element("code", shown), address), which, time)
+
+
+def _values(exhibit: CaseExhibit) -> Html:
+    if not exhibit.verdict.criteria:
+        return Html("")
+    rows = [_value_cells(verdict) for verdict in exhibit.verdict.criteria]
+    return page.table(["Criterion", "Verdict", "Value", "Threshold", "Runs"], rows, numeric=range(2, 5))
+
+
+def _value_cells(verdict: CriterionVerdict) -> list[Html | str]:
+    kind = verdict.kind
+    word: Html | str = "informational"
+    if kind is not None:
+        word = element("span", sentences.kind_word(kind), class_=f"badge {kind.value}")
+    if verdict.value is None:
+        word = html.join([word, f": {sentences.unmeasured_sentence(verdict)}"])
+    runs = [words.score(value, beside=verdict.threshold) for value in verdict.values]
+    return [
+        element("code", verdict.name),
+        word,
+        words.score(verdict.value, beside=verdict.threshold),
+        words.threshold(verdict.threshold),
+        ", ".join(runs) if len(runs) > 1 else "",
+    ]
+
+
+def _failures(exhibit: CaseExhibit) -> Iterator[Html]:
+    for trial in exhibit.trials:
+        if trial.failure is not None:
+            run = f"Run {trial.key.repeat + 1}: " if len(exhibit.trials) > 1 else ""
+            yield element("p", element("strong", f"{run}{sentences.failure_sentence(trial.failure)}"))
+            if trial.failure.detail.strip():
+                yield _pre(
+                    plain.tail(plain.visible(trial.failure.detail[-DETAIL_LIMIT:]), lines=200, limit=DETAIL_LIMIT)
+                )
+
+
+def _conversation(exhibit: CaseExhibit, report: Report) -> Iterator[Html]:
+    known = cases.turns(exhibit, report.run.transcripts)
+    yield from _findings(cases.conversation_findings(exhibit))
+    for turn in known[:TURNS]:
+        yield element("div", *_turn(turn), class_="turn")
+    if len(known) > TURNS:
+        yield element("p", f"{words.counted(len(known) - TURNS, 'more turn')}: see results.json.", class_="label")
+
+
+def _turn(turn: Turn) -> Iterator[Html]:
+    scores = [
+        f"{plain.label(score.name, 100)} {words.score(score.value, beside=score.threshold)}"
+        + ("" if score.met is not False else " (below)")
+        for score in turn.scores
+    ]
+    yield element("h3", f"Turn {turn.number}", element("span", ", ".join(scores), class_="why") if scores else "")
+    yield element("div", plain.clip(turn.user, TEXT_LIMIT), class_="user", dir="auto")
+    if not turn.happened:
+        yield element("p", element("strong", "The agent gave no such turn."))
+    if not turn.asked:
+        yield element("p", element("strong", "The evaluation file has no such turn."))
+    yield from _calls(turn)
+    yield from _answers(turn)
+    yield from _findings(turn.findings)
+
+
+def _calls(turn: Turn) -> Iterator[Html]:
+    expected, actual = turn.expected_calls, turn.actual_calls
+    if expected is None or actual is None:
+        listed = [plain.flat(calls.spell(call)) for call in actual or expected or ()]
+        if listed:
+            yield element("p", f"Tool calls ({'actual' if actual else 'expected'})", class_="label")
+            yield _pre("\n".join(listed))
+    elif expected or actual:
+        yield from _call_difference(expected, actual)
+
+
+def _call_difference(expected: tuple[ToolCall, ...], actual: tuple[ToolCall, ...]) -> Iterator[Html]:
+    lines = calls.difference(calls.pair(expected, actual))
+    same = all(line.mark == " " for line in lines)
+    yield element("p", "Tool calls, as expected" if same else "Tool calls: - expected, + actual", class_="label")
+    rows = [
+        element("span", plain.flat(f"{line.mark} {line.text}"), class_=f"row {CALL_MARKS[line.mark] or ''}".strip())
+        for line in lines
+    ]
+    yield _pre(html.join(rows))
+
+
+def _answers(turn: Turn) -> Iterator[Html]:
+    expected, actual = turn.expected_answer, turn.actual_answer
+    if expected is not None and actual is not None and expected != actual:
+        yield element("p", "Expected answer struck out, actual answer underlined", class_="label")
+        yield _pre(html.join(_piece(piece) for piece in wording.compare(expected, actual).pieces))
+    else:
+        for name, answer in (("Expected answer", expected), ("Answer, as expected", actual)):
+            if answer is not None and not (name == "Expected answer" and actual is not None):
+                yield element("p", name if expected is not None else "Answer", class_="label")
+                yield _pre(plain.clip(answer, TEXT_LIMIT))
+    if actual is None and turn.happened:
+        yield element("p", element("strong", "The agent gave no answer."))
+
+
+def _piece(piece: wording.Piece) -> Html:
+    if piece.mark == "=":
+        return html.text(piece.text)
+    return element("del" if piece.mark == "-" else "ins", piece.text)
+
+
+def _findings(findings: tuple[tuple[str, Finding], ...]) -> Iterator[Html]:
+    items = [
+        element("li", element("code", name), f" {finding.label}: " if finding.label else ": ", _clipped(finding.text))
+        for name, finding in findings[:100]
+        if finding.text.strip()
+    ]
+    if items:
+        yield element("ul", *items)
+
+
+def _clipped(text: str) -> str:
+    return plain.clip(text, 2_000)
+
+
+def _pre(content: Html | str) -> Html:
+    return element("pre", content, dir="auto", tabindex=0)

@@ -1,0 +1,109 @@
+"""What stands above and below the cases of the page: verdict, figures, criteria; warnings, how to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evalgate import words
+from evalgate.errors import Problem
+from evalgate.exhibits import sentences
+from evalgate.exhibits.totals import CriterionTotals, Totals
+from evalgate.markup import html, page, plain
+from evalgate.markup.html import Html, element
+from evalgate.model import Report, VerdictKind
+
+PROBLEMS = 500
+
+
+def render_header(report: Report, totals: Totals) -> Html:
+    """The verdict with its reason and the next step, and the figures."""
+    verdict = report.verdict
+    title = f"{sentences.kind_mark(verdict.kind)} {report.title}: {sentences.headline(verdict).lower()}"
+    step = sentences.next_step(verdict)
+    interrupted = "" if report.run.complete else "The run was interrupted: what did not run counts as not measured."
+    said = [element("p", plain.one_line(line)) for line in (verdict.reason, interrupted, step) if line]
+    box = element("div", element("h1", title), *said, class_=f"verdict {verdict.kind.value}")
+    return element("header", box, _figures(report, totals))
+
+
+def render_criteria(rows: Sequence[CriterionTotals]) -> Html:
+    """The criteria over all their cases, as a table."""
+    if not rows:
+        return Html("")
+    header = ["Suite", "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
+    shown = page.table(header, [_criterion_cells(row) for row in rows], numeric=range(2, 6))
+    return element("section", element("h2", "Criteria"), shown)
+
+
+def render_problems(problems: Sequence[Problem]) -> Html:
+    """What validation found in the user's files; nothing without any."""
+    if not problems:
+        return Html("")
+    items = [element("li", _problem(problem)) for problem in problems[:PROBLEMS]]
+    rest = len(problems) - PROBLEMS
+    more = element("p", f"...and {rest} more: evalgate validate shows all.") if rest > 0 else ""
+    title = f"{words.counted(len(problems), 'warning')} about the evaluation files"
+    return element("section", element("h2", title), element("ul", *items), more)
+
+
+def render_footer(report: Report) -> Html:
+    """When, with what, and the command that repeats it."""
+    facts = [
+        f"evalgate {report.version}" if report.version else "",
+        f"started {report.run.started_at}" if report.run.started_at else "",
+        *(f"{agent}: {_about(about)}" for agent, about in report.run.agents.items()),
+    ]
+    again = [element("h2", "Run it at your desk"), element("pre", report.reproduce)] if report.reproduce.strip() else []
+    shown = [element("p", fact) for fact in facts if fact]
+    return element("footer", *again, *shown, _run_link(report))
+
+
+def _about(about: object) -> str:
+    return ", ".join(f"{name} {value}" for name, value in about.items()) if isinstance(about, dict) else str(about)
+
+
+def _run_link(report: Report) -> Html:
+    return element("p", link("The workflow run", report.links.workflow_run)) if report.links.workflow_run else Html("")
+
+
+def link(label: Html | str, address: str) -> Html:
+    """A link to an http(s) address; the label alone for any other."""
+    if not address.startswith(("https://", "http://")):
+        return label if isinstance(label, Html) else html.text(label)
+    return element("a", label, href=address, rel="noreferrer noopener")
+
+
+def _figures(report: Report, totals: Totals) -> Html:
+    commit = report.links.commit or report.run.commit
+    figures = [
+        ("passed", f"{totals.passed:,}"),
+        ("failed", f"{totals.failed:,}"),
+        ("inconclusive", f"{totals.inconclusive:,}" if totals.inconclusive else ""),
+        ("not measured", f"{totals.not_measured:,}"),
+        ("pass rate", "" if totals.pass_rate is None else words.percent(totals.pass_rate)),
+        ("runs per case", f"{report.run.repeats:,}"),
+        ("tokens", "" if totals.tokens is None else words.tokens(totals.tokens)),
+        ("agent time", words.seconds(totals.agent_s)),
+        ("commit", commit[:7]),
+    ]
+    shown = [element("div", element("dt", name), element("dd", value)) for name, value in figures if value]
+    return element("dl", *shown, class_="figures")
+
+
+def _criterion_cells(row: CriterionTotals) -> list[Html | str]:
+    mean = words.score(row.mean, beside=row.threshold)
+    kind = VerdictKind.FAIL if row.met is False else VerdictKind.PASS
+    return [
+        element("code", row.suite),
+        element("code", row.name),
+        element("span", mean, class_=f"badge {kind.value}") if row.met is not None else mean,
+        "informational" if row.threshold is None else words.threshold(row.threshold),
+        "" if row.threshold is None else f"{row.passed:,}/{row.total:,}",
+        f"{row.not_evaluated:,}",
+    ]
+
+
+def _problem(problem: Problem) -> Html:
+    where = element("code", str(problem.place)) if problem.place else Html("")
+    severity = element("strong", problem.severity.value)
+    return html.join([severity, " ", where, " ", problem.message, f" {problem.hint}" if problem.hint else ""])

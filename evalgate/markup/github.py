@@ -1,0 +1,139 @@
+"""GitHub's Markdown: untrusted text in prose, code, fences and tables, where it must not ping, link, render or escape.
+
+Code spans and fences are opaque to GitHub's filters; prose is not, so there a zero-width space (U+200B) parts
+whatever GitHub would make into a mention, a reference, a link or an emoji. The same character breaks up `<!--`
+everywhere, so that nobody but us can put a hidden marker into a comment.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from evalgate.markup import plain
+
+PART = "\u200b"
+
+_LIVE = re.compile(
+    r"(?P<mention>@)(?=\w)"
+    r"|(?P<number>#)(?=\d)"
+    r"|\b(?P<issue>gh-)(?=\d)"
+    r"|(?<![0-9a-z])(?P<sha>[0-9a-f]{4})(?=[0-9a-f]{3,36}(?![0-9a-z]))"
+    r"|\b(?P<scheme>[a-z][a-z0-9+.-]{1,20}:)(?=//|[^\s/]*@)"
+    r"|\b(?P<web>www)(?=\.)"
+    r"|(?P<emoji>:)(?=[a-z0-9_+-]+:)",
+    re.IGNORECASE,
+)
+_SPECIAL = re.compile(r"[\\`*_\[\]{}()|~^!]|^(?:[-+=#]+|\d{1,9}(?=[.)]))")
+_BACKTICKS = re.compile(r"`+")
+_WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
+
+
+def prose(text: str) -> str:
+    """`text` on one line as plain words: every mark of Markdown escaped, every trigger parted."""
+    return _escape_entities(_SPECIAL.sub(_escape, _part(plain.one_line(text))))
+
+
+def raw_prose(text: str) -> str:
+    """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
+    return _escape_entities(_part(plain.one_line(text)))
+
+
+def raw_code(text: str) -> str:
+    """A `<code>` element for the inside of an HTML block; never empty."""
+    return f"<code>{escape_html(_shown(text))}</code>"
+
+
+def escape_html(text: str) -> str:
+    """`text` for the inside of an HTML element (`<pre>`); line feeds stay."""
+    return html.escape(_hide_marker(plain.visible(text)), quote=True)
+
+
+def code(text: str) -> str:
+    """`text` on one line as a code span whose delimiter is longer than any run of backticks in it; never empty."""
+    shown = _hide_marker(_shown(text))
+    ticks = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}"
+
+
+def cell_code(text: str) -> str:
+    """`code` for a table cell: pipes escaped, and kept apart from a backslash before them, which would free them."""
+    return code(text).replace("\\|", f"\\{PART}|").replace("|", "\\|")
+
+
+def fence(text: str, *, language: str = "") -> str:
+    """`text` as a fenced block whose fence is longer than any run of backticks in it."""
+    shown = _hide_marker(plain.visible(text)).rstrip("\n")
+    ticks = "`" * max(3, _longest_run(shown) + 1)
+    return f"{ticks}{language}\n{shown}\n{ticks}"
+
+
+def link(label: str, address: str) -> str:
+    """A link with a ready-made label; the label alone where the address is not plain http(s)."""
+    if not _WEB_ADDRESS.fullmatch(address):
+        return label
+    return f"[{label}](<{address.replace('<', '%3C').replace('>', '%3E').replace(chr(92), '%5C')}>)"
+
+
+def file_address(*, repository: str, commit: str, path: str, line: int | None) -> str:
+    """The page of a file, at a line, at a commit; "" where repository or commit are unknown."""
+    if not repository or not commit:
+        return ""
+    anchor = f"#L{line}" if line is not None else ""
+    shown = path.encode("utf-8", "replace").decode()
+    return f"{repository}/blob/{quote(commit, safe='')}/{quote(shown, safe='/')}{anchor}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()) -> str:
+    """A table of ready-made cells; the columns in `right` are aligned to the right."""
+    numeric = frozenset(right)
+    rule = ["--:" if column in numeric else ":--" for column in range(len(header))]
+    return "\n".join(_row(cells) for cells in (header, rule, *rows))
+
+
+def details(summary: str, body: str, *, opened: bool = False) -> str:
+    """A folded section: `summary` is raw HTML (see `raw_prose`), `body` is Markdown."""
+    return f"<details{' open' if opened else ''}><summary>{summary}</summary>\n\n{body.strip()}\n\n</details>"
+
+
+def alert(kind: str, body: str) -> str:
+    """A coloured alert: TIP, NOTE, IMPORTANT, WARNING or CAUTION."""
+    return "\n".join([f"> [!{kind}]", *(f"> {line}".rstrip() for line in body.split("\n"))])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _shown(text: str) -> str:
+    return plain.one_line(text) or "(empty)"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+
+
+def _hide_marker(text: str) -> str:
+    return text.replace("<!--", f"<!{PART}--")
+
+
+def _part(text: str) -> str:
+    return _LIVE.sub(_parted, text)
+
+
+def _parted(match: re.Match[str]) -> str:
+    return f"{match[0]}{PART}"
+
+
+def _escape(match: re.Match[str]) -> str:
+    # Digits cannot be escaped: an ordered list is prevented by parting the number from its dot.
+    return f"{match[0]}{PART}" if match[0][0].isdigit() else "".join(f"\\{each}" for each in match[0])
+
+
+def _escape_entities(text: str) -> str:
+    # GitHub reads mathematics between dollars even where they are escaped; its documentation advises the span.
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escaped.replace("$", "<span>$</span>")

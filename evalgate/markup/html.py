@@ -1,0 +1,42 @@
+"""HTML from values: an element builder that escapes every string that is not already HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+from evalgate.markup import plain
+
+_VOID = frozenset({"meta", "input", "br", "wbr", "hr"})
+
+
+class Html(str):
+    """A piece of HTML that was built here, not read anywhere."""
+
+    __slots__ = ()
+
+
+def text(value: str) -> Html:
+    """`value` with nothing hidden and nothing live."""
+    return Html(html.escape(plain.visible(value), quote=True))
+
+
+def join(pieces: Iterable[Html | str], separator: str = "") -> Html:
+    """The pieces one after the other; plain strings are escaped."""
+    return Html(text(separator).join(piece if isinstance(piece, Html) else text(piece) for piece in pieces))
+
+
+def element(tag: str, /, *children: Html | str, **attributes: str | int | None) -> Html:
+    """`<tag ...>children</tag>`; an attribute that is None or False is left out, `class_` and `aria_label` read as
+    `class` and `aria-label`."""
+    shown = "".join(_attribute(name, value) for name, value in attributes.items())
+    if tag in _VOID:
+        return Html(f"<{tag}{shown}>")
+    return Html(f"<{tag}{shown}>{join(children)}</{tag}>")
+
+
+def _attribute(name: str, value: str | int | None) -> str:
+    if value is None or value is False:
+        return ""
+    spelled = name.rstrip("_").replace("_", "-")
+    return f" {spelled}" if value is True else f' {spelled}="{text(str(value))}"'

@@ -1,0 +1,121 @@
+"""Text without surprises: no invisible character, no terminal code, no bidi override, of bounded length."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_TERMINAL_CODE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC: titles, links
+    r"|\x1b[@-Z\\-_]"
+    r"|\x9b[0-?]*[ -/]*[@-~]"
+)
+_LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_JOINERS = "\u200c\u200d"
+# Every character that a reader cannot see, or that changes how its neighbours are shown.
+_SURPRISE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
+    "|[" + "".join(f"{chr(plane * 0x10000 + 0xFFFE)}{chr(plane * 0x10000 + 0xFFFF)}" for plane in range(1, 17)) + "]"
+)
+
+
+def visible(text: str) -> str:
+    """`text` with nothing hidden: terminal codes removed, line ends as LF, and every control, bidi, zero-width,
+    surrogate or non-character written out as `[U+202E]`.
+
+    Tabs and line feeds stay. Joiners stay between characters that are not ASCII, where scripts and emoji need them.
+    The result is legal in XML 1.0 and encodable as UTF-8.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _LINE_END.sub("\n", _TERMINAL_CODE.sub("", text))
+    return _SURPRISE.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    character = match[0]
+    before, after = match.string[: match.start()][-1:], match.string[match.end() :][:1]
+    if character in _JOINERS and _joins(before) and _joins(after):
+        return character
+    return f"[U+{ord(character):04X}]"
+
+
+def _joins(neighbour: str) -> bool:
+    return neighbour > "\x7f" and unicodedata.category(neighbour)[0] in "LMS"
+
+
+def one_line(text: str) -> str:
+    """`visible`, with all white space, line feeds too, made single blanks."""
+    return " ".join(visible(text).split())
+
+
+def flat(text: str) -> str:
+    """`visible` on one line: line feeds and tabs become blanks, all other white space stays."""
+    return visible(text).replace("\n", " ").replace("\t", " ")
+
+
+def clip(text: str, limit: int) -> str:
+    """At most about `limit` characters of `text`: its beginning and its end, with what is left out counted between."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    head = limit - tail
+    return f"{text[:head]} [... {len(text) - limit:,} characters left out ...] {text[len(text) - tail :]}"
+
+
+def clip_end(text: str, limit: int) -> str:
+    """At most about `limit` characters, the beginning only, ending in `...` where something was left out."""
+    return text if len(text) <= limit else f"{text[: max(limit - 3, 0)].rstrip()}..."
+
+
+def label(text: str, limit: int) -> str:
+    """A name on one line with nothing hidden, at most `limit` characters of it."""
+    return clip_end(one_line(text[: limit * 4]), limit)
+
+
+def tail(text: str, *, lines: int, limit: int) -> str:
+    """The last `lines` lines and at most about `limit` characters of `text`, as one reads a log."""
+    kept = text[-limit:] if len(text) > limit else text
+    rows = kept.strip("\n").split("\n")
+    left_out = len(text) > limit or len(rows) > lines
+    return "\n".join(["[...]"] * left_out + rows[-lines:])
+
+
+def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
+    """The lines of `text`, broken at blanks (or anywhere, where there is none) to at most `width` columns.
+
+    The first line begins at column `start`.
+    """
+    first, *rest = text.split("\n")
+    return [*_wrapped(first, width, start=start), *(piece for line in rest for piece in _wrapped(line, width))]
+
+
+def columns(text: str) -> int:
+    """How wide `text` is in a fixed-width font: East Asian wide characters take two columns, marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns_of(character) for character in text)
+
+
+def _wrapped(line: str, width: int, *, start: int = 0) -> list[str]:
+    if start + columns(line) <= width:
+        return [line]
+    rows, row, used = [], "", start
+    for word in re.findall(r"\s*\S+|\s+", line):
+        for piece in [word] if columns(word) <= width else list(word):
+            fitting, size = piece, columns(piece)
+            if used and used + size > width:
+                rows.append(row)
+                row, used, fitting = "", 0, piece.lstrip()
+                size = columns(fitting)
+            row, used = row + fitting, used + size
+    return [*rows, row]
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

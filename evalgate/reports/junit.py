@@ -1,0 +1,152 @@
+"""junit.xml: failures, errors and skipped kept apart, each case at its file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree as ET
+
+from junit_xml import TestCase, TestSuite
+
+from evalgate import words
+from evalgate.exhibits import calls, cases, sentences
+from evalgate.exhibits.cases import CaseExhibit, Turn
+from evalgate.markup import plain
+from evalgate.model import Report, SuiteVerdict, VerdictKind
+
+TEXT_LIMIT = 4_000
+DETAIL_LIMIT = 8_000
+SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
+
+
+def render(report: Report) -> str:
+    """The file: one testsuite a suite, one testcase a case.
+
+    `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all. `<skipped>`:
+    inconclusive, or left out by the user. Informational criteria never fail. Times have three decimals, as the
+    Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema.
+    """
+    exhibits = cases.collect(report)
+    root = ET.Element("testsuites", {"name": plain.visible(report.title)})
+    for suite in report.verdict.suites:
+        chosen = [exhibit for exhibit in exhibits if exhibit.verdict.suite == suite.suite]
+        root.append(_suite_element(suite, chosen, report))
+    for name in ("tests", "failures", "errors"):
+        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+    root.set("time", _time(report.run.seconds))
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> ET.Element:
+    made = TestSuite(
+        plain.visible(suite.suite),
+        [_test_case(exhibit, report) for exhibit in exhibits],
+        timestamp=report.run.started_at[:19],
+        file=plain.visible(suite.suite),
+        properties=_properties(suite, report),
+    )
+    element: ET.Element = made.build_xml_doc()
+    # The package writes float noise, leaves out a time of zero, and counts `disabled`, which Jenkins does not know.
+    element.attrib.pop("disabled", None)
+    element.set("time", _time(sum(exhibit.verdict.seconds for exhibit in exhibits)))
+    for test_case, exhibit in zip(element.iter("testcase"), exhibits, strict=True):
+        test_case.set("time", _time(exhibit.verdict.seconds))
+    return element
+
+
+def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
+    known = {
+        "verdict": sentences.kind_word(suite.kind),
+        "reason": plain.one_line(suite.reason),
+        "required pass rate": words.percent(suite.required_pass_rate),
+        "repeats": str(report.run.repeats),
+        "commit": plain.one_line(report.links.commit or report.run.commit),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
+    made = TestCase(
+        plain.visible(exhibit.verdict.case_id) or "(empty)",
+        classname=_class_name(exhibit.suite.key),
+        file=plain.visible(exhibit.file),
+        line=None if exhibit.line is None else str(exhibit.line),
+        stdout="\n".join(_values(exhibit)),
+    )
+    match exhibit.verdict.kind:
+        case VerdictKind.PASS:
+            pass
+        case VerdictKind.FAIL if not exhibit.agent_failed:
+            made.add_failure_info(message=_failure_message(exhibit), output=_body(exhibit, report), failure_type="fail")
+        case VerdictKind.NOT_MEASURED if exhibit.skipped:
+            made.add_skipped_info(message=_why(exhibit))
+        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
+            made.add_error_info(message=_why(exhibit), output=_body(exhibit, report), error_type=_error_type(exhibit))
+        case VerdictKind.INCONCLUSIVE:
+            made.add_skipped_info(message=f"inconclusive: {plain.one_line(exhibit.verdict.reason)}")
+    return made
+
+
+def _class_name(suite: str) -> str:
+    suffix = next((each for each in SUFFIXES if suite.endswith(each)), "")
+    return plain.visible(suite.removesuffix(suffix))
+
+
+def _failure_message(exhibit: CaseExhibit) -> str:
+    return ", ".join(
+        f"{plain.one_line(each.name)} {words.against(each.value, each.threshold, met=False)}"
+        for each in exhibit.failing
+    )
+
+
+def _why(exhibit: CaseExhibit) -> str:
+    return plain.one_line(sentences.why_unmeasured(exhibit))
+
+
+def _error_type(exhibit: CaseExhibit) -> str:
+    failure = next((trial.failure for trial in exhibit.trials if trial.failure is not None), None)
+    if failure is not None:
+        return f"agent.{failure.kind.value}"
+    reason = exhibit.unmeasured[0].reason if exhibit.unmeasured else None
+    return f"criterion.{reason.value}" if reason is not None else "not_measured"
+
+
+def _values(exhibit: CaseExhibit) -> Iterator[str]:
+    """Every criterion with its value, and the value of each repeat where there are several."""
+    for verdict in exhibit.verdict.criteria:
+        value = words.score(verdict.value, beside=verdict.threshold)
+        limit = "informational" if verdict.threshold is None else f"threshold {words.threshold(verdict.threshold)}"
+        runs = ", ".join(words.score(each, beside=verdict.threshold) for each in verdict.values)
+        several = f"; runs: {runs}" if len(verdict.values) > 1 else ""
+        kind = f" {sentences.kind_word(verdict.kind)}" if verdict.kind is not None else ""
+        yield f"{plain.one_line(verdict.name)}:{kind} {value} ({limit}{several})"
+
+
+def _body(exhibit: CaseExhibit, report: Report) -> str:
+    known = cases.turns(exhibit, report.run.transcripts)
+    chosen = [turn for turn in known if turn.broken] or list(known)
+    lines = [line for turn in chosen for line in _turn_lines(turn)]
+    for trial in exhibit.trials:
+        if trial.failure is not None:
+            lines += [f"run {trial.key.repeat + 1}: {sentences.failure_sentence(trial.failure)}"]
+            lines += [plain.clip(plain.visible(trial.failure.detail), DETAIL_LIMIT)] if trial.failure.detail else []
+    return plain.visible("\n".join(lines))
+
+
+def _turn_lines(turn: Turn) -> Iterator[str]:
+    yield f"turn {turn.number}: {plain.clip(plain.one_line(turn.user), TEXT_LIMIT)}"
+    if not turn.happened:
+        yield "  the agent gave no such turn"
+    if not turn.asked:
+        yield "  the evaluation file has no such turn"
+    if turn.expected_calls is not None:
+        yield from (f"  expected call: {plain.flat(calls.spell(call))}" for call in turn.expected_calls)
+    yield from (f"  actual call:   {plain.flat(calls.spell(call))}" for call in turn.actual_calls or ())
+    if turn.expected_answer is not None:
+        yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
+    if turn.actual_answer is not None:
+        yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3f}"

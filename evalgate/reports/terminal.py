@@ -1,0 +1,95 @@
+"""The verdict for a terminal or a log: plain lines, colour is the door's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evalgate import words
+from evalgate.exhibits import cases, sentences, totals
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.markup import commands, plain
+from evalgate.model import Report, VerdictKind
+
+CASES = 50
+NAME_WIDTH = 60
+WHY_WIDTH = 200
+
+
+def render(report: Report) -> str:
+    """Lines: a row per criterion, the cases that broke with the reason, and the verdict last, where eyes are.
+
+    No line of it can be taken for a workflow command.
+    """
+    exhibits = cases.collect(report)
+    counts = totals.count(report)
+    lines = [
+        *_table(totals.by_criterion(report)),
+        "",
+        *_broken(exhibits),
+        _figures(report, counts),
+        f"{sentences.kind_word(report.verdict.kind).upper()}: {plain.one_line(report.verdict.reason)}",
+    ]
+    step = sentences.next_step(report.verdict)
+    return commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
+
+
+def _figures(report: Report, counts: totals.Totals) -> str:
+    figures = [
+        f"{counts.passed:,} passed",
+        f"{counts.failed:,} failed",
+        f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
+        f"{counts.not_measured:,} not measured",
+        words.counted(report.run.repeats, "run") + " per case",
+        "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
+        f"agent time {words.seconds(counts.agent_s)}",
+    ]
+    return ", ".join(figure for figure in figures if figure)
+
+
+def _table(rows: Sequence[totals.CriterionTotals]) -> Iterator[str]:
+    cells = [("suite", "criterion", "mean", "threshold", "passed", "not evaluated")]
+    cells += [
+        (
+            plain.label(row.suite, NAME_WIDTH),
+            plain.label(row.name, NAME_WIDTH),
+            words.score(row.mean, beside=row.threshold),
+            words.threshold(row.threshold),
+            "-" if row.threshold is None else f"{row.passed}/{row.total}",
+            str(row.not_evaluated),
+        )
+        for row in rows
+    ]
+    widths = [max(plain.columns(row[column]) for row in cells) for column in range(6)]
+    for row in cells:
+        shown = [_padded(cell, width, right=at > 1) for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        yield "  ".join(shown).rstrip()
+
+
+def _padded(cell: str, width: int, *, right: bool) -> str:
+    blanks = " " * (width - plain.columns(cell))
+    return blanks + cell if right else cell + blanks
+
+
+def _broken(exhibits: Sequence[CaseExhibit]) -> Iterator[str]:
+    failing = cases.worst_first(cases.of_kind(exhibits, VerdictKind.FAIL))
+    unknown = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+    broken = [*failing, *unknown]
+    for exhibit in broken[:CASES]:
+        where = f"{exhibit.file}:{exhibit.line}" if exhibit.line is not None else exhibit.file
+        kind = sentences.kind_word(exhibit.verdict.kind)
+        name = plain.label(exhibit.verdict.case_id, NAME_WIDTH)
+        yield f"{kind}: {name} ({plain.label(where, NAME_WIDTH * 2)})"
+        yield f"    {plain.clip_end(_why(exhibit), WHY_WIDTH)}"
+    if len(broken) > CASES:
+        yield f"...and {words.counted(len(broken) - CASES, 'more case')}: see report.html"
+    if broken:
+        yield ""
+
+
+def _why(exhibit: CaseExhibit) -> str:
+    if not exhibit.failing:
+        return sentences.why_unmeasured(exhibit)
+    return ", ".join(
+        f"{plain.label(each.name, NAME_WIDTH)} {words.against(each.value, each.threshold, met=False)}"
+        for each in exhibit.failing
+    )
