@@ -183,9 +183,4 @@ def _user_cache(environ: Mapping[str, str]) -> Path:
 def _criteria_of(suite: Suite, opened: Mapping[str, Agent], settings: Settings) -> dict[str, Criterion]:
     agent = opened[trials.agent_key(suite.agent)]
     services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric)
-    built: dict[str, Criterion] = {}
-    for use in suite.criteria:
-        spec = criteria.pick(use.name, use.code)
-        if spec is not None:
-            built[use.name] = spec.build(spec.options.model_validate(dict(use.options)), use, services)
-    return built
+    return {use.name: criteria.build(use, services) for use in suite.criteria}
