@@ -50,7 +50,7 @@ class Host:
         from . import adk_metrics
 
         assert self._loaded is not None
-        return await adk_metrics.run(message, self._loaded.home)
+        return await adk_metrics.run(message, self._loaded.home.name)
 
     async def close(self) -> None:
         """Close what `get_agent_async` opened and the agents' toolsets, once."""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
-from . import faults, importing
+from . import faults
 
 Message = dict[str, Any]
 STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
 
 
-async def run(message: Message, home: importing.Home) -> Message:
+async def run(message: Message, package: str) -> Message:
     """The fields of `metric_result`; whatever goes wrong is its `error`, never a score."""
     code = str(message.get("code", ""))
     try:
-        function = _resolve(code, home)
+        function = _resolve(code, package)
         arguments = _arguments(message, function)
         result = await _call(function, arguments)
         return _read(result, code)
@@ -27,19 +28,19 @@ async def run(message: Message, home: importing.Home) -> Message:
         return {"score": None, "error": f"{faults.sentence(error)}\n{faults.trimmed_traceback(error)}"}
 
 
-def _resolve(code: str, home: importing.Home) -> Callable[..., Any]:
+def _resolve(code: str, package: str) -> Callable[..., Any]:
     """The function at a dotted path; `agent.` means the agent's package, as it does under `adk eval`."""
     module_name, _, name = code.rpartition(".")
     if not module_name:
         raise ValueError(f"{code!r} is no dotted path to a function")
     if module_name == "agent" or module_name.startswith("agent."):
-        inside = home.name + module_name[len("agent") :]
+        inside = package + module_name[len("agent") :]
         module_name = inside if importlib.util.find_spec(inside) is not None else module_name
     module = importlib.import_module(module_name)
     function = getattr(module, name, None)
-    if not callable(function):
-        raise AttributeError(f"module {module_name} has no function {name!r}")
-    return function  # type: ignore[no-any-return]  # callable, as checked
+    if callable(function):
+        return function  # type: ignore[no-any-return]  # callable, as checked
+    raise AttributeError(f"module {module_name} has no function {name!r}")
 
 
 def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:

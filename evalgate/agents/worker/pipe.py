@@ -53,9 +53,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 def plain(value: Any, depth: int = 0) -> Any:
     """The nearest JSON of any Python value: tuples become lists, unknown things and NaN their repr."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
+    if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if depth < 60:
         if isinstance(value, dict):
