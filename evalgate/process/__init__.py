@@ -1,0 +1,1 @@
+"""One child process, bounded: its group, its output, its memory, its end."""

@@ -1,0 +1,327 @@
+"""One child process in its own process group: started, fed, listened to, ended and reaped, whatever it does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evalgate.process import guardian
+from evalgate.process.output import Tail
+
+try:
+    import resource
+except ImportError:  # pragma: no cover - only POSIX systems have it
+    resource = None  # type: ignore[assignment]  # absent on other systems
+
+TAIL_BYTES = 64 * 1024
+CHUNK_BYTES = 64 * 1024
+TICK_S = 0.25  # how often a silent child is looked after where the system cannot tell of its end
+KILL_GRACE_S = 2.0
+DRAIN_S = 0.5  # how long the output of an ended child may still come
+
+
+class ChildStartError(Exception):
+    """The command could not be started; the message says why, in words for a user."""
+
+
+class ChildClosed(Exception):  # noqa: N818 - it says what happened
+    """The child no longer reads its standard input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a child ended: its exit code, or minus the signal."""
+
+    returncode: int
+
+    @property
+    def signal(self) -> int | None:
+        """The number of the signal that ended it."""
+        return -self.returncode if self.returncode < 0 else None
+
+    def __str__(self) -> str:
+        if self.signal is None:
+            return f"exited with code {self.returncode}"
+        try:
+            name = signal.Signals(self.signal).name
+        except ValueError:
+            name = "unknown"
+        return f"was ended by signal {self.signal} ({name})"
+
+
+class Child:
+    """A running child process and the one thread that listens to it.
+
+    `on_output` gets each chunk of standard output and `on_end` the end, both in that thread; neither may raise or
+    block. Standard error is drained into `stderr`, a tail. `memory_bytes` bounds private memory (RLIMIT_DATA, which
+    unlike RLIMIT_AS leaves alone what Node and JVMs merely reserve); `memory_capped` says whether the system took it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        environment: Mapping[str, str],
+        on_output: Callable[[bytes], None],
+        on_end: Callable[[Ended], None] = lambda _: None,
+        memory_bytes: int | None = None,
+        reads_input: bool = True,
+    ) -> None:
+        """Start the command. Raises ChildStartError."""
+        self._on_output = on_output
+        self._on_end = on_end
+        self._process = _start(command, cwd=cwd, environment=environment, reads_input=reads_input)
+        self.pid = self._process.pid
+        guardian.guard(self.pid)
+        self.memory_capped = memory_bytes is not None and _cap_memory(self.pid, memory_bytes)
+        self.stderr = Tail(limit=TAIL_BYTES)
+        self._signals: list[tuple[float, signal.Signals]] = []
+        self._ended: Ended | None = None
+        self._writing = threading.Lock()
+        self._leaving = threading.Event()
+        self._waking = threading.Lock()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+        self._thread = threading.Thread(target=self._listen, name=f"child-{self.pid}", daemon=True)
+        self._thread.start()
+
+    # --- what others may call, from any thread ---
+
+    def write(self, data: bytes, *, timeout_s: float) -> None:
+        """Give `data` to its standard input. Raises ChildClosed, or TimeoutError where it does not read in time.
+
+        After a TimeoutError a part may have been written: the child is of no use any more.
+        """
+        deadline = time.monotonic() + timeout_s
+        if not self._writing.acquire(timeout=max(timeout_s, 0.0)):
+            raise TimeoutError
+        try:
+            self._write(memoryview(data), deadline)
+        finally:
+            self._writing.release()
+
+    def end(self, *, patience_s: float = 0.0, grace_s: float = KILL_GRACE_S) -> None:
+        """Close its input, ask its group to end (SIGTERM) after `patience_s`, kill it `grace_s` later. Returns at once.
+
+        Only ever hastens an end that is already on its way.
+        """
+        now = time.monotonic()
+        self._leaving.set()
+        self._signals.append((now + patience_s, signal.SIGTERM))
+        self._signals.append((now + patience_s + grace_s, signal.SIGKILL))
+        with self._waking:
+            if self._ended is None:
+                with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
+                    os.write(self._wake_write, b"!")
+
+    def wait(self, timeout_s: float | None = None) -> Ended | None:
+        """Wait until it has ended, is reaped and its pipes are closed; None when that takes longer."""
+        self._thread.join(timeout_s)
+        return None if self._thread.is_alive() else self._ended
+
+    def close(self, *, patience_s: float = 0.0, grace_s: float = KILL_GRACE_S) -> Ended | None:
+        """`end`, then `wait`."""
+        self.end(patience_s=patience_s, grace_s=grace_s)
+        return self.wait(patience_s + grace_s + 10.0)
+
+    # --- the listening thread ---
+
+    def _write(self, rest: memoryview, deadline: float) -> None:
+        pipe = self._process.stdin
+        while rest:
+            if self._leaving.is_set() or pipe is None or pipe.closed:
+                raise ChildClosed
+            try:
+                rest = rest[os.write(pipe.fileno(), rest) :]
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError from None
+                poll = select.poll()
+                poll.register(pipe, select.POLLOUT)
+                poll.poll(1000 * min(TICK_S, max(deadline - time.monotonic(), 0.0)))
+            except OSError:
+                raise ChildClosed from None
+
+    def _listen(self) -> None:
+        poll = select.poll()
+        streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+        feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
+        exit_fd = _exit_fd(self.pid)
+        for fd in (*streams, self._wake_read, *exit_fd):
+            poll.register(fd, select.POLLIN)
+        drain_until: float | None = None
+        while drain_until is None or (feeds and time.monotonic() < drain_until):
+            for fd, _ in poll.poll(1000 * self._pause()):
+                if fd == self._wake_read:
+                    os.read(fd, 1024)
+                elif fd in exit_fd:
+                    poll.unregister(fd)
+                elif not self._drain(fd, feeds[fd]):
+                    poll.unregister(fd)
+                    del feeds[fd]
+            self._send_due_signals()
+            if drain_until is None and self._has_exited():
+                drain_until = time.monotonic() + DRAIN_S
+                self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
+        for fd in exit_fd:
+            os.close(fd)
+        self._reap()
+
+    def _pause(self) -> float:
+        due = min((at for at, _ in self._signals), default=None)
+        return TICK_S if due is None else min(max(due - time.monotonic(), 0.0), TICK_S)
+
+    @staticmethod
+    def _drain(fd: int, feed: Callable[[bytes], None]) -> bool:
+        try:
+            chunk = os.read(fd, CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if chunk:
+            feed(chunk)
+        return bool(chunk)
+
+    def _send_due_signals(self) -> None:
+        if self._leaving.is_set() and self._process.stdin is not None and not self._process.stdin.closed:
+            with self._writing, contextlib.suppress(OSError):  # a writer leaves within a tick: it sees `_leaving`
+                self._process.stdin.close()
+        now = time.monotonic()
+        for item in [item for item in self._signals if item[0] <= now]:
+            self._signals.remove(item)
+            self._signal_group(item[1])
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        # Only called before `_reap`: until then the dead leader keeps the group's number from being given away.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _has_exited(self) -> bool:
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            return self._process.poll() is not None
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:
+            return True
+
+    def _reap(self) -> None:
+        self._leaving.set()
+        guardian.release(self.pid)
+        ended = Ended(returncode=self._process.wait())
+        with self._writing:
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+        with self._waking:
+            self._ended = ended
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+        self._on_end(ended)
+
+
+def _start(
+    command: Sequence[str], *, cwd: str, environment: Mapping[str, str], reads_input: bool
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.PIPE if reads_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if error.filename == cwd:
+            raise ChildStartError(f"the folder {cwd} does not exist") from None
+        raise ChildStartError(f"{command[0]}: command not found") from None
+    except (OSError, ValueError, IndexError) as error:
+        name = command[0] if command else "(empty command)"
+        raise ChildStartError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _exit_fd(pid: int) -> tuple[int, ...]:
+    """A descriptor that becomes readable when the child ends; none where the system has no such thing."""
+    try:
+        return (os.pidfd_open(pid),)
+    except (AttributeError, OSError):
+        return ()
+
+
+def _cap_memory(pid: int, limit: int) -> bool:
+    if resource is None or not hasattr(resource, "prlimit"):
+        return False
+    try:
+        resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+# --- children that run to their end ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """How a one-shot child ended; tails of its output as text. `timed_out`: we ended it."""
+
+    returncode: int
+    stdout_tail: str
+    stderr_tail: str
+    seconds: float
+    timed_out: bool = False
+
+
+def run_to_end(
+    command: Sequence[str],
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    memory_bytes: int | None = None,
+) -> Finished:
+    """Run a command without input, at most `timeout_s` long, and keep the tails of what it says.
+
+    Raises ChildStartError.
+    """
+    began = time.monotonic()
+    stdout = Tail(limit=TAIL_BYTES)
+    child = Child(
+        command,
+        cwd=cwd,
+        environment=environment,
+        on_output=stdout.feed,
+        memory_bytes=memory_bytes,
+        reads_input=False,
+    )
+    timed_out = False
+    try:
+        ended = child.wait(timeout_s)
+        if ended is None:
+            timed_out = True
+            ended = child.close()
+    except BaseException:  # Ctrl-C while waiting: leave nothing behind
+        child.close(grace_s=0.2)
+        raise
+    return Finished(
+        returncode=ended.returncode if ended else -signal.SIGKILL,
+        stdout_tail=stdout.text(),
+        stderr_tail=child.stderr.text(),
+        seconds=time.monotonic() - began,
+        timed_out=timed_out,
+    )
