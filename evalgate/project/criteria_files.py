@@ -180,20 +180,25 @@ def _defaults_problem(keys: list[str], config_files: frozenset[str]) -> Iterator
     if not keys:
         return
     alike = sorted({path for key in keys if (path := nearest_config(key, config_files, LOOKALIKES))})
-    if alike:
-        verb = "is" if len(alike) == 1 else "are"
-        hint = (
-            f"{words.listed(alike)} {verb} not found by that name: rename it to test_config.json, "
-            f"set `criteria: {alike[0]}`, or give it as `config` of a rule under `suites` in evalgate.yml."
-        )
-    else:
-        hint = "Put a test_config.json beside the file or above it, to say what must hold."
     defaults = " and ".join(f"{name} {value:g}" for name, value in ADK_DEFAULTS.items())
-    files = f"for {words.listed(keys)} " if len(keys) > 1 else ""
+    files = f" for {words.counted(len(keys), 'file')} ({words.listed(keys)})" if len(keys) > 1 else ""
     yield Problem(
         severity=Severity.WARNING,
         code="default-criteria",
-        message=f"no test_config.json was found {files}here or above, so that ADK's defaults count: {defaults}",
+        message=f"there is no test_config.json beside or above, so that ADK's defaults count{files}: {defaults}",
         place=Place(file=keys[0]),
-        hint=hint,
+        hint=_defaults_hint(alike),
     )
+
+
+def _defaults_hint(alike: list[str]) -> str:
+    match alike:
+        case []:
+            return "Put a test_config.json beside the file or above it, to say what must hold."
+        case [path]:
+            return f"{path} may hold criteria: rename it to test_config.json, or set `criteria: {path}`."
+        case _:
+            return (
+                f"{words.listed(alike)} may hold criteria: rename them to test_config.json, or give each as `config` "
+                "of a rule under `suites` in evalgate.yml."
+            )

@@ -13,6 +13,7 @@ from evalgate.formats import FileKind
 from evalgate.model import EvalSet, Suite
 from evalgate.plugins import CriterionSpec
 from evalgate.project import agent_choice, nothing_found, reading, selection, tree
+from evalgate.project.agent_choice import AgentChoices
 from evalgate.project.criteria_files import CriteriaFinder, Sources
 from evalgate.project.selection import Files, Selection
 from evalgate.project.tree import Tree
@@ -64,26 +65,16 @@ def discover(
     agents = agent_choice.choose_agents(
         sets, gate_file=rules, files=seen.agent_files, read=lambda path: reading.read_source(root, path)
     )
-    suites = []
-    for key in sorted(sets):
-        found = finder.criteria_of(key, is_dataset=key in read.datasets)
-        suites.append(
-            Suite(
-                key=key,
-                eval_set=sets[key],
-                criteria=found.criteria,
-                criteria_source=found.source,
-                agent=agents.by_key[key],
-            )
-        )
-    return Discovery(suites=tuple(suites), problems=(*problems, *finder.all_problems(), *agents.problems))
+    suites = _suites(sets, read, finder=finder, agents=agents)
+    return Discovery(suites=suites, problems=(*problems, *finder.all_problems(), *agents.problems))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Evaluation sets by key; `datasets`: the keys of those that are agents-cli datasets."""
+    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are agents-cli's."""
 
     sets: dict[str, EvalSet]
+    failed: frozenset[str]
     datasets: frozenset[str]
     problems: tuple[Problem, ...]
 
@@ -119,6 +110,7 @@ def _relative(text: str, root: Path) -> str:
 def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
     """Read the files; those that only look like evaluation files by name are passed over unless `named`."""
     sets: dict[str, EvalSet] = {}
+    failed: set[str] = set()
     datasets: set[str] = set()
     problems: list[Problem] = []
     for key in keys:
@@ -127,6 +119,7 @@ def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
         if isinstance(text, Problem):
             if key in named or tree.is_certain_name(key):
                 problems.append(text)
+                failed.add(key)
             continue
         kind = formats.recognise(text, file=key)
         if kind is FileKind.DATASET:
@@ -135,9 +128,30 @@ def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
             continue
         read = formats.parse_eval_set(text, file=key)
         problems.extend(read.problems)
-        if read.eval_set is not None:
+        if read.eval_set is None:
+            failed.add(key)
+        else:
             sets[key] = read.eval_set
-    return _Read(sets=sets, datasets=frozenset(datasets), problems=tuple(problems))
+    return _Read(sets=sets, failed=frozenset(failed), datasets=frozenset(datasets), problems=tuple(problems))
+
+
+def _suites(
+    sets: Mapping[str, EvalSet], read: _Read, *, finder: CriteriaFinder, agents: AgentChoices
+) -> tuple[Suite, ...]:
+    for key in sorted(read.failed):  # their configs may be wrong as well: all is told at once
+        finder.criteria_of(key, is_dataset=key in read.datasets)
+    suites = []
+    for key in sorted(sets):
+        found = finder.criteria_of(key, is_dataset=key in read.datasets)
+        suite = Suite(
+            key=key,
+            eval_set=sets[key],
+            criteria=found.criteria,
+            criteria_source=found.source,
+            agent=agents.by_key[key],
+        )
+        suites.append(suite)
+    return tuple(suites)
 
 
 def _any_error(problems: Sequence[Problem]) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pathspec
 
 from evalgate.errors import Place, Problem, Severity
+from evalgate.project import globs
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +32,22 @@ class IgnoreRules:
 
 def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[Problem, ...]]:
     """Rules from the text of a .gitignore; a line that git itself would pass over is told as a note."""
+    lines = text.splitlines()
     try:
-        return pathspec.GitIgnoreSpec.from_lines(text.splitlines()), ()
+        return globs.compiled(lines), ()
     except ValueError:
         pass
-    good: list[str] = []
-    problems: list[Problem] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            pathspec.GitIgnoreSpec.from_lines([line])
-        except ValueError:
-            message = f"the line {line!r} is no pattern, it is passed over"
-            place = Place(file=file, line=number)
-            problems.append(Problem(severity=Severity.NOTE, code="bad-ignore-line", message=message, place=place))
-        else:
-            good.append(line)
-    return pathspec.GitIgnoreSpec.from_lines(good), tuple(problems)
+    bad = [number for number, line in enumerate(lines) if not globs.is_pattern(line)]
+    problems = tuple(
+        Problem(
+            severity=Severity.NOTE,
+            code="bad-ignore-line",
+            message=f"the line {lines[number]!r} is no pattern, it is passed over",
+            place=Place(file=file, line=number + 1),
+        )
+        for number in bad
+    )
+    return globs.compiled(line for number, line in enumerate(lines) if number not in bad), problems
 
 
 def read_exclude(root: Path) -> str:

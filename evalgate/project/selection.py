@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -96,10 +97,12 @@ def grep_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
 
     The pattern is a regular expression, or plain text where it is not a valid one; case is ignored.
     """
-    try:
-        search = re.compile(pattern, re.IGNORECASE).search
-    except re.error:
-        search = re.compile(re.escape(pattern), re.IGNORECASE).search
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # for sets that look nested: `[[]`
+        try:
+            search = re.compile(pattern, re.IGNORECASE).search
+        except (re.error, OverflowError, RecursionError):
+            search = re.compile(re.escape(pattern), re.IGNORECASE).search
 
     def matches(case: Case) -> bool:
         return bool(search(case.case_id) or search(opening.opening_text(case)))

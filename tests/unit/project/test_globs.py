@@ -25,3 +25,8 @@ def test_a_glob(path, pattern, expected):
 def test_a_later_pattern_takes_out_again():
     assert not globs.matches("evals/old.test.json", ["evals/*", "!evals/old.test.json"])
     assert not globs.matches("a", [])
+
+
+def test_what_is_no_pattern_matches_nothing_and_hurts_nobody():
+    assert not globs.matches("a", ["?\\"])
+    assert globs.matches("a", ["?\\", "a"])
