@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ from evalgate.wiring.preparing import Prepared
 
 JOURNAL = "journal.jsonl"
 RESULTS = "results.json"
+TRIALS_WORTH_A_WORKER = 32
+"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +138,12 @@ def _open_journal(path: Path, settings: Settings) -> Journal:
 @contextmanager
 def _opened_agents(choice: Choice, suites: tuple[Suite, ...], scene: Scene) -> Iterator[dict[str, Agent]]:
     opened: dict[str, Agent] = {}
-    setting = _agent_setting(choice, scene)
+    expected: Counter[str] = Counter()
+    for suite in suites:
+        expected[trials.agent_key(suite.agent)] += len(suite.eval_set.cases) * choice.settings.runs
     try:
-        for use in {trials.agent_key(suite.agent): suite.agent for suite in suites}.values():
-            opened[trials.agent_key(use)] = _open(use, setting)
+        for key, use in {trials.agent_key(suite.agent): suite.agent for suite in suites}.items():
+            opened[key] = _open(use, _agent_setting(choice, scene, trials_expected=expected[key]))
         yield opened
     finally:
         for agent in opened.values():
@@ -151,11 +157,11 @@ def _open(use: AgentUse, setting: AgentSetting) -> Agent:
         return unopened.UnopenedAgent(failed.failure)
 
 
-def _agent_setting(choice: Choice, scene: Scene) -> AgentSetting:
+def _agent_setting(choice: Choice, scene: Scene, *, trials_expected: int) -> AgentSetting:
     settings = choice.settings
     environment = surroundings.allowed(scene.environ, settings.env)
     cache = Path(settings.cache).expanduser() if settings.cache else _user_cache(scene.environ)
-    sessions = max(1, -(-settings.concurrency // settings.workers))
+    workers = min(settings.workers, max(1, math.ceil(trials_expected / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(choice.root),
         environment=environment,
@@ -167,8 +173,8 @@ def _agent_setting(choice: Choice, scene: Scene) -> AgentSetting:
             start_timeout_s=settings.start_timeout,
             output_bytes=settings.max_output * 10**6,
             memory_bytes=settings.memory * 10**6 or None,
-            workers=settings.workers,
-            sessions=sessions,
+            workers=workers,
+            sessions=math.ceil(settings.concurrency / workers),
             isolate_cases=settings.isolation == "case",
         ),
         log=scene.watcher.say,
