@@ -132,10 +132,8 @@ def scoring_alone(size: int, runs: int) -> Measured:
             if taken[-1].code != 1:
                 raise SystemExit(f"evalgate ended with {taken[-1].code}:\n{log.read_text()[-3000:]}")
     best = sorted(taken, key=lambda each: each.wall_s)[len(taken) // 2]
-    print(
-        f"{size:>6} cases  scoring alone  wall {best.wall_s:.1f} s  cpu {best.cpu_s:.1f} s  peak {best.peak_mib:.0f} MiB"
-    )
-    sys.stdout.flush()
+    shown = f"wall {best.wall_s:.1f} s  cpu {best.cpu_s:.1f} s  peak {best.peak_mib:.0f} MiB"
+    print(f"{size:>6} cases  scoring alone  {shown}", flush=True)
     return best
 
 
