@@ -24,14 +24,16 @@ def build(_options: Options, use: CriterionUse, services: CriterionServices) -> 
 
 
 def grade(evidence: Evidence, *, use: CriterionUse, code: str, run_metric: MetricRunner | None) -> Grade:
-    """What the metric says, provided that it is a number and speaks of as many turns as there are, or of none."""
+    """What the metric says, provided that it is a number, of as many turns as there are or of none, and no
+    contradiction: one that calls its score a pass while the threshold says otherwise has another idea of better.
+    """
     if run_metric is None:
         message = "the agent's driver cannot run custom metrics"
         return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
     found = run_metric(code, use, evidence)
     if isinstance(found, NotEvaluated):
         return found
-    problem = _nonsense(found, turns=len(evidence.actual))
+    problem = _nonsense(found, turns=len(evidence.actual)) or _contradiction(found, use)
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}") if problem else found
 
 
@@ -41,6 +43,19 @@ def _nonsense(score: Score, *, turns: int) -> str:
     if score.turns and len(score.turns) != turns:
         return f"scored {words.counted(len(score.turns), 'turn')} of {turns}"
     return ""
+
+
+def _contradiction(score: Score, use: CriterionUse) -> str:
+    if score.passed is None or use.threshold is None:
+        return ""
+    reaches = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold
+    if score.passed == reaches:
+        return ""
+    says, side = ("passed", "worse") if score.passed else ("failed", "no worse")
+    return (
+        f"says that {score.value:g} {says}, but it is {side} than the threshold of {use.threshold:g}: "
+        "does `lower_is_better` belong in its criterion?"
+    )
 
 
 SPEC = CriterionSpec(

@@ -34,13 +34,15 @@ class Finding:
 class Score:
     """A number on the criterion's own scale; `turns` one value an invocation, None where not evaluated.
 
-    `breakdown` holds named parts (token kinds, seconds by phase).
+    `breakdown` holds named parts (token kinds, seconds by phase). `passed`: what a custom metric said of its own
+    score; the gate compares scores, and the criterion refuses one that contradicts its own word.
     """
 
     value: float
     turns: tuple[float | None, ...] = ()
     breakdown: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    passed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

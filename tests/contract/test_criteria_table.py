@@ -1,0 +1,111 @@
+"""Every criterion stands in the table, on its page, and keeps to the shape of the family."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from evalgate import criteria
+from evalgate.config import criteria as checking
+from evalgate.model import Case, Content, CriterionUse, Evidence, Invocation, NotEvaluated, Score, Text
+from evalgate.plugins import CriterionServices, CriterionSpec
+
+ROOT = Path(__file__).parents[2]
+SPECS = [*criteria.CRITERIA.values(), criteria.CUSTOM]
+NAMES = [spec.name for spec in SPECS]
+
+
+def test_every_file_of_the_family_stands_in_the_table() -> None:
+    files = {path.stem for path in (ROOT / "evalgate/criteria").glob("*.py")} - {"__init__"}
+    assert {spec.build.__module__.rpartition(".")[2] for spec in SPECS} == files
+
+
+def test_every_criterion_has_its_page_and_every_page_its_criterion() -> None:
+    pages = {path.stem for path in (ROOT / "docs/criteria").glob("*.md")} - {"README"}
+    assert pages == set(NAMES)
+    index = (ROOT / "docs/criteria/README.md").read_text("utf-8")
+    for spec in SPECS:
+        assert f"[{spec.name}]({spec.name}.md)" in index
+        assert spec.summary in index
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
+def test_a_page_names_every_option(spec: CriterionSpec) -> None:
+    page = (ROOT / f"docs/criteria/{spec.name}.md").read_text("utf-8")
+    for option in spec.options.model_fields:
+        assert f"`{option}`" in page
+
+
+def test_names_are_those_of_the_rows_and_of_adk() -> None:
+    assert all(name == spec.name for name, spec in criteria.CRITERIA.items())
+    assert not set(criteria.CRITERIA) & set(criteria.ANNOUNCED)
+    adks = {name for name, spec in criteria.CRITERIA.items() if not spec.ours} | set(criteria.ANNOUNCED)
+    assert len(adks) == 17  # the metrics that google-adk 2.13 registers
+    assert criteria.INFORMATIONAL == (
+        "tool_call_count_v1",
+        "inference_call_count_v1",
+        "token_usage_v1",
+        "invocation_duration_v1",
+    )
+
+
+def test_picking() -> None:
+    assert criteria.pick("response_match_score") is criteria.CRITERIA["response_match_score"]
+    assert criteria.pick("mine", "my.metric") is criteria.CUSTOM
+    assert criteria.pick("response_match_score", "my.metric") is criteria.CUSTOM
+    assert criteria.pick("custom_metric") is None
+    assert criteria.pick("response_match_scor") is None
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [name for name in model.model_fields if len(name) > 3]
+
+
+@pytest.mark.parametrize("spec", criteria.CRITERIA.values(), ids=criteria.CRITERIA)
+def test_an_unknown_option_is_refused_with_the_nearest_name(spec: CriterionSpec) -> None:
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        spec.options.model_validate({"no_such_option": 1})
+    for option in _keys(spec.options):
+        use = CriterionUse(name=spec.name, threshold=0.5, options={option[:-1] + "x" + option[-1]: None})
+        (problem,) = checking.check([use], specs=criteria.CRITERIA).problems
+        assert problem.hint == f"Did you mean `{option}`?"
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=NAMES)
+def test_without_options_a_criterion_grades_and_stays_on_its_scale(spec: CriterionSpec) -> None:
+    use = CriterionUse(name=spec.name, threshold=None if spec.informational else 0.5, code=_code(spec))
+    for evidence in _evidences():
+        for adk_compat in (False, True):
+            grade = criteria.build(use, CriterionServices(adk_compat=adk_compat))(evidence)
+            assert isinstance(grade, Score | NotEvaluated)
+            assert len(grade.turns) in (0, len(evidence.actual))
+            for value in [each for each in grade.turns if each is not None]:
+                assert _on_scale(value, spec)
+            if isinstance(grade, Score):
+                assert _on_scale(grade.value, spec)
+            else:
+                assert grade.message
+
+
+def _code(spec: CriterionSpec) -> str | None:
+    return "a.metric" if spec is criteria.CUSTOM else None
+
+
+def _on_scale(value: float, spec: CriterionSpec) -> bool:
+    lowest = -math.inf if spec.lowest is None else spec.lowest
+    highest = math.inf if spec.highest is None else spec.highest
+    return math.isfinite(value) and lowest <= value <= highest
+
+
+def _evidences() -> list[Evidence]:
+    said = Invocation(user_content=Content(), final_response=Content(parts=(Text(text="a b"),)), events=())
+    silent = Invocation(user_content=Content())
+    sides: list[Any] = [(), (said,), (silent,), (said, silent)]
+    return [
+        Evidence(case=Case(case_id="c", expects_state=state), actual=actual, expected=expected, final_state=state)
+        for actual in sides
+        for expected in [*sides, None]
+        for state in (None, {"a": 1})
+    ]

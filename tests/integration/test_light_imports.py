@@ -1,0 +1,27 @@
+"""What must not be loaded: an import is paid by every run."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_stemmer_loads_without_the_packages_above_it() -> None:
+    script = (
+        "import sys; from evalgate import unigrams; assert unigrams.split('running') == ['run'];"
+        "print([name for name in sys.modules if name.split('.')[0] in ('nltk', 'numpy', 'scipy')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_nltk_itself_still_imports_after_the_stemmer() -> None:
+    script = (
+        "from evalgate import unigrams; unigrams.split('running');"
+        "from nltk.stem.porter import PorterStemmer; import nltk;"
+        "print(PorterStemmer().stem('running'), nltk.edit_distance('a', 'b'))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["run", "1"]
