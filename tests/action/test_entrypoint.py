@@ -1,0 +1,187 @@
+"""entrypoint.py with a runner's environment: root, a checkout of somebody else's, inputs, event, file commands."""
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+ANSWER = "Paris is the capital of France."
+OUTPUTS = set(yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["outputs"])
+
+
+@pytest.fixture
+def passing(runner):
+    runner.write_gate(reference=ANSWER)
+    runner.check_out()
+    return runner
+
+
+@pytest.fixture
+def failing(runner):
+    runner.write_gate(reference="I do not know any capitals at all, sorry about that.")
+    runner.check_out()
+    return runner
+
+
+def test_a_passing_gate_is_green_and_says_so_everywhere(passing) -> None:
+    step = passing.run(agent="command:python3 agent.py")
+
+    assert step.code == 0, step.stdout + step.stderr
+    assert step.commands() == []
+    assert step.outputs["verdict"] == "pass"
+    assert (step.outputs["exit-code"], step.outputs["total"], step.outputs["passed"]) == ("0", "1", "1")
+    assert json.loads(step.outputs["scores"])[0]["mean"] == 1.0
+    assert "pass" in step.summary.lower()
+    for name in ("junit", "comment", "summary", "html", "results"):
+        assert (passing.workspace / step.outputs[name]).stat().st_size > 0, name
+
+
+def test_outputs_are_those_of_action_yml(passing) -> None:
+    assert set(passing.run(agent="command:python3 agent.py").outputs) == OUTPUTS
+
+
+def test_a_failing_gate_is_red_at_the_line_of_its_case(failing) -> None:
+    step = failing.run(agent="command:python3 agent.py")
+
+    assert step.code == 1, step.stdout + step.stderr
+    assert step.outputs["verdict"] == "fail"
+    (annotation,) = step.commands()
+    assert re.match(r"::error .*file=evals/geo\.evalset\.json,line=\d+.*capital", annotation)
+    assert "capital" in step.summary
+    assert "capital" in (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
+
+
+def test_a_failing_gate_is_green_where_the_workflow_only_looks(failing) -> None:
+    step = failing.run(agent="command:python3 agent.py", fail_on="not_measured")
+
+    assert (step.code, step.outputs["verdict"], step.outputs["blocks"]) == (0, "fail", "false")
+
+
+def test_a_broken_agent_is_red_with_its_reason(passing) -> None:
+    step = passing.run(agent="command:python3 no_such_agent.py")
+
+    assert step.code == 3, step.stdout + step.stderr
+    assert step.outputs["verdict"] == "not_measured"
+    assert "no_such_agent.py" in step.stdout + step.summary
+    assert step.outputs["passed"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "annotation"),
+    [
+        # an evaluation file that cannot be read: at its line
+        ("evals/geo.evalset.json", '{"eval_set_id": "geo",\n "eval_cases": [,]}', 2, r"file=evals/geo.*,line=2"),
+        # a criterion that nobody knows is no gate
+        ("evals/test_config.json", '{"criteria":\n {"response_match_scor": 0.9}}', 2, r"file=evals/test_conf.*,line=2"),
+        # nothing is not green
+        ("evals/geo.evalset.json", '{"eval_set_id": "geo", "eval_cases": []}', 4, r"::error"),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_a_gate_end_red(runner, name: str, text: str, code: int, annotation: str) -> None:
+    runner.write_gate(reference=ANSWER)
+    runner.write(name, text)
+    runner.check_out()
+    step = runner.run(agent="command:python3 agent.py")
+
+    assert step.code == code, step.stdout + step.stderr
+    assert step.outputs["verdict"] == "error"
+    assert step.outputs["exit-code"] == str(code)
+    assert any(re.search(annotation, line) for line in step.commands()), step.stdout
+
+
+def test_a_wrong_input_is_named_as_the_workflow_names_it(passing) -> None:
+    step = passing.run(agent="command:python3 agent.py", fail_on="failure")
+
+    assert step.code == 2
+    assert any("fail-on" in line for line in step.commands())
+
+
+def test_the_agent_sees_what_the_workflow_names_and_nothing_of_the_workflow(passing) -> None:
+    step = passing.run(agent="command:python3 agent.py", env="GOOGLE_API_KEY")
+
+    assert step.code == 0, step.stdout + step.stderr
+    seen = json.loads(passing.dump.read_text(encoding="utf-8"))
+    assert seen["GOOGLE_API_KEY"] == "key-that-the-workflow-names"
+    assert [name for name in seen if name.startswith(("GITHUB_", "ACTIONS_", "INPUT_", "RUNNER_"))] == []
+    assert [value for value in seen.values() if "token-of" in value or "nobody-names" in value] == []
+
+
+@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "INPUT_AGENT", "GITHUB_*"])
+def test_the_workflow_cannot_hand_its_own_variables_to_the_agent(passing, name: str) -> None:
+    step = passing.run(agent="command:python3 agent.py", env=name)
+
+    assert step.code == 2
+    assert not passing.dump.exists()
+
+
+def test_what_an_agent_says_cannot_command_the_runner(runner) -> None:
+    runner.write_gate(reference="something else", question="Say commands, please")
+    runner.check_out()
+    step = runner.run(agent="command:python3 agent.py")
+
+    assert step.code == 1
+    assert [line for line in step.commands() if "set-env" in line.split("::")[1]] == []
+    assert "::error::the agent speaks to the runner" not in step.commands()
+    assert "X" not in step.outputs
+
+
+def test_no_secret_is_written_anywhere(passing) -> None:
+    step = passing.run(agent="command:python3 agent.py", env="GOOGLE_API_KEY")
+    written = "".join(
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in (passing.workspace / "evalgate-report").rglob("*")
+        if path.is_file()
+    )
+
+    assert not re.search("token-of|key-that", written + step.stdout + step.stderr + step.summary + str(step.outputs))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a checkout of somebody else's")
+def test_everything_in_the_workspace_stays_the_runners(passing) -> None:
+    passing.run(agent="command:python3 agent.py", cache=".cache/evalgate", output="out/report")
+
+    owner = passing.workspace.stat().st_uid
+    assert owner != 0
+    for path in passing.workspace.rglob("*"):
+        status = path.lstat()
+        name = path.relative_to(passing.workspace)
+        assert status.st_uid == owner, f"{name} belongs to {status.st_uid}: the next checkout cannot remove it"
+        assert status.st_mode & (stat.S_IROTH | stat.S_IRGRP), f"{name} can be read by nobody else"
+
+
+def test_modules_of_the_repository_never_stand_in_for_ours(runner) -> None:
+    runner.write_gate(reference=ANSWER)
+    for name in ("evalgate/__init__.py", "json.py", "click.py", "sitecustomize.py"):
+        runner.write(name, "raise SystemExit('the repository took over')\n")
+    runner.check_out()
+    runner.environment = {"PYTHONPATH": str(runner.workspace), "PYTHONSTARTUP": "json.py", "PYTHONHOME": ""}
+    step = runner.run(agent="command:python3 -I agent.py")
+
+    assert step.code == 0, step.stdout + step.stderr
+
+
+def test_a_detached_shallow_checkout_links_to_the_pull_requests_own_commit(failing) -> None:
+    step = failing.run(agent="command:python3 agent.py")
+
+    assert "1" * 40 in (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
+
+
+def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
+    runner.write_gate(reference=ANSWER)
+    runner.write("services/other/evals/broken.evalset.json", "{")
+    runner.check_out()
+    (runner.workspace / "services" / "geo").mkdir(parents=True)
+    for name in ("agent.py", "evals"):
+        (runner.workspace / name).rename(runner.workspace / "services" / "geo" / name)
+    step = runner.run(agent="command:python3 agent.py", root="services/geo")
+
+    assert step.code == 0, step.stdout + step.stderr
+    assert (runner.workspace / step.outputs["junit"]).is_file()
+    assert step.outputs["junit"].startswith("services/geo/")
