@@ -205,6 +205,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             message = f"`{use.name}`: the option `{shown}` is missing"
         case _:
             expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            expected = expected.removesuffix(", unable to interpret input")
             message = f"`{use.name}`: `{shown}` is {_found(error['input'])}, expected {expected}"
     return _error("bad-option", message, place, hint)
 

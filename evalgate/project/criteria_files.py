@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -53,7 +53,6 @@ class CriteriaFinder:
     specs: Mapping[str, CriterionSpec]
     announced: Collection[str]
     problems: list[Problem] = field(default_factory=list)
-    on_defaults: list[str] = field(default_factory=list)
     _read: dict[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
 
     def criteria_of(self, key: str, *, is_dataset: bool) -> SuiteCriteria:
@@ -67,18 +66,14 @@ class CriteriaFinder:
             uses = self._embedded(rule.criteria, index)
             return self._suite_criteria(uses, ConfigOrigin.EMBEDDED, sources.gate_file_name)
         if rule is not None and rule.config is not None:
-            uses = self._named_in_gate_file(rule.config)
+            named_by = f"{sources.gate_file_name} names it as `config` of suites[{index}]."
+            uses = self._file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return self._suite_criteria(uses, ConfigOrigin.EXPLICIT, rule.config)
         found = nearest_config(key, sources.config_files, DATASET_CONFIGS if is_dataset else ADK_CONFIGS)
         if found is not None:
             beside = PurePosixPath(found).parent == PurePosixPath(key).parent
             return self._suite_criteria(self._file(found), ConfigOrigin.BESIDE if beside else ConfigOrigin.ABOVE, found)
-        self.on_defaults.append(key)
         return self._suite_criteria(self._defaults(), ConfigOrigin.DEFAULTS, "")
-
-    def all_problems(self) -> tuple[Problem, ...]:
-        """What was wrong with the configs, and which suites run on defaults."""
-        return (*self.problems, *_defaults_problem(self.on_defaults, self.sources.config_files))
 
     def _suite_criteria(self, uses: tuple[CriterionUse, ...], origin: ConfigOrigin, file: str) -> SuiteCriteria:
         informational = criteria.informational_uses(self.specs, beside=uses)
@@ -89,21 +84,19 @@ class CriteriaFinder:
         root = self.sources.root
         shown = full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
         if shown not in self._read:
-            self._read[shown] = self._parsed(reading.read_named(full, shown=shown), shown)
+            named_by = "The setting `criteria` names it; ADK would go on with its defaults without a word."
+            self._read[shown] = self._parsed(reading.read_named(full, shown=shown), shown, named_by=named_by)
         return self._read[shown], shown
 
-    def _named_in_gate_file(self, path: str) -> tuple[CriterionUse, ...]:
-        return self._file(PurePosixPath(path).as_posix())
-
-    def _file(self, path: str) -> tuple[CriterionUse, ...]:
+    def _file(self, path: str, *, named_by: str = "") -> tuple[CriterionUse, ...]:
         if path not in self._read:
-            self._read[path] = self._parsed(reading.read_bytes(self.sources.root, path), path)
+            self._read[path] = self._parsed(reading.read_bytes(self.sources.root, path), path, named_by=named_by)
         return self._read[path]
 
-    def _parsed(self, data: bytes | Problem, path: str) -> tuple[CriterionUse, ...]:
+    def _parsed(self, data: bytes | Problem, path: str, *, named_by: str) -> tuple[CriterionUse, ...]:
         text = data if isinstance(data, Problem) else formats.decode(data, file=path)
         if isinstance(text, Problem):
-            self.problems.append(text)
+            self.problems.append(dataclasses.replace(text, hint=text.hint or named_by))
             return ()
         return self._checked(text, path)
 
@@ -154,7 +147,7 @@ def _last_rule(key: str, gate_file: GateFile) -> tuple[int, SuiteRule | None]:
 def _in_rule(place: Place | None, index: int) -> Place | None:
     if place is None:
         return None
-    return Place(file=place.file, json_path=f"$.suites[{index}]{place.json_path.removeprefix('$')}")
+    return Place(file=place.file, json_path=f"$.suites[{index}].{place.json_path.removeprefix('$').removeprefix('.')}")
 
 
 def _vacuous(uses: tuple[CriterionUse, ...], path: str) -> Iterator[Problem]:
@@ -170,13 +163,15 @@ def _vacuous(uses: tuple[CriterionUse, ...], path: str) -> Iterator[Problem]:
         yield Problem(
             severity=Severity.ERROR,
             code="only-informational",
-            message=f"the config asserts nothing: {words.listed(f'`{use.name}`' for use in uses)} only inform",
+            message=f"the config asserts nothing: {words.listed(f'`{use.name}`' for use in uses)} "
+            f"only {'informs' if len(uses) == 1 else 'inform'}",
             place=Place(file=path),
             hint="Add a criterion with a threshold.",
         )
 
 
-def _defaults_problem(keys: list[str], config_files: frozenset[str]) -> Iterator[Problem]:
+def defaults_problems(keys: Sequence[str], config_files: frozenset[str]) -> Iterator[Problem]:
+    """One warning for all suites that run on ADK's defaults, and files near them that may have been meant."""
     if not keys:
         return
     alike = sorted({path for key in keys if (path := nearest_config(key, config_files, LOOKALIKES))})

@@ -10,9 +10,9 @@ from evalgate import criteria, formats
 from evalgate.config.gate_file import GateFile
 from evalgate.errors import Problem, Severity
 from evalgate.formats import FileKind
-from evalgate.model import EvalSet, Suite
+from evalgate.model import ConfigOrigin, EvalSet, Suite
 from evalgate.plugins import CriterionSpec
-from evalgate.project import agent_choice, nothing_found, reading, selection, tree
+from evalgate.project import agent_choice, criteria_files, nothing_found, reading, selection, tree
 from evalgate.project.agent_choice import AgentChoices
 from evalgate.project.criteria_files import CriteriaFinder, Sources
 from evalgate.project.selection import Files, Selection
@@ -66,7 +66,9 @@ def discover(
         sets, gate_file=rules, files=seen.agent_files, read=lambda path: reading.read_source(root, path)
     )
     suites = _suites(sets, read, finder=finder, agents=agents)
-    return Discovery(suites=suites, problems=(*problems, *finder.all_problems(), *agents.problems))
+    on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
+    defaults = criteria_files.defaults_problems(on_defaults, seen.config_files)
+    return Discovery(suites=suites, problems=(*problems, *finder.problems, *defaults, *agents.problems))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,269 @@
+"""From a root to its suites: selection, criteria, agents, all together."""
+
+from pathlib import Path
+
+import pytest
+
+from evalgate.config.gate_file import GateFile
+from evalgate.errors import NothingToDo, Severity
+from evalgate.model import ConfigOrigin
+from evalgate.project import discovery
+
+AGENT = "root_agent = 1\n"
+
+
+def config(**given):
+    return {"criteria": given}
+
+
+@pytest.fixture
+def discover(specs):
+    def run(root, *selections, **rest):
+        return discovery.discover(root, selections=selections, specs=specs, **rest)
+
+    return run
+
+
+def keys(found):
+    return [suite.key for suite in found.suites]
+
+
+def codes(found):
+    return [problem.code for problem in found.problems]
+
+
+@pytest.fixture
+def three(repo, evalset):
+    return repo(
+        {
+            "bot/agent.py": AGENT,
+            "evals/b.evalset.json": evalset("b", "one: hi -> hello", "two: bye -> see you"),
+            "evals/a.evalset.json": evalset("a", "one: hi -> hello"),
+            "other/c.test.json": evalset("c", "three: what -> that"),
+            "other/jest.test.json": {"name": "not ours", "tests": []},
+            "other/rows-dataset.json": [{"x": 1}],
+            "test_config.json": config(response_match_score=0.5),
+        }
+    )
+
+
+def test_suites_come_in_the_order_of_their_paths_and_only_adk_files_count(discover, three):
+    found = discover(three)
+    assert keys(found) == ["evals/a.evalset.json", "evals/b.evalset.json", "other/c.test.json"]
+    assert found.problems == ()
+
+
+def test_the_order_of_selections_does_not_matter(discover, three):
+    found = discover(three, "other", "evals/b.evalset.json:two", "evals/a.evalset.json", "other")
+    assert keys(found) == ["evals/a.evalset.json", "evals/b.evalset.json", "other/c.test.json"]
+    assert [case.case_id for case in found.suites[1].eval_set.cases] == ["two"]
+
+
+def test_an_absolute_path_within_the_root(discover, three):
+    assert keys(discover(three, f"{three}/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
+
+
+@pytest.mark.parametrize("selection", ["../outside.evalset.json", "{tmp}/outside.evalset.json"])
+def test_a_path_out_of_the_root_is_refused(discover, three, tmp_path, selection):
+    (tmp_path / "outside.evalset.json").write_text("{}")
+    found = discover(three, selection.format(tmp=tmp_path))
+    assert (found.suites, codes(found)) == ((), ["outside-root"])
+
+
+def test_one_selection_of_two_that_matches_nothing_is_an_error_beside_the_other(discover, three):
+    found = discover(three, "evals/a.evalset.json", "evals/x.evalset.json")
+    assert (keys(found), codes(found)) == (["evals/a.evalset.json"], ["selection-unmatched"])
+    assert found.problems[0].severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("selections", "grep", "message", "code"),
+    [
+        (["nowhere"], "", "no case was selected", "selection-unmatched"),
+        (["evals/a.evalset.json:nobody"], "", "no case was selected", "unknown-case"),
+        ([], "zebra", "none of 4 cases in 3 evaluation files matches 'zebra'", None),
+    ],
+)
+def test_nothing_left_is_never_green(discover, three, selections, grep, message, code):
+    with pytest.raises(NothingToDo, match=message) as caught:
+        discover(three, *selections, grep=grep)
+    assert [problem.code for problem in caught.value.problems] == ([code] if code else [])
+
+
+def test_nothing_at_all(discover, repo):
+    with pytest.raises(NothingToDo, match="no evaluation file was found") as caught:
+        discover(repo({"README.md": ""}))
+    assert "*.evalset.json" in caught.value.hint
+
+
+def test_what_git_ignores_is_found_when_it_is_named(discover, repo, evalset):
+    root = repo({"bot/agent.py": AGENT, ".gitignore": "gen/\n", "gen/a.evalset.json": evalset("a", "one: hi -> ho")})
+    for selection in ("gen/a.evalset.json", "gen", "gen/a.evalset.json:one"):
+        assert keys(discover(root, selection)) == ["gen/a.evalset.json"]
+
+
+def test_a_file_of_another_name_is_read_when_it_is_named(discover, repo, evalset):
+    root = repo({"bot/agent.py": AGENT, "gold.json": evalset("a", "one: hi -> ho"), "x.test.json": {"no": "adk"}})
+    assert keys(discover(root, "gold.json")) == ["gold.json"]
+    assert codes(discover(root, "x.test.json")) == ["not-an-eval-set"]  # named, so that it must say what it is
+
+
+def test_searching_ids_and_openings(discover, three):
+    assert keys(discover(three, grep="^thr")) == ["other/c.test.json"]
+    assert keys(discover(three, grep="bye")) == ["evals/b.evalset.json"]
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_and_no_suite(discover, repo, evalset):
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            "a.evalset.json": evalset("a", "one: hi -> hello"),
+            "broken.evalset.json": '{"eval_cases": [',
+            "latin.evalset.json": b'{"eval_set_id": "\xff\xfe"}',
+            "empty.evalset.json": b"",
+        }
+    )
+    found = discover(root)
+    assert keys(found) == ["a.evalset.json"]
+    told = {problem.place.file for problem in found.problems if problem.severity is Severity.ERROR}
+    assert {"broken.evalset.json", "empty.evalset.json"} <= told
+
+
+def test_only_broken_files_are_a_problem_and_not_nothing(discover, repo):
+    found = discover(repo({"broken.evalset.json": "{"}))
+    assert found.suites == ()
+    assert any(problem.severity is Severity.ERROR for problem in found.problems)
+
+
+# --- criteria -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def layered(repo, evalset):
+    return repo(
+        {
+            "bot/agent.py": AGENT,
+            "a.evalset.json": evalset("a", "one: hi -> hello"),
+            "deep/test_config.json": config(response_match_score=0.1),
+            "deep/b.evalset.json": evalset("b", "one: hi -> hello"),
+            "deep/er/c.evalset.json": evalset("c", "one: hi -> hello"),
+            "deep/er/own/test_config.json": config(response_match_score=0.2),
+            "deep/er/own/d.evalset.json": evalset("d", "one: hi -> hello"),
+            "configs/strict.json": config(response_match_score=0.9),
+        }
+    )
+
+
+def sources(found):
+    return {
+        suite.key.rpartition("/")[2][0]: (
+            suite.criteria_source.origin,
+            suite.criteria_source.file,
+            [use.threshold for use in suite.criteria if use.name == "response_match_score"],
+        )
+        for suite in found.suites
+    }
+
+
+BESIDE, ABOVE = ConfigOrigin.BESIDE, ConfigOrigin.ABOVE
+
+
+def test_the_config_beside_then_above_then_the_defaults(discover, layered):
+    found = discover(layered)
+    assert sources(found) == {
+        "a": (ConfigOrigin.DEFAULTS, "", [0.8]),
+        "b": (BESIDE, "deep/test_config.json", [0.1]),
+        "c": (ABOVE, "deep/test_config.json", [0.1]),
+        "d": (BESIDE, "deep/er/own/test_config.json", [0.2]),
+    }
+    (problem,) = found.problems
+    assert (problem.code, problem.place.file) == ("default-criteria", "a.evalset.json")
+
+
+def test_the_gate_file_wins_over_what_lies_beside_and_later_rules_over_earlier(discover, layered):
+    rules = GateFile.model_validate(
+        {
+            "suites": [
+                {"match": ["deep/**"], "criteria": {"response_match_score": 0.3}},
+                {"match": ["*d.evalset.json"], "config": "configs/strict.json"},
+                {"match": ["*c.evalset.json"], "pass_rate": 0.5},  # says nothing of criteria
+            ]
+        }
+    )
+    found = sources(discover(layered, gate_file=rules))
+    assert found["a"] == (ConfigOrigin.DEFAULTS, "", [0.8])
+    assert found["b"] == (ConfigOrigin.EMBEDDED, "evalgate.yml", [0.3])
+    assert found["c"] == (ConfigOrigin.EMBEDDED, "evalgate.yml", [0.3])
+    assert found["d"] == (ConfigOrigin.EXPLICIT, "configs/strict.json", [0.9])
+
+
+def test_an_explicit_config_wins_over_all(discover, layered, tmp_path):
+    rules = GateFile.model_validate({"suites": [{"match": ["**"], "criteria": {"response_match_score": 0.3}}]})
+    found = discover(layered, gate_file=rules, criteria_file=Path("configs/strict.json"))
+    assert all(each == (ConfigOrigin.EXPLICIT, "configs/strict.json", [0.9]) for each in sources(found).values())
+    assert found.problems == ()
+
+
+def test_an_explicit_config_that_does_not_exist_is_never_the_defaults(discover, layered):
+    found = discover(layered, criteria_file=Path("nowhere.json"))
+    assert codes(found) == ["unreadable-file"]
+    assert all(use.informational for suite in found.suites for use in suite.criteria)
+
+
+def test_a_config_that_serves_many_is_read_and_told_of_once(discover, repo, evalset):
+    files = {f"evals/{n}.evalset.json": evalset(str(n), "one: hi -> hello") for n in range(5)}
+    root = repo({**files, "bot/agent.py": AGENT, "test_config.json": config(zebra=0.5)})
+    assert codes(discover(root)) == ["unknown-criterion"]
+
+
+def test_informational_criteria_join_every_suite(discover, layered):
+    for suite in discover(layered).suites:
+        assert [use.name for use in suite.criteria if use.informational] == ["token_usage_v1"]
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+def agents(found):
+    return {suite.key: (suite.agent.driver, dict(suite.agent.options)) for suite in found.suites}
+
+
+def test_a_rule_of_the_gate_file_names_the_agent_and_the_last_one_wins(discover, three):
+    rules = GateFile.model_validate(
+        {
+            "agents": [
+                {"driver": "http", "url": "http://localhost:1"},
+                {"suites": ["evals/"], "driver": "adk", "path": "elsewhere"},
+                {"suites": ["evals/b*"], "driver": "adk", "python": "3.12"},  # where it is, is still to be found
+            ]
+        }
+    )
+    found = discover(three, gate_file=rules)
+    assert agents(found) == {
+        "evals/a.evalset.json": ("adk", {"path": "elsewhere"}),
+        "evals/b.evalset.json": ("adk", {"path": "bot", "python": "3.12"}),
+        "other/c.test.json": ("http", {"url": "http://localhost:1"}),
+    }
+    assert found.suites[0].agent.found_by == "evalgate.yml agents[1]"
+
+
+def test_excluded_files_are_no_suites(discover, three):
+    assert keys(discover(three, gate_file=GateFile(exclude=["evals/"]))) == ["other/c.test.json"]
+
+
+def test_no_code_of_the_repository_runs(discover, repo, evalset, tmp_path):
+    trap = tmp_path / "trap"
+    code = f"import pathlib\npathlib.Path({str(trap)!r}).touch()\nroot_agent = 1\n"
+    root = repo(
+        {"bot/agent.py": code, "bot/__init__.py": code, "a.evalset.json": evalset("a", "x: hi -> ho", app="bot")}
+    )
+    (suite,) = discover(root).suites
+    assert suite.agent.options == {"path": "bot"}
+    assert suite.agent.found_by == "session_input.app_name of case x"
+    assert not trap.exists()
+
+
+def test_a_suite_without_an_agent_is_kept_so_that_all_else_is_told(discover, repo, evalset):
+    found = discover(repo({"a.evalset.json": evalset("a", "one: hi -> ho"), "test_config.json": config(zebra=1)}))
+    assert keys(found) == ["a.evalset.json"]
+    assert sorted(codes(found)) == ["no-agent", "unknown-criterion"]
