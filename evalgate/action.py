@@ -105,7 +105,7 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
             gated = running.run_gate(choice, prepared, scene)
             sys.stdout.write(reports.render_terminal(gated.report))
     finally:
-        _hand_over(choice, workspace)
+        publish.hand_over(workspace)
     _tell(gated, environ, workspace=workspace, debug=debug)
     return gated.exit_code
 
@@ -132,12 +132,6 @@ def _write_error_outputs(environ: Mapping[str, str], *, reason: str, exit_code: 
     if environ.get("GITHUB_OUTPUT"):
         outputs = {"verdict": "error", "reason": reason, "exit-code": str(int(exit_code))}
         publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
-
-
-def _hand_over(choice: Choice, workspace: Path) -> None:
-    output = choice.root / choice.settings.output
-    if output.exists():
-        publish.hand_over(output, like=workspace)
 
 
 def _reproduce(choice: Choice) -> str:

@@ -6,6 +6,7 @@ A place that cannot be written is a problem to show, never a changed verdict.
 from __future__ import annotations
 
 import contextlib
+import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -70,15 +71,19 @@ def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
     return _append(path, "".join(pieces))
 
 
-def hand_over(folder: Path, *, like: Path) -> None:
-    """Give what a container's root wrote to the owner of the workspace, so that later steps can read and clean it."""
-    if os.geteuid() != 0:
+def hand_over(workspace: Path) -> None:
+    """Give what a container's root wrote to the owner of the workspace: later steps must read it, the next checkout
+    must be able to remove it. What the agents left behind (caches, bytecode) is given back too."""
+    owner = workspace.stat()
+    if os.geteuid() != 0 or owner.st_uid == 0:
         return
-    owner = like.stat()
-    for path in _everything(folder):
-        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o644))
+    for path in _everything(workspace):
+        with contextlib.suppress(OSError):  # vanished meanwhile, or a file system without owners
+            status = path.lstat()
+            if status.st_uid == 0:
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                if not path.is_symlink():
+                    path.chmod(status.st_mode | (0o755 if path.is_dir() else 0o644))
 
 
 def _everything(folder: Path) -> Iterator[Path]:
