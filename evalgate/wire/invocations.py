@@ -8,7 +8,19 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from evalgate.model import AgentDetails, Content, Event, Invocation, Rubric, Timings, Usage
+from evalgate.model import (
+    AgentDetails,
+    Attachment,
+    Content,
+    Event,
+    Invocation,
+    Rubric,
+    Text,
+    Timings,
+    ToolCall,
+    ToolResponse,
+    Usage,
+)
 from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
 from evalgate.wire.shapes import Wire
 
@@ -114,9 +126,28 @@ class IntermediateDataWire(Wire):
         calls = tuple(call.noun() for call in self.tool_uses or ())
         responses = tuple(response.noun() for response in self.tool_responses or ())
         events = [Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts]
-        for author, texts in self.intermediate_responses or ():
-            events.append(Event(author=author, content=Content(parts=tuple(part.noun() for part in texts))))
+        for author, parts in self.intermediate_responses or ():
+            said = tuple(noun for part in parts if isinstance(noun := part.noun(), Text | Attachment))
+            events.append(Event(author=author, content=Content(parts=said)))
         return tuple(events)
+
+    @classmethod
+    def of(cls, events: tuple[Event, ...], *, itemized: bool) -> IntermediateDataWire:
+        """The wire shape of steps, in the form in which they were recorded: ADK's metrics tell the two apart."""
+        if itemized:
+            return cls.model_construct(invocation_events=[EventWire.of(event) for event in events])
+        parts = [part for event in events if event.content for part in event.content.parts]
+        calls = [PartWire.of(part).function_call for part in parts if isinstance(part, ToolCall)]
+        responses = [PartWire.of(part).function_response for part in parts if isinstance(part, ToolResponse)]
+        said = [(event.author, event.content.parts) for event in events if event.content]
+        texts = [
+            (author, [PartWire.of(part) for part in own])
+            for author, own in said
+            if not any(isinstance(part, ToolCall | ToolResponse) for part in own)
+        ]
+        return cls.model_construct(
+            tool_uses=calls or None, tool_responses=responses or None, intermediate_responses=texts or None
+        )
 
 
 class RubricContentWire(Wire):
@@ -222,13 +253,11 @@ class InvocationWire(Wire):
 
     @classmethod
     def of(cls, invocation: Invocation) -> InvocationWire:
-        """The wire shape of an invocation; its steps are always written as events."""
+        """The wire shape of an invocation; its steps are written in the form in which they were recorded."""
         timings = invocation.timings
         steps = None
         if invocation.events is not None:
-            steps = IntermediateDataWire.model_construct(
-                invocation_events=[EventWire.of(event) for event in invocation.events]
-            )
+            steps = IntermediateDataWire.of(invocation.events, itemized=invocation.itemized)
         return cls.model_construct(
             invocation_id=invocation.invocation_id,
             user_content=ContentWire.of(invocation.user_content),

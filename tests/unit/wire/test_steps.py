@@ -1,0 +1,39 @@
+"""Steps of a turn keep the form in which they were recorded: by kind or as events."""
+
+import json
+from typing import Any
+
+import pytest
+
+from evalgate.wire.invocations import InvocationWire
+
+CALL = {"name": "t", "args": {"a": 1}, "id": "1"}
+ANSWER = {"name": "t", "response": {"ok": True}}
+BY_KIND = {
+    "tool_uses": [CALL, {"name": "u"}],
+    "tool_responses": [ANSWER],
+    "intermediate_responses": [["helper", [{"text": "on it"}]]],
+}
+AS_EVENTS = {
+    "invocation_events": [
+        {"author": "a", "content": {"role": "model", "parts": [{"text": "on it"}, {"function_call": CALL}]}},
+        {"author": "a", "model_version": "m", "usage_metadata": {"prompt_token_count": 3}},
+    ]
+}
+
+
+@pytest.mark.parametrize("steps", [None, {}, {"tool_uses": [CALL]}, BY_KIND, {"invocation_events": []}, AS_EVENTS])
+def test_what_is_read_is_what_is_written(steps: Any) -> None:
+    raw: dict[str, Any] = {"user_content": {"parts": [{"text": "hi"}]}}
+    if steps is not None:
+        raw["intermediate_data"] = steps
+    turn = InvocationWire.model_validate(raw).noun()
+    written = InvocationWire.of(turn).compact()
+    assert json.loads(json.dumps(written)) == raw
+    assert InvocationWire.model_validate(written).noun() == turn
+
+
+def test_calls_among_intermediate_responses_are_no_tool_calls() -> None:
+    steps = {"tool_uses": [CALL], "intermediate_responses": [["helper", [{"function_call": CALL}, {"text": "x"}]]]}
+    turn = InvocationWire.model_validate({"user_content": {}, "intermediate_data": steps}).noun()
+    assert len(turn.tool_calls) == 1  # as ADK counts
