@@ -1,0 +1,63 @@
+"""Discovery over a repository of 20,000 files: only names are looked at, and only candidates are read."""
+
+import json
+import time
+
+import pytest
+
+from evalgate import criteria
+from evalgate.project import discovery, tree
+
+pytestmark = pytest.mark.integration
+
+SUITES = 40
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    root = tmp_path_factory.mktemp("large")
+    turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
+    for package in range(200):
+        folder = root / f"src/package_{package}/inner"
+        folder.mkdir(parents=True)
+        for number in range(85):
+            (folder / f"module_{number}.py").write_text("x = 1\n")
+        (folder / "__init__.py").write_text("")
+        (folder / "data.json").write_text("{}")
+    dependencies = root / "node_modules/p"
+    dependencies.mkdir(parents=True)
+    for number in range(3000):
+        (dependencies / f"m{number}.test.json").write_text("{}")
+    (root / ".gitignore").write_text("*.pyc\n/dist/\nbuild/\n.env\n*.log\n!keep.log\n")
+    (root / "bot").mkdir()
+    (root / "bot/agent.py").write_text("root_agent = 1\n")
+    (root / "evals").mkdir()
+    (root / "evals/test_config.json").write_text(json.dumps({"criteria": {"response_match_score": 0.5}}))
+    for number in range(SUITES):
+        made = {"eval_set_id": f"s{number}", "eval_cases": [{"eval_id": "a", "conversation": [turn]}]}
+        (root / f"evals/s{number}.evalset.json").write_text(json.dumps(made))
+    return root
+
+
+def test_the_walk_and_the_whole_discovery_take_about_a_second(large):
+    started = time.perf_counter()
+    seen = tree.walk(large)
+    walked = time.perf_counter() - started
+    assert len(seen.evaluation_files) == SUITES
+    started = time.perf_counter()
+    found = discovery.discover(large, specs=criteria.CRITERIA)
+    took = time.perf_counter() - started
+    print(f"20,000 files: walk {walked:.2f} s, discovery {took:.2f} s")
+    assert (len(found.suites), found.problems) == (SUITES, ())
+    assert took < 5  # about 0.3 s on a quiet machine
+
+
+def test_nothing_but_candidates_is_opened(large, monkeypatch):
+    from pathlib import Path
+
+    opened = []
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path))
+    discovery.discover(large, specs=criteria.CRITERIA)
+    assert len([name for name in opened if name == "test_config.json"]) == 1
+    assert not [name for name in opened if name == "data.json" or name.startswith("m")]
