@@ -6,7 +6,6 @@ A place that cannot be written is a problem to show, never a changed verdict.
 from __future__ import annotations
 
 import contextlib
-import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
