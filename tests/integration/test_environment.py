@@ -1,0 +1,237 @@
+"""Environments for agents made with the real uv (and venv + pip), from packages in a local folder: no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from evalgate.process import environment, virtualenv
+from evalgate.process.environment import Wanted, World
+from evalgate.process.virtualenv import InstallFailed
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not on PATH"),
+]
+
+
+def wheel(folder: Path, name: str, version: str = "1.0", requires: str = "") -> None:
+    """A wheel of one module that knows its version."""
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": f"VERSION = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = ""
+    for path, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        record += f"{path},sha256={digest},{len(text)}\n"
+    files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\n"
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+
+
+def index(wheels: Path) -> Path:
+    """A simple index of the folder's wheels, readable as file:// by uv."""
+    simple = wheels / "simple"
+    for file in wheels.glob("*.whl"):
+        page = simple / file.name.split("-")[0] / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        with page.open("a") as out:
+            out.write(f'<a href="file://{file}">{file.name}</a>\n')
+    return simple
+
+
+class Place:
+    """A checkout with an agent's folder, a folder of wheels and a cache."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.root = tmp_path / "checkout"
+        self.agent = self.root / "agents" / "weather"
+        self.agent.mkdir(parents=True)
+        self.cache = tmp_path / "cache"
+        self.wheels = tmp_path / "wheels"
+        wheel(self.wheels, "sunshine", "1.0")
+        wheel(self.wheels, "sunshine", "2.0")
+        self.log: list[str] = []
+        kept = ("PATH", "HOME", "LANG")
+        self.environment = {name: os.environ[name] for name in kept if name in os.environ}
+        self.installers = {
+            **self.environment,
+            "UV_DEFAULT_INDEX": f"file://{index(self.wheels)}",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "UV_COMPILE_BYTECODE": "0",
+            "UV_CACHE_DIR": str(tmp_path / "uv"),
+        }
+
+    def provide(self, **wanted) -> environment.Interpreter:
+        given = {"folder": str(self.agent), "root": str(self.root), **wanted}
+        return environment.provide(
+            Wanted(**given),
+            World(
+                environment=self.environment,
+                install_environment=self.installers,
+                cache=str(self.cache),
+                log=self.log.append,
+            ),
+        )
+
+    def version(self, python: str) -> str:
+        code = "import sunshine; print(sunshine.VERSION)"
+        return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+    def tree(self) -> set[str]:
+        return {str(path.relative_to(self.root)) for path in self.root.rglob("*")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def project(dependency: str) -> str:
+    return f'[project]\nname = "weather"\nversion = "0"\nrequires-python = ">=3.10"\ndependencies = ["{dependency}"]\n'
+
+
+def test_requirements_beside_the_agent_are_installed_once(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    before = place.tree()
+    first = place.provide()
+    assert place.version(first.python) == "1.0"
+    assert first.origin == "made from agents/weather/requirements.txt"
+    assert any("installing" in line for line in place.log)
+    place.log.clear()
+    assert place.provide().python == first.python
+    assert place.log == []  # from the cache: nothing to tell
+    assert place.tree() == before  # the checkout is not touched
+
+
+def test_changed_requirements_make_another_environment(place: Place) -> None:
+    (place.root / "requirements.txt").write_text("-r more/base.txt\n")
+    (place.root / "more").mkdir()
+    (place.root / "more" / "base.txt").write_text("sunshine==1.0\n")
+    first = place.provide()
+    (place.root / "more" / "base.txt").write_text("sunshine==2.0\n")
+    second = place.provide()
+    assert (place.version(first.python), place.version(second.python)) == ("1.0", "2.0")
+
+
+def test_the_nearest_file_wins_and_the_project_stays_uninstalled(place: Place) -> None:
+    (place.root / "requirements.txt").write_text("sunshine==1.0\n")
+    (place.agent / "pyproject.toml").write_text(project("sunshine==2.0"))
+    before = place.tree()
+    found = place.provide()
+    assert place.version(found.python) == "2.0"
+    assert str(place.agent) in found.import_roots
+    assert place.tree() == before
+
+
+def test_a_pyproject_of_tool_settings_says_nothing(place: Place) -> None:
+    (place.agent / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
+    (place.root / "requirements.txt").write_text("sunshine==1.0\n")
+    assert place.version(place.provide().python) == "1.0"
+
+
+def test_a_lock_file_is_followed_without_being_updated(place: Place) -> None:
+    (place.root / "pyproject.toml").write_text(project("sunshine<2"))
+    subprocess.run(["uv", "lock", "--quiet"], cwd=place.root, env=place.installers, check=True)
+    # The lock says 1.0; the project would now take 2.0, and what is locked counts.
+    (place.root / "pyproject.toml").write_text(project("sunshine"))
+    before = place.tree(), (place.root / "uv.lock").read_text()
+    found = place.provide()
+    assert place.version(found.python) == "1.0"
+    assert (place.tree(), (place.root / "uv.lock").read_text()) == before
+
+
+def test_named_requirements_go_before_files_and_take_specifiers(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    assert place.version(place.provide(requirements=["sunshine>=2"]).python) == "2.0"
+
+
+def test_a_named_python_is_taken_as_it_is(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    assert place.provide(python=sys.executable).python == sys.executable
+    assert not place.cache.exists()
+
+
+def test_a_failed_install_speaks_in_the_installers_words_and_is_tried_again(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("no-such-package-anywhere==9\n")
+    with pytest.raises(InstallFailed) as caught:
+        place.provide()
+    assert "agents/weather/requirements.txt" in caught.value.message
+    assert "no-such-package-anywhere" in caught.value.detail
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    assert place.version(place.provide().python) == "1.0"
+
+
+def test_passwords_of_an_index_are_not_shown(place: Place) -> None:
+    place.installers |= {"UV_DEFAULT_INDEX": "http://user:very-secret-word@127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
+    (place.agent / "requirements.txt").write_text("moonlight\n")
+    with pytest.raises(InstallFailed) as caught:
+        place.provide()
+    assert "127.0.0.1:9" in caught.value.detail
+    assert "very-secret-word" not in caught.value.detail + caught.value.message
+
+
+def test_an_interrupted_install_is_made_anew(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    folder = Path(place.provide().python).parent.parent
+    (folder / virtualenv.READY).unlink()  # as a kill before the last step leaves it
+    shutil.rmtree(folder / "lib")
+    assert place.version(place.provide().python) == "1.0"
+
+
+def test_many_at_once_make_one_environment(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(place.provide().python)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert sum("installing" in line for line in place.log) == 1
+
+
+def test_without_uv_python_makes_it(place: Place, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "python3").symlink_to(Path(sys.executable).resolve())
+    place.installers["PATH"] = place.environment["PATH"] = str(tools)
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    assert place.version(place.provide().python) == "1.0"
+    (place.agent / "requirements.txt").unlink()
+    (place.agent / "pyproject.toml").write_text(project("sunshine"))
+    with pytest.raises(InstallFailed, match="uv is needed"):
+        place.provide()
+
+
+def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(place: Place, tmp_path: Path) -> None:
+    (place.root / "requirements.txt").write_text("sunshine==1.0\n")
+    with_it = place.provide().python
+    (place.root / "requirements.txt").unlink()
+    with pytest.raises(InstallFailed) as caught:
+        place.provide(framework="sunshine")
+    assert "requirements.txt" in caught.value.message
+    assert "agents/weather" in caught.value.message
+    (place.root / ".venv").symlink_to(Path(with_it).parent.parent)
+    assert place.version(place.provide(framework="sunshine").python) == "1.0"
+
+
+def test_a_python_that_does_not_exist_is_named(place: Place) -> None:
+    with pytest.raises(InstallFailed, match="no-such-python"):
+        place.provide(python="no-such-python")
