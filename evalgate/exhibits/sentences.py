@@ -63,6 +63,8 @@ REASONS: Final[Mapping[Reason, str]] = {
     Reason.NOTHING_RECORDED: "nothing was recorded",
     Reason.TURNS_MISSING: "turns are missing",
     Reason.CRITERION_FAILED: "the criterion itself failed",
+    Reason.JUDGE_UNAVAILABLE: "the judge gave no answer",
+    Reason.JUDGE_UNREADABLE: "the judge's answer cannot be read",
     Reason.SKIPPED: "skipped",
 }
 """Why a criterion has no score; a test holds every reason to a row."""

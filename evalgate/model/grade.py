@@ -17,6 +17,8 @@ class Reason(enum.StrEnum):
     NOTHING_RECORDED = "nothing_recorded"  # the evidence lacks what the criterion measures (no usage, no timings)
     TURNS_MISSING = "turns_missing"  # the agent gave fewer or more turns than the case has
     CRITERION_FAILED = "criterion_failed"  # the criterion itself raised or answered nonsense
+    JUDGE_UNAVAILABLE = "judge_unavailable"  # the judge gave no reply: out of reach, refused, budget spent
+    JUDGE_UNREADABLE = "judge_unreadable"  # it replied, but with none of the labels
     SKIPPED = "skipped"  # the user asked for it
 
 

@@ -1,30 +1,15 @@
-"""The shapes of the plug-in families: what one file of each must offer."""
+"""The shapes of an agent driver and of what it opens."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic import BaseModel
 
-from evalgate.model import (
-    AgentFailure,
-    Case,
-    Content,
-    CriterionUse,
-    Evidence,
-    Grade,
-    Invocation,
-    Json,
-    Outcome,
-    Report,
-    TrialKey,
-)
-
-# --- agents ---------------------------------------------------------------------------------------
+from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
 
 
 class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
@@ -119,103 +104,3 @@ class AgentDriver(Protocol):
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at all."""
-
-
-# --- criteria -------------------------------------------------------------------------------------
-
-
-class Need(enum.StrEnum):
-    """What a criterion cannot do without; the linter checks these before anything is spent."""
-
-    REFERENCE = "reference"  # expected invocations
-    SCENARIO = "scenario"  # a conversation scenario
-    RUBRICS = "rubrics"  # rubrics on the criterion, the case or an invocation
-    JUDGE = "judge"  # a model
-    VERTEX = "vertex"  # Google Cloud's evaluation service
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriterionServices:
-    """What the world offers a criterion. `run_metric` None: the agent's driver cannot run custom metrics."""
-
-    adk_compat: bool = False
-    run_metric: MetricRunner | None = None
-
-
-class Criterion(Protocol):
-    """A criterion with its options, ready to grade; safe to call from many threads."""
-
-    def __call__(self, evidence: Evidence) -> Grade:
-        """Grade one trial. What cannot be judged is NotEvaluated with its reason."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriterionSpec:
-    """One row of `evalgate.criteria.CRITERIA`.
-
-    `options`: shape of the object form without its threshold (unknown keys refused there).
-    `lowest`, `highest`: ends of the scale, None where open. `summary`: one line for reports and docs.
-    `build(options, use, services)` makes the criterion.
-    """
-
-    name: str
-    summary: str
-    options: type[BaseModel]
-    build: Callable[[Any, CriterionUse, CriterionServices], Criterion]
-    lowest: float | None = 0.0
-    highest: float | None = 1.0
-    needs: frozenset[Need] = frozenset()
-    informational: bool = False
-    lower_is_better: bool = False
-    ours: bool = False
-
-
-# --- reports --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Renderer:
-    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `publish` writes the file."""
-
-    name: str
-    file_name: str
-    render: Callable[[Report], str]
-
-
-# --- watching -------------------------------------------------------------------------------------
-
-
-class Watcher(Protocol):
-    """Told of progress while trials run; rich on a terminal, plain lines in CI."""
-
-    def begin(self, *, trials: int, done: int) -> None:
-        """`trials` in all, `done` of them taken from the journal."""
-
-    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:
-        """One trial ended."""
-
-    def say(self, line: str) -> None:
-        """A line for people."""
-
-    def end(self) -> None:
-        """No more will come."""
-
-
-@dataclass(frozen=True, slots=True)
-class SilentWatcher:
-    """Watches and says nothing."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def begin(self, *, trials: int, done: int) -> None:
-        """See Watcher."""
-
-    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:
-        """See Watcher."""
-
-    def say(self, line: str) -> None:
-        """Keep the line."""
-        self.lines.append(line)
-
-    def end(self) -> None:
-        """See Watcher."""

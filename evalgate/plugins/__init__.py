@@ -1,0 +1,67 @@
+"""The shapes of the plug-in families: what one file of each must offer."""
+
+from evalgate.plugins.agents import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentLimits,
+    AgentSetting,
+    Conversation,
+    MetricRunner,
+)
+from evalgate.plugins.criteria import Criterion, CriterionServices, CriterionSpec, Need
+from evalgate.plugins.judges import (
+    FINAL,
+    RETRIABLE,
+    Ballot,
+    ItemVerdict,
+    Judge,
+    JudgeDriver,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    JudgeSetting,
+    Panel,
+    Sample,
+    Undecided,
+    Vote,
+    VoteResult,
+)
+from evalgate.plugins.reports import Renderer
+from evalgate.plugins.watching import SilentWatcher, Watcher
+
+__all__ = [
+    "FINAL",
+    "RETRIABLE",
+    "Agent",
+    "AgentDriver",
+    "AgentFailed",
+    "AgentLimits",
+    "AgentSetting",
+    "Ballot",
+    "Conversation",
+    "Criterion",
+    "CriterionServices",
+    "CriterionSpec",
+    "ItemVerdict",
+    "Judge",
+    "JudgeDriver",
+    "JudgeFailed",
+    "JudgeFailure",
+    "JudgeFailureKind",
+    "JudgeReply",
+    "JudgeRequest",
+    "JudgeSetting",
+    "MetricRunner",
+    "Need",
+    "Panel",
+    "Renderer",
+    "Sample",
+    "SilentWatcher",
+    "Undecided",
+    "Vote",
+    "VoteResult",
+    "Watcher",
+]

@@ -1,0 +1,44 @@
+"""The shape of what is told of progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from evalgate.model import Outcome, TrialKey
+
+
+class Watcher(Protocol):
+    """Told of progress while trials run; rich on a terminal, plain lines in CI."""
+
+    def begin(self, *, trials: int, done: int) -> None:
+        """`trials` in all, `done` of them taken from the journal."""
+
+    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:
+        """One trial ended."""
+
+    def say(self, line: str) -> None:
+        """A line for people."""
+
+    def end(self) -> None:
+        """No more will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilentWatcher:
+    """Watches and says nothing."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def begin(self, *, trials: int, done: int) -> None:
+        """See Watcher."""
+
+    def trial_done(self, key: TrialKey, outcome: Outcome, seconds: float) -> None:
+        """See Watcher."""
+
+    def say(self, line: str) -> None:
+        """Keep the line."""
+        self.lines.append(line)
+
+    def end(self) -> None:
+        """See Watcher."""
