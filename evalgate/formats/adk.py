@@ -33,7 +33,7 @@ class Collector:
         if path[-1] == 0:  # a key that stands twice begins anew: the last one counts
             self.cases.clear()
             self.is_dataset = agents_cli.is_dataset_case(raw)
-        place = self._ledger.place_at(offset, path)
+        place = self._ledger.place_at(offset)
         case = self._read(raw, path, place)
         if case is not None:
             self.cases.append(case)

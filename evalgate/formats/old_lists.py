@@ -28,7 +28,7 @@ class Collector:
 
     def add(self, path: Path, raw: Any, offset: int) -> None:
         """Read the item at `path`; what is wrong with it goes to the ledger."""
-        place = self._ledger.place_at(offset, path)
+        place = self._ledger.place_at(offset)
         if path[-1] == 0:
             self._place = place
             self.dialect = dialect_of(raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from sys import intern
 from typing import Any
 
@@ -33,9 +34,17 @@ class SessionInputWire(Wire):
 
     def noun(self) -> SessionInput:
         """The session that a case starts from."""
+        if not self.state:
+            return _stateless(self.app_name, self.user_id, self.session_id)
         return SessionInput(
             app_name=intern(self.app_name), user_id=intern(self.user_id), session_id=self.session_id, state=self.state
         )
+
+
+@functools.lru_cache(maxsize=256)
+def _stateless(app_name: str, user_id: str, session_id: str | None) -> SessionInput:
+    """All cases of a file mostly start from the same session: one value for all of them."""
+    return SessionInput(app_name=app_name, user_id=user_id, session_id=session_id)
 
 
 class PersonaBehaviorWire(Wire):

@@ -61,7 +61,7 @@ class Ledger:
         self._anchors: dict[Path, int] = {}
         self._has_lines = True
         self._line_starts: list[int] | None = None
-        self._counted = (0, 1)  # offset, line
+        self._counted = (0, 1, 0)  # offset, its line, where that line begins
 
     # --- places ---------------------------------------------------------------------------------
 
@@ -84,8 +84,8 @@ class Ledger:
         """Line and column of an offset. Cheap for offsets that grow from call to call."""
         if not self._has_lines:
             return Place(file=self.file, json_path=spelled(path))
-        line = self._line(offset)
-        column = offset - (self._text.rfind("\n", 0, offset) + 1) + 1
+        line, line_start = self._line(offset)
+        column = offset - line_start + 1
         if line == 1 and self._text.startswith("\ufeff"):
             column = max(1, column - 1)
         return Place(file=self.file, line=line, column=column, json_path=spelled(path))
@@ -97,15 +97,19 @@ class Ledger:
             return Place(file=self.file, json_path=spelled(path))
         return self.place_at(offset, path)
 
-    def _line(self, offset: int) -> int:
-        at, line = self._counted
+    def _line(self, offset: int) -> tuple[int, int]:
+        """The line of an offset, and where that line begins; a file of one endless line costs no more than others."""
+        at, line, start = self._counted
         if offset < at:
             if self._line_starts is None:
-                self._line_starts = [found.end() for found in re.finditer("\n", self._text)]
-            return bisect.bisect_right(self._line_starts, offset) + 1
-        line += self._text.count("\n", at, offset)
-        self._counted = (offset, line)
-        return line
+                self._line_starts = [0, *(found.end() for found in re.finditer("\n", self._text))]
+            line = bisect.bisect_right(self._line_starts, offset)
+            return line, self._line_starts[line - 1]
+        breaks = self._text.count("\n", at, offset)
+        if breaks:
+            line, start = line + breaks, self._text.rfind("\n", at, offset) + 1
+        self._counted = (offset, line, start)
+        return line, start
 
     def _offset(self, path: Path) -> int | None:
         scope = self._scope

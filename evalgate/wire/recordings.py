@@ -1,0 +1,180 @@
+"""Conversations that were recorded: ADK's results and sessions, traces of agents-cli, protocol messages, eval sets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
+
+from evalgate.errors import Problem
+from evalgate.model import Case, Invocation, Transcript
+from evalgate.wire import agents_cli, complaints, documents, eval_sets, mending, protocol_log, session_events
+from evalgate.wire.complaints import described
+from evalgate.wire.documents import Document
+from evalgate.wire.invocations import InvocationWire
+from evalgate.wire.ledger import Ledger, Path
+
+_STREAMED = frozenset({"eval_cases", "eval_case_results"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One conversation of one case; a case that was repeated has several, in order."""
+
+    case_id: str
+    eval_set_id: str | None
+    transcript: Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingReading:
+    """`recordings` holds those that were understood; what was not is among `problems`."""
+
+    recordings: tuple[Recording, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_recordings(text: str, *, file: str) -> RecordingReading:
+    """Read a file of recordings; its shape says of which kind.
+
+    `{eval_case_results}`: what the agent did (`actual_invocation`). `{events}`: an ADK session, named by its id.
+    `{eval_cases}`: the conversation of each case, as it was expected; `actual_conversation` or a trace where there is
+    one. A list, or one JSON object a line: protocol messages, or the events of one session.
+    """
+    ledger = Ledger(text, file=file)
+    if protocol_log.is_lines(text):
+        recorded = protocol_log.read_lines(text, ledger)
+        return _reading([_of_session(name, None, talk) for name, talk in recorded], ledger)
+    reader = _Reader(ledger)
+    document = documents.read(text, ledger, each=reader.item, streamed=_STREAMED)
+    if document is None:
+        return RecordingReading(recordings=(), problems=ledger.problems())
+    return _reading(reader.conclude(document), ledger)
+
+
+def _reading(recordings: list[Recording], ledger: Ledger) -> RecordingReading:
+    if not recordings and not ledger.failed:
+        ledger.error("nothing-recorded", "the file holds no conversation", hint="see docs/formats.md for what is read")
+    return RecordingReading(recordings=tuple(recordings), problems=ledger.problems())
+
+
+def _of_session(name: str, eval_set_id: str | None, transcript: Transcript) -> Recording:
+    return Recording(case_id=name, eval_set_id=eval_set_id, transcript=transcript)
+
+
+class _Reader:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._by_case: list[tuple[str, Transcript]] = []
+        self._items: list[Any] = []
+
+    def item(self, path: Path, raw: Any, offset: int) -> None:
+        """A case result, a case, or an item of a list at the top."""
+        if len(path) == 1:
+            self._items.append(raw)
+        elif to_snake(str(path[0])) == "eval_case_results":
+            self._result(raw, path)
+        else:
+            self._case(raw, path, offset)
+
+    def conclude(self, document: Document) -> list[Recording]:
+        """All recordings, when the whole file has been read."""
+        if document.kind == "list":
+            return [_of_session(name, None, talk) for name, talk in protocol_log.read_items(self._items, self._ledger)]
+        if document.kind != "object":
+            self._ledger.error("not-a-recording", documents.expected("recorded conversations", document))
+            return []
+        members = {to_snake(key): value for key, value in document.members.items()}
+        given = members.get("eval_set_id")
+        eval_set_id = given if isinstance(given, str) else None
+        if "events" in members:
+            self._session(members)
+        elif not members.keys() & _STREAMED:
+            self._ledger.error("not-a-recording", f"found neither results nor events, but {_names(document.members)}")
+        return [_of_session(name, eval_set_id, talk) for name, talk in self._by_case]
+
+    def _result(self, raw: Any, path: Path) -> None:
+        fields = _fields(raw)
+        name = fields.get("eval_id")
+        per_turn = fields.get("eval_metric_result_per_invocation")
+        if not isinstance(name, str) or not isinstance(per_turn, list):
+            key = "eval_metric_result_per_invocation" if isinstance(name, str) else "eval_id"
+            self._ledger.error("missing-key", f"`{key}` is missing or of the wrong type", path=path)
+            return
+        if not per_turn:
+            message = f"the agent recorded no turn for {name[:60]}: it failed, and the result does not say why"
+            self._ledger.warn("nothing-recorded", message, path=path)
+            return
+        turns = [
+            self._invocation(
+                _fields(turn).get("actual_invocation"), (*path, _per_turn_key(raw), i, "actual_invocation")
+            )
+            for i, turn in enumerate(per_turn)
+        ]
+        self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
+
+    def _case(self, raw: Any, path: Path, offset: int) -> None:
+        place = self._ledger.place_at(offset)
+        actual = _fields(raw).get("actual_conversation")
+        case: Case | None
+        if agents_cli.is_dataset_case(raw):
+            case = agents_cli.read_case(raw, path=path, place=place, ledger=self._ledger, recorded=True)
+        elif isinstance(actual, list):
+            turns = [self._invocation(turn, (*path, "actual_conversation", i)) for i, turn in enumerate(actual)]
+            self._keep(str(_fields(raw).get("eval_id") or f"case_{path[-1]}"), turns, None)
+            return
+        else:
+            case = eval_sets.read_case(raw, path=path, place=place, ledger=self._ledger)
+        turns_of_case = list(case.conversation or ()) if case is not None else []
+        if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
+            message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"
+            self._ledger.warn("nothing-recorded", message, path=path)
+        elif case is not None:
+            self._keep(case.case_id, list(turns_of_case), case.expects_state)
+
+    def _session(self, members: Mapping[str, Any]) -> None:
+        raw = members["events"]
+        if not isinstance(raw, list):
+            self._ledger.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
+            return
+        read = [
+            session_events.read_event(event, path=("events", i), ledger=self._ledger) for i, event in enumerate(raw)
+        ]
+        name = members.get("id") or members.get("session_id") or ""
+        turns = session_events.turns_of([event for event in read if event is not None])
+        self._keep(str(name), list(turns) if all(read) else [None], members.get("state"))
+
+    def _invocation(self, raw: Any, path: Path) -> Invocation | None:
+        try:
+            return InvocationWire.model_validate(raw).noun()
+        except ValidationError:
+            mended = mending.mend_invocation(raw, path, self._ledger)
+        try:
+            return InvocationWire.model_validate(mended).noun()
+        except ValidationError as error:
+            complaints.complain(error, mended, path=path, ledger=self._ledger)
+            return None
+
+    def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
+        """Keep a conversation that was understood from beginning to end."""
+        whole = tuple(turn for turn in turns if turn is not None)
+        if whole and len(whole) == len(turns):
+            final_state = state if isinstance(state, dict) else None
+            self._by_case.append((name, Transcript(invocations=whole, final_state=final_state)))
+
+
+def _per_turn_key(raw: Mapping[str, Any]) -> str:
+    """How this file spells the list of turns of a case result."""
+    return next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
+
+
+def _fields(raw: Any) -> dict[str, Any]:
+    return {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
+
+
+def _names(members: Mapping[str, Any]) -> str:
+    return json.dumps(sorted(members)[:5])
