@@ -101,12 +101,18 @@ def percent(share: float, *, beside: float | None = None) -> str:
 
 
 def tokens(count: int) -> str:
-    """`840`, `12.3k`, `4.1M`: for a strip of figures, where three digits are enough."""
+    """`840`, `12.3k`, `123k`, `4.1M`: for a strip of figures, where three digits are enough."""
     if count < 1000:
         return str(count)
-    if count < 999_950:
-        return f"{count / 1000:.1f}k"
-    return f"{count / 1_000_000:.1f}M"
+    amount, unit = (count / 1000, "k") if count < 999_500 else (count / 1_000_000, "M")
+    return f"{amount:.1f}{unit}" if amount < 99.95 else f"{amount:,.0f}{unit}"
+
+
+def amount(value: float | None) -> str:
+    """A quantity that is no score (calls, tokens, seconds): whole numbers without decimals."""
+    if value is None or not math.isfinite(value) or not value.is_integer():
+        return score(value)
+    return f"{value:,.0f}"
 
 
 def seconds(value: float) -> str:
@@ -131,3 +137,15 @@ def listed(items: Iterable[str], *, limit: int = 5) -> str:
     if len(names) > limit:
         return f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def size(count: int) -> str:
+    """Bytes as people say them: `900 bytes`, `64 KiB`, `1.5 GiB`."""
+    if count < 1024:
+        return counted(count, "byte")
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if value < 1024 or unit == "GiB":
+            break
+    return f"{value:,.0f} {unit}" if value.is_integer() or value >= 100 else f"{value:.1f} {unit}"

@@ -15,6 +15,7 @@ Mark: TypeAlias = Literal[" ", "-", "+"]
 
 LINE_WIDTH = 88
 VALUE_WIDTH = 160
+NAME_WIDTH = 100
 MAX_CALLS = 300
 
 
@@ -57,7 +58,7 @@ def difference(pairs: Sequence[Pair]) -> tuple[Line, ...]:
 
 def spell(call: ToolCall) -> str:
     """`book(city="Oslo", nights=2)`, long values clipped."""
-    return f"{call.name}({', '.join(_argument(name, value) for name, value in (call.args or {}).items())})"
+    return f"{_tool(call.name)}({', '.join(_argument(name, value) for name, value in (call.args or {}).items())})"
 
 
 def spell_json(value: Any, *, limit: int = VALUE_WIDTH) -> str:
@@ -93,7 +94,7 @@ def _lines(each: Pair) -> list[Line]:
     left, right = each.expected.args or {}, each.actual.args or {}
     if expected != actual and len(left.keys() | right.keys()) <= 2 and max(len(expected), len(actual)) <= LINE_WIDTH:
         return [Line(mark="-", text=expected), Line(mark="+", text=actual)]
-    return _argument_lines(each.expected.name, left, right)
+    return _argument_lines(_tool(each.expected.name), left, right)
 
 
 def _argument_lines(tool: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Line]:
@@ -130,8 +131,13 @@ def _argument(name: str, value: Any) -> str:
     return f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}"
 
 
+def _tool(name: str) -> str:
+    return plain.clip(name, NAME_WIDTH)
+
+
 def _name(name: str) -> str:
-    return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
+    shown = plain.clip(name, NAME_WIDTH)
+    return shown if shown.isidentifier() else json.dumps(shown, ensure_ascii=False)
 
 
 def _key(call: ToolCall) -> tuple[str, str]:

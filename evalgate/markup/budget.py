@@ -31,8 +31,8 @@ def length(text: str) -> int:
     return len(text) + sum(1 for character in text if character > "\uffff")
 
 
-def fill(items: Sequence[Item], *, room: int) -> Filled:
-    """The items within `room` UTF-16 units, in their order of importance.
+def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
+    """The items within `room` UTF-16 units, in their order of importance, at most `most` of them in full.
 
     An item is shown in full if the lines of all that follow still fit, or would have their reserved share.
     Items too large for that are shown in one line; those for which even that is too much are counted.
@@ -45,7 +45,7 @@ def fill(items: Sequence[Item], *, room: int) -> Filled:
     for item in items:
         following -= length(item.line) + 1
         free = room - used - reserved - min(following, max(reserve_cap - reserved, 0))
-        whole = item.full() if refused < GIVE_UP_AFTER and free > length(item.line) else None
+        whole = item.full() if refused < GIVE_UP_AFTER and len(full) < most and free > length(item.line) else None
         if whole is not None and length(whole) + 2 <= free:
             full.append(whole)
             used += length(whole) + 2

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from urllib.parse import quote
 
 from evalgate.markup import plain
@@ -27,18 +28,20 @@ _LIVE = re.compile(
     re.IGNORECASE,
 )
 _SPECIAL = re.compile(r"[\\`*_\[\]{}()|~^!]|^(?:[-+=#]+|\d{1,9}(?=[.)]))")
+_QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
 _BACKTICKS = re.compile(r"`+")
 _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 
 
 def prose(text: str) -> str:
-    """`text` on one line as plain words: every mark of Markdown escaped, every trigger parted."""
-    return _escape_entities(_SPECIAL.sub(_escape, _part(plain.one_line(text))))
+    """`text` on one line as plain words: every mark of Markdown escaped, every trigger parted; what stands between
+    backticks becomes code."""
+    return _with_code(plain.one_line(text), words=_prose, names=code)
 
 
 def raw_prose(text: str) -> str:
     """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
-    return _escape_entities(_part(plain.one_line(text)))
+    return _with_code(plain.one_line(text), words=lambda each: _escape_entities(_part(each)), names=raw_code)
 
 
 def raw_code(text: str) -> str:
@@ -118,6 +121,17 @@ def _longest_run(text: str) -> int:
 
 def _hide_marker(text: str) -> str:
     return text.replace("<!--", f"<!{PART}--")
+
+
+def _with_code(text: str, *, words: Callable[[str], str], names: Callable[[str], str]) -> str:
+    pieces = _QUOTED.split(text)
+    between = [words(piece) if piece or at in (0, len(pieces) // 2) else PART for at, piece in enumerate(pieces[::2])]
+    quoted = [names(piece) for piece in pieces[1::2]]
+    return "".join(one + other for one, other in zip_longest(between, quoted, fillvalue=""))
+
+
+def _prose(text: str) -> str:
+    return _escape_entities(_SPECIAL.sub(_escape, _part(text)))
 
 
 def _part(text: str) -> str:

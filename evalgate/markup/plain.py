@@ -72,8 +72,8 @@ def clip_end(text: str, limit: int) -> str:
 
 
 def label(text: str, limit: int) -> str:
-    """A name on one line with nothing hidden, at most `limit` characters of it."""
-    return clip_end(one_line(text[: limit * 4]), limit)
+    """A name on one line with nothing hidden, at most `limit` characters of it; never empty."""
+    return clip_end(one_line(text[: limit * 4]), limit) or "(empty)"
 
 
 def tail(text: str, *, lines: int, limit: int) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from evalgate import words
 from evalgate.exhibits import cases, totals
+from evalgate.exhibits.cases import CaseExhibit
 from evalgate.exhibits.gfm import lists, overview
+from evalgate.exhibits.gfm.lists import Depth
 from evalgate.markup import budget
 from evalgate.model import Report, VerdictKind
 
@@ -16,8 +20,9 @@ FOOT_ROOM = 16_000
 CRITERIA = 20
 PROBLEMS = 10
 FLAKY = 20
-TURNS = 3
-UNMEASURED_SHARE = 0.25
+FAILED = Depth(cases=25, turns=3)
+UNKNOWN = Depth(cases=10, turns=1)
+LATER_SHARE = 0.2
 
 
 def render(report: Report) -> str:
@@ -35,35 +40,38 @@ def _head(report: Report) -> str:
 
 
 def _foot(report: Report) -> str:
+    again = overview.render_reproduce(report)
     flaky = [exhibit for exhibit in cases.collect(report) if exhibit.flaky]
-    parts = budget.keep(
-        [
-            overview.render_reproduce(report),
-            lists.render_flaky(flaky, limit=FLAKY),
-            overview.render_problems(report.problems, limit=PROBLEMS),
-        ],
-        room=FOOT_ROOM,
-    )
-    return "\n\n".join([*parts, overview.render_footer(report)])
+    asides = [lists.render_flaky(flaky, limit=FLAKY), overview.render_problems(report.problems, limit=PROBLEMS)]
+    kept = budget.keep(asides, room=FOOT_ROOM - budget.length(again))
+    return "\n\n".join(part for part in (*kept, again, overview.render_footer(report)) if part)
 
 
-def _cases(report: Report, *, room: int) -> list[str]:
+def _cases(report: Report, *, room: int) -> tuple[str, ...]:
+    """Failing, undecided and unmeasured cases; the latter two may take a share each, what they leave the first has."""
     exhibits = cases.collect(report)
     failing = cases.worst_first(cases.of_kind(exhibits, VerdictKind.FAIL))
-    unknown = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
-    kept = int(room * UNMEASURED_SHARE) if unknown and failing else 0
-    first = lists.render_cases(
-        f"{words.counted(len(failing), 'case')} failed", failing, report, room=room - kept, turns=TURNS, where=_WHERE
-    )
-    second = lists.render_cases(
-        f"{words.counted(len(unknown), 'case')} could not be measured",
-        unknown,
-        report,
-        room=room - budget.length(first),
-        turns=1,
-        where=_WHERE,
-    )
-    return [first, second]
+    share = int(room * LATER_SHARE)
+    undecided, unknown = _undecided(exhibits, report, room=share), _unknown(exhibits, report, room=share)
+    title = f"{words.counted(len(failing), 'case')} failed"
+    left = room - budget.length(undecided) - budget.length(unknown)
+    first = lists.render_cases(title, failing, report, room=left, depth=FAILED, where=_WHERE)
+    left -= budget.length(first)
+    undecided = _undecided(exhibits, report, room=left + budget.length(undecided))
+    left = room - budget.length(first) - budget.length(undecided)
+    return first, undecided, _unknown(exhibits, report, room=left)
+
+
+def _undecided(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> str:
+    found = cases.of_kind(exhibits, VerdictKind.INCONCLUSIVE)
+    title = f"{words.counted(len(found), 'case')} inconclusive"
+    return lists.render_cases(title, found, report, room=room, depth=FAILED, where=_WHERE)
+
+
+def _unknown(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> str:
+    found = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED)
+    title = f"{words.counted(len(found), 'case')} could not be measured"
+    return lists.render_unmeasured(title, found, report, room=room, depth=UNKNOWN, where=_WHERE)
 
 
 _WHERE = "the job summary lists every case, `report.html` has every conversation"

@@ -9,7 +9,7 @@ from evalgate.exhibits import cases, totals
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.exhibits.web import cases as web_cases
 from evalgate.exhibits.web import overview
-from evalgate.markup import html, page
+from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
 from evalgate.model import Report, VerdictKind
 
@@ -37,7 +37,7 @@ def render(report: Report) -> str:
         overview.render_problems(report.problems),
     )
     body = html.join([overview.render_header(report, totals.count(report)), main, overview.render_footer(report)])
-    return page.render_page(f"{report.title}: {report.verdict.kind.value.replace('_', ' ')}", body)
+    return page.render_page(f"{plain.label(report.title, 100)}: {report.verdict.kind.value.replace('_', ' ')}", body)
 
 
 def _cases(exhibits: Sequence[CaseExhibit], report: Report) -> Html:

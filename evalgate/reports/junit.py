@@ -26,7 +26,7 @@ def render(report: Report) -> str:
     Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema.
     """
     exhibits = cases.collect(report)
-    root = ET.Element("testsuites", {"name": plain.visible(report.title)})
+    root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     for suite in report.verdict.suites:
         chosen = [exhibit for exhibit in exhibits if exhibit.verdict.suite == suite.suite]
         root.append(_suite_element(suite, chosen, report))

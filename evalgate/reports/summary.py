@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from evalgate import words
 from evalgate.exhibits import cases, sentences, totals
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.exhibits.gfm import lists, overview
+from evalgate.exhibits.gfm.lists import Depth
 from evalgate.markup import budget, github, plain
 from evalgate.model import Report, VerdictKind
 
@@ -14,7 +17,7 @@ BYTES_A_UNIT = 3
 """GitHub counts bytes of UTF-8 here; a UTF-16 unit takes three at most."""
 RESERVED = 64 * 1024
 TABLE_SHARE = 0.5
-TURNS = 10
+DEPTH = Depth(cases=200, turns=10)
 ID_WIDTH = 100
 WHERE = "`report.html` has them"
 
@@ -42,17 +45,16 @@ def render(report: Report) -> str:
     return "\n\n".join(part for part in (*head, *_broken(exhibits, report, room=room), table, *foot) if part) + "\n"
 
 
-def _broken(exhibits: tuple[CaseExhibit, ...], report: Report, *, room: int) -> list[str]:
+def _broken(exhibits: tuple[CaseExhibit, ...], report: Report, *, room: int) -> Iterator[str]:
     failing = cases.worst_first(cases.of_kind(exhibits, VerdictKind.FAIL))
-    unknown = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
-    share = room // 2 if failing and unknown else room
-    return [
-        lists.render_cases(title, chosen, report, room=share, turns=TURNS, where=WHERE)
-        for title, chosen in (
-            (f"{words.counted(len(failing), 'case')} failed", failing),
-            (f"{words.counted(len(unknown), 'case')} could not be measured", unknown),
-        )
-    ]
+    undecided = cases.of_kind(exhibits, VerdictKind.INCONCLUSIVE)
+    unknown = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED)
+    share = room // (len([each for each in (failing, undecided, unknown) if each]) or 1)
+    for what, chosen in (("failed", failing), ("inconclusive", undecided)):
+        title = f"{words.counted(len(chosen), 'case')} {what}"
+        yield lists.render_cases(title, chosen, report, room=share, depth=DEPTH, where=WHERE)
+    title = f"{words.counted(len(unknown), 'case')} could not be measured"
+    yield lists.render_unmeasured(title, unknown, report, room=share, depth=DEPTH, where=WHERE)
 
 
 def _table(exhibits: tuple[CaseExhibit, ...], *, room: int) -> str:
@@ -75,7 +77,8 @@ def _table(exhibits: tuple[CaseExhibit, ...], *, room: int) -> str:
 
 def _cells(exhibit: CaseExhibit, *, several: bool) -> list[str]:
     values = [
-        f"{github.cell_code(plain.label(each.name, ID_WIDTH))} {words.score(each.value, beside=each.threshold)}"
+        f"{github.cell_code(plain.label(each.name, ID_WIDTH))} "
+        + (words.amount(each.value) if each.threshold is None else words.score(each.value, beside=each.threshold))
         for each in exhibit.verdict.criteria
     ]
     return [

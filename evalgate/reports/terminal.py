@@ -52,7 +52,7 @@ def _table(rows: Sequence[totals.CriterionTotals]) -> Iterator[str]:
         (
             plain.label(row.suite, NAME_WIDTH),
             plain.label(row.name, NAME_WIDTH),
-            words.score(row.mean, beside=row.threshold),
+            words.amount(row.mean) if row.threshold is None else words.score(row.mean, beside=row.threshold),
             words.threshold(row.threshold),
             "-" if row.threshold is None else f"{row.passed}/{row.total}",
             str(row.not_evaluated),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from evalgate import words
 from evalgate.exhibits import cases, sentences
@@ -12,6 +12,9 @@ from evalgate.markup import github, plain
 from evalgate.model import AgentFailure, CriterionVerdict, Finding, Report, VerdictKind
 
 ID_WIDTH = 100
+WHY_WIDTH = 200
+LINE_WHY_WIDTH = 160
+GROUP_NAMES = 30
 USER_LIMIT = 500
 FINDING_LIMIT = 300
 FINDINGS = 5
@@ -21,10 +24,9 @@ DOT = " \N{MIDDLE DOT} "
 def render_line(exhibit: CaseExhibit, report: Report) -> str:
     """The case as one list item: what it is, what is wrong, where it stands."""
     mark = sentences.kind_mark(exhibit.verdict.kind)
-    name = github.code(plain.label(exhibit.verdict.case_id, ID_WIDTH))
-    why = "" if exhibit.failing else github.prose(plain.clip_end(sentences.why_unmeasured(exhibit), 160))
+    why = "" if exhibit.failing else github.prose(plain.clip_end(sentences.why_unmeasured(exhibit), LINE_WHY_WIDTH))
     wrong = ", ".join(f"{github.code(plain.label(each.name, ID_WIDTH))} {_against(each)}" for each in exhibit.failing)
-    return f"- {mark} {github.link(name, _address(exhibit, report))}: {wrong or why}"
+    return f"- {mark} {_linked_name(exhibit, report)}: {wrong or why}"
 
 
 def render_details(exhibit: CaseExhibit, report: Report, *, turns: int) -> str:
@@ -36,6 +38,29 @@ def render_details(exhibit: CaseExhibit, report: Report, *, turns: int) -> str:
         *_turns(exhibit, report, limit=turns),
     ]
     return github.details(_summary(exhibit), "\n\n".join(each for each in paragraphs if each))
+
+
+def render_group(exhibits: Sequence[CaseExhibit], report: Report) -> str:
+    """Several cases that could not be measured for one and the same reason, as a folded section."""
+    first = exhibits[0]
+    why = github.raw_prose(plain.clip_end(sentences.why_unmeasured(first), WHY_WIDTH))
+    mark = sentences.kind_mark(first.verdict.kind)
+    names = [_linked_name(exhibit, report) for exhibit in exhibits[:GROUP_NAMES]]
+    if len(exhibits) > GROUP_NAMES:
+        names.append(f"{len(exhibits) - GROUP_NAMES:,} more")
+    body = [*_failures(first), f"Cases: {', '.join(names)}"]
+    return github.details(f"{mark} <b>{words.counted(len(exhibits), 'case')}</b>{DOT}{why}", "\n\n".join(body))
+
+
+def render_group_line(exhibits: Sequence[CaseExhibit]) -> str:
+    """The same as one list item."""
+    why = github.prose(plain.clip_end(sentences.why_unmeasured(exhibits[0]), LINE_WHY_WIDTH))
+    mark = sentences.kind_mark(exhibits[0].verdict.kind)
+    return f"- {mark} **{words.counted(len(exhibits), 'case')}**: {why}"
+
+
+def _linked_name(exhibit: CaseExhibit, report: Report) -> str:
+    return github.link(github.code(plain.label(exhibit.verdict.case_id, ID_WIDTH)), _address(exhibit, report))
 
 
 def render_values(verdict: CriterionVerdict) -> str:
@@ -51,7 +76,7 @@ def _summary(exhibit: CaseExhibit) -> str:
             f"{github.raw_code(plain.label(each.name, ID_WIDTH))} {_against(each)}" for each in exhibit.failing
         )
     else:
-        what = github.raw_prose(plain.clip_end(sentences.why_unmeasured(exhibit), 200))
+        what = github.raw_prose(plain.clip_end(sentences.why_unmeasured(exhibit), WHY_WIDTH))
     return f"{mark} {name}{DOT}{what}"
 
 
@@ -81,25 +106,28 @@ def _criteria(exhibit: CaseExhibit) -> Iterator[str]:
     """What the summary line does not say: every repeat's value, and criteria without a score."""
     lines = []
     for verdict in exhibit.verdict.criteria:
-        if verdict.kind is VerdictKind.FAIL and len(verdict.values) > 1:
-            lines.append(
-                f"- {github.code(plain.label(verdict.name, ID_WIDTH))}: {render_values(verdict)} over its runs"
-            )
-        elif verdict.kind is VerdictKind.NOT_MEASURED and not exhibit.agent_failed:
-            why = github.prose(sentences.unmeasured_sentence(verdict))
-            lines.append(f"- {github.code(plain.label(verdict.name, ID_WIDTH))} was not measured: {why}")
+        name = github.code(plain.label(verdict.name, ID_WIDTH))
+        if len(verdict.values) > 1 and verdict.kind in (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE):
+            lines.append(f"- {name}: {render_values(verdict)} in its runs")
+        elif verdict.kind is VerdictKind.NOT_MEASURED and exhibit.trials and not exhibit.agent_failed:
+            lines.append(f"- {name} was not measured: {github.prose(sentences.unmeasured_sentence(verdict))}")
     if lines:
         yield "\n".join(lines)
 
 
 def _failures(exhibit: CaseExhibit) -> Iterator[str]:
-    failed = [trial.failure for trial in exhibit.trials if trial.failure is not None]
+    """The first failure of the agent; its sentence only where the summary line does not say it."""
+    failed = [(trial.key.repeat, trial.failure) for trial in exhibit.trials if trial.failure is not None]
     if not failed:
         return
-    others = len(failed) - 1
-    more = f" ({words.counted(others, 'more run')} of this case failed too)" if others else ""
-    yield f"**{github.prose(sentences.failure_sentence(failed[0]))}**{more}"
-    yield from _detail(failed[0])
+    repeat, failure = failed[0]
+    sentence = sentences.failure_sentence(failure)
+    if not exhibit.agent_failed or len(exhibit.trials) > 1 or len(sentence) > WHY_WIDTH:
+        run = f"Run {repeat + 1}: " if len(exhibit.trials) > 1 else ""
+        yield f"**{run}{github.prose(sentence)}**"
+    yield from _detail(failure)
+    if len(failed) > 1:
+        yield f"The agent failed in {words.counted(len(failed) - 1, 'more run')} of this case."
 
 
 def _detail(failure: AgentFailure) -> Iterator[str]:
@@ -110,17 +138,22 @@ def _detail(failure: AgentFailure) -> Iterator[str]:
 
 def _turns(exhibit: CaseExhibit, report: Report, *, limit: int) -> Iterator[str]:
     known = cases.turns(exhibit, report.run.transcripts)
-    chosen = [turn for turn in known if turn.broken] or list(known)
+    chosen = [turn for turn in known if turn.broken]
     if exhibit.agent_failed:
-        chosen = chosen[-1:]
+        chosen = chosen[:1]
+    elif exhibit.failing:
+        chosen = chosen or list(known)
+    elif exhibit.trials == ():
+        chosen = []
     yield from _findings(cases.conversation_findings(exhibit))
     for turn in chosen[:limit]:
-        yield from _turn(turn, of=len(known))
+        yield from _turn(turn, of=len(known), explained=exhibit.agent_failed)
     if len(chosen) > limit:
         yield f"{words.counted(len(chosen) - limit, 'more turn')} in `report.html`."
 
 
-def _turn(turn: Turn, *, of: int) -> Iterator[str]:
+def _turn(turn: Turn, *, of: int, explained: bool) -> Iterator[str]:
+    """`explained`: the agent's failure has been told, and so why this turn has no end."""
     below = [score for score in turn.scores if score.met is False]
     scores = "".join(
         f"{DOT}{github.code(plain.label(score.name, ID_WIDTH))} {words.score(score.value, beside=score.threshold)}"
@@ -132,21 +165,22 @@ def _turn(turn: Turn, *, of: int) -> Iterator[str]:
         yield f"> {github.prose(plain.clip(turn.user, USER_LIMIT))}"
     if not turn.asked:
         yield "The evaluation file has no such turn."
-    yield from _calls(turn)
-    yield from _answers(turn)
-    yield from _findings(turn.findings)
+    if turn.happened:
+        yield from _calls(turn)
+        yield from _answers(turn)
+        yield from _findings(turn.findings)
+    elif not explained:
+        yield "The agent gave no such turn."
 
 
 def _calls(turn: Turn) -> Iterator[str]:
     expected, actual = turn.expected_calls or (), turn.actual_calls or ()
-    if not turn.happened:
-        yield "The agent gave no such turn."
-    elif turn.expected_calls is not None and expected != actual:
+    if turn.expected_calls is not None and expected != actual:
         yield f"Tool calls, `-` expected, `+` actual:\n{differences.render_calls(expected, actual)}"
 
 
 def _answers(turn: Turn) -> Iterator[str]:
-    if not turn.happened or turn.expected_answer is None or turn.expected_answer == turn.actual_answer:
+    if turn.expected_answer is None or turn.expected_answer == turn.actual_answer:
         return
     below = [score.name for score in turn.scores if score.met is False]
     if below and all("tool" in name for name in below):
@@ -156,7 +190,7 @@ def _answers(turn: Turn) -> Iterator[str]:
             "\n".join(plain.wrap(plain.clip(turn.expected_answer, USER_LIMIT), differences.WIDTH)), language="text"
         )
         return
-    yield "Answer, `-` expected, `+` actual:\n" + differences.render_answers(turn.expected_answer, turn.actual_answer)
+    yield differences.render_answers(turn.expected_answer, turn.actual_answer)
 
 
 def _findings(findings: tuple[tuple[str, Finding], ...]) -> Iterator[str]:

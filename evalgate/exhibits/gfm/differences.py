@@ -30,13 +30,14 @@ def render_calls(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> st
 
 
 def render_answers(expected: str, actual: str) -> str:
-    """The answers: short or unlike ones as a diff of lines, long and alike ones word by word."""
+    """The answers under a line that says how to read them: short or unlike ones as a diff of lines, long and alike
+    ones word by word."""
     left, right = _lines(expected), _lines(actual)
     compared = wording.compare(expected, actual)
     if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:
         rows = [*(f"- {line}" for line in left), *(f"+ {line}" for line in right)]
-        return github.fence("\n".join(rows), language="diff")
-    return f"<pre>{_word_difference(compared.pieces)}</pre>"
+        return f"Answer, `-` expected, `+` actual:\n{github.fence(chr(10).join(rows), language='diff')}"
+    return f"Answer, <del>expected</del> <ins>actual</ins>:\n<pre>{_word_difference(compared.pieces)}</pre>"
 
 
 def _lines(text: str) -> list[str]:

@@ -35,7 +35,7 @@ def render_figures(report: Report, totals: Totals) -> str:
         f"**{totals.failed:,}** failed",
         f"**{totals.inconclusive:,}** inconclusive" if totals.inconclusive else "",
         f"**{totals.not_measured:,}** not measured",
-        "" if totals.pass_rate is None else f"pass rate {words.percent(totals.pass_rate)}",
+        "" if totals.pass_rate is None else f"pass rate {words.percent(totals.pass_rate)}{_of_measured(totals)}",
         words.counted(report.run.repeats, "run") + " per case",
         "" if totals.tokens is None else f"{words.tokens(totals.tokens)} tokens",
         f"agent time {words.seconds(totals.agent_s)}",
@@ -106,7 +106,7 @@ def _alert_kind(report: Report) -> str:
 
 
 def _criterion_cells(row: CriterionTotals, *, several: bool) -> list[str]:
-    mean = words.score(row.mean, beside=row.threshold)
+    mean = words.amount(row.mean) if row.threshold is None else words.score(row.mean, beside=row.threshold)
     return [
         *([github.cell_code(plain.label(row.suite, SUITE_WIDTH))] if several else []),
         github.cell_code(plain.label(row.name, SUITE_WIDTH)),
@@ -115,6 +115,10 @@ def _criterion_cells(row: CriterionTotals, *, several: bool) -> list[str]:
         DASH if row.threshold is None else f"{row.passed:,}/{row.total:,}",
         f"{row.not_evaluated:,}",
     ]
+
+
+def _of_measured(totals: Totals) -> str:
+    return f" of {totals.total - totals.not_measured:,} measured" if totals.not_measured else ""
 
 
 def _commit(report: Report) -> str:

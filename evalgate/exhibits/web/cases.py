@@ -32,7 +32,7 @@ def _summary(exhibit: CaseExhibit) -> Html:
     kind = exhibit.verdict.kind
     mark = element("span", f"{sentences.kind_mark(kind)} {sentences.kind_word(kind)}", class_=f"badge {kind.value}")
     why = element("span", plain.clip_end(_why(exhibit), 300), class_="why")
-    name = element("bdi", plain.label(exhibit.verdict.case_id, 300) or "(empty)")
+    name = element("bdi", plain.label(exhibit.verdict.case_id, 300))
     return element("summary", mark, " ", element("code", name), " ", why)
 
 
@@ -71,14 +71,18 @@ def _value_cells(verdict: CriterionVerdict) -> list[Html | str]:
         word = element("span", sentences.kind_word(kind), class_=f"badge {kind.value}")
     if verdict.value is None:
         word = html.join([word, f": {sentences.unmeasured_sentence(verdict)}"])
-    runs = [words.score(value, beside=verdict.threshold) for value in verdict.values]
+    runs = [_number(value, verdict) for value in verdict.values]
     return [
         element("code", verdict.name),
         word,
-        words.score(verdict.value, beside=verdict.threshold),
+        _number(verdict.value, verdict),
         words.threshold(verdict.threshold),
         ", ".join(runs) if len(runs) > 1 else "",
     ]
+
+
+def _number(value: float | None, verdict: CriterionVerdict) -> str:
+    return words.amount(value) if verdict.threshold is None else words.score(value, beside=verdict.threshold)
 
 
 def _failures(exhibit: CaseExhibit) -> Iterator[Html]:

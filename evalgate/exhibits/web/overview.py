@@ -18,7 +18,9 @@ PROBLEMS = 500
 def render_header(report: Report, totals: Totals) -> Html:
     """The verdict with its reason and the next step, and the figures."""
     verdict = report.verdict
-    title = f"{sentences.kind_mark(verdict.kind)} {report.title}: {sentences.headline(verdict).lower()}"
+    title = (
+        f"{sentences.kind_mark(verdict.kind)} {plain.label(report.title, 100)}: {sentences.headline(verdict).lower()}"
+    )
     step = sentences.next_step(verdict)
     interrupted = "" if report.run.complete else "The run was interrupted: what did not run counts as not measured."
     said = [element("p", plain.one_line(line)) for line in (verdict.reason, interrupted, step) if line]
@@ -91,7 +93,7 @@ def _figures(report: Report, totals: Totals) -> Html:
 
 
 def _criterion_cells(row: CriterionTotals) -> list[Html | str]:
-    mean = words.score(row.mean, beside=row.threshold)
+    mean = words.amount(row.mean) if row.threshold is None else words.score(row.mean, beside=row.threshold)
     kind = VerdictKind.FAIL if row.met is False else VerdictKind.PASS
     return [
         element("code", row.suite),
@@ -106,4 +108,5 @@ def _criterion_cells(row: CriterionTotals) -> list[Html | str]:
 def _problem(problem: Problem) -> Html:
     where = element("code", str(problem.place)) if problem.place else Html("")
     severity = element("strong", problem.severity.value)
-    return html.join([severity, " ", where, " ", problem.message, f" {problem.hint}" if problem.hint else ""])
+    hint = element("em", problem.hint) if problem.hint else Html("")
+    return html.join([severity, " ", where, ": " if problem.place else " ", problem.message, " ", hint])

@@ -1,0 +1,1 @@
+"""A small language for domain objects: `build.report("pass pass fail error")`."""

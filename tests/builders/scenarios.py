@@ -1,0 +1,259 @@
+"""The reports that every renderer is looked at with: what users meet, and what an attacker would like them to meet."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from builders import build
+from builders.build import TOOLS, WORDS, call, case, turn
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import FailureKind, Finding, Links, Report, Score, VerdictKind
+
+TRACEBACK = """Traceback (most recent call last):
+  File "agents/travel/agent.py", line 31, in search_flights
+    key = os.environ["FLIGHTS_KEY"]
+KeyError: 'FLIGHTS_KEY'
+"""
+
+PINGS = "@octocat @org/team #1 GH-2 org/repo#3 6a57802d3f0f4e9b8c7a6b5c4d3e2f1a0b9c8d7e user@example.org"
+LINKS_ = "https://evil.example www.evil.example [click](https://evil.example) <https://evil.example> mailto:a@b.example"
+MARKUP = (
+    "<img src=x onerror=alert(1)> ![x](https://evil.example/x.png) <!-- evalgate --> </details></pre></code> **bold** "
+    "_it_ ~~gone~~ $x^2$ $y$ :tada: <script>alert(1)</script> &lt; &amp; [^1] [ ] <b>"
+)
+BREAKERS = (
+    "a|b \\| c\\\\| `tick` ``two`` ```three``` ~~~ \r\n# heading\n| x | y |\n|---|---|\n> quote\n- item\n\n1. one"
+)
+COMMANDS = "::error::owned\n::set-output name=verdict::pass\n##[error]owned\n%0A::warning::x"
+CONTROLS = (
+    "\x1b[31mred\x1b[0m \x1b]8;;https://evil.example\x07link\x1b]8;;\x07 \x00\x07\x08 \u202eevil\u202c \u2066x\u2069 "
+)
+CONTROLS += "zero\u200bwidth\ufeff \ud800 \ufffe \x85 \u2028 soft\u00adhyphen \U000e0041"
+HOSTILE = f"{PINGS}\n{LINKS_}\n{MARKUP}\n{BREAKERS}\n{COMMANDS}\n{CONTROLS}"
+
+
+def passing() -> Report:
+    """Everything is well."""
+    return build.report("pass pass pass pass")
+
+
+def failing() -> Report:
+    """What a broken prompt looks like: wrong tools, a wrong answer, a turn that never came."""
+    flights = [{"from": "ZRH", "to": "OSL", "price": 129}, {"from": "ZRH", "to": "BGO", "price": 154}]
+    cases = [
+        case(
+            "cheapest_flight_to_oslo",
+            turn(
+                "Find me the cheapest flight to Oslo on May 2.",
+                call("search_flights", origin="ZRH", destination="OSL", date="2026-05-02", cabin="economy", adults=1),
+                call("sort_by_price", flights=flights),
+                answer="The cheapest flight from Zurich to Oslo on 2 May costs 129 francs and leaves at 07:10.",
+            ),
+            turn("Book it.", call("book", flight="ZRH-OSL-0710"), answer="Booked: ZRH-OSL-0710."),
+            line=12,
+        ),
+        case(
+            "baggage_rules",
+            turn(
+                "How much baggage may I take?",
+                call("lookup", topic="baggage"),
+                answer=(
+                    "You may take one piece of hand baggage of up to 8 kilograms and one checked bag of up to 23 kg. "
+                    "Heavier bags cost 60 francs each way. Musical instruments travel as hand baggage when they are "
+                    "shorter than 85 centimetres; anything longer needs its own seat, which you can add while booking."
+                ),
+            ),
+            line=48,
+        ),
+        case(
+            "refund_policy",
+            turn("Can I get a refund?", call("lookup", topic="refund"), answer="Yes, within 24 hours of booking."),
+            line=77,
+        ),
+        case("small_talk", turn("Hello!", answer="Hello! Where do you want to go?"), line=95),
+    ]
+    suite = build.suite(*cases, criteria={TOOLS: 1.0, WORDS: 0.8, "token_usage_v1": None})
+    done = {
+        (suite.key, "cheapest_flight_to_oslo"): [
+            build.scores(
+                turn(
+                    "Find me the cheapest flight to Oslo on May 2.",
+                    call(
+                        "search_flights", origin="ZRH", destination="OSL", date="2026-02-05", cabin="economy", adults=1
+                    ),
+                    answer="The cheapest flight from Zurich to Oslo on 2 May costs 154 francs and leaves at 09:40.",
+                ),
+                turn(
+                    "Book it.",
+                    call("search_flights", origin="ZRH", destination="OSL"),
+                    call("book", flight="ZRH-OSL-0710"),
+                    answer="Booked: ZRH-OSL-0710.",
+                ),
+                **{TOOLS: [0.0, 0.0], WORDS: [0.85, 1.0], "token_usage_v1": 1204},
+            )
+        ],
+        (suite.key, "baggage_rules"): [
+            build.scores(
+                turn(
+                    "How much baggage may I take?",
+                    call("lookup", topic="baggage"),
+                    answer=(
+                        "You may take one piece of hand baggage of up to 10 kilograms and one checked bag of up to 23 "
+                        "kg. Heavier bags cost 60 francs each way. Musical instruments are never hand baggage when "
+                        "they are longer than 85 centimetres; anything longer needs its own seat, which you can add "
+                        "while booking."
+                    ),
+                ),
+                **{TOOLS: [1.0], WORDS: [0.7999], "token_usage_v1": 388},
+            )
+        ],
+        (suite.key, "refund_policy"): [
+            build.scores(
+                turn("Can I get a refund?", call("lookup", topic="refund"), answer="No."),
+                **{TOOLS: [1.0], WORDS: [0.0], "token_usage_v1": 97},
+            )
+        ],
+        (suite.key, "small_talk"): [
+            build.scores(
+                turn("Hello!", answer="Hello! Where do you want to go?"),
+                **{TOOLS: [1.0], WORDS: [1.0], "token_usage_v1": 51},
+            )
+        ],
+    }
+    warning = Problem(
+        severity=Severity.WARNING,
+        code="threshold-never-fails",
+        message="`response_match_score` compares words: a threshold above 0.8 fails on harmless rewording",
+        place=Place(file="agents/travel/test_config.json", line=4),
+        hint="use final_response_match_v2 for the meaning",
+    )
+    return build.run_report([suite], done, problems=(warning,))
+
+
+def not_measured() -> Report:
+    """The agent is broken: nothing is known about its quality."""
+    report = build.report("pass error timeout rate_limited unjudged never skipped")
+    trials = tuple(
+        dataclasses.replace(trial, failure=dataclasses.replace(trial.failure, detail=TRACEBACK))
+        if trial.failure is not None and trial.failure.kind is FailureKind.RAISED
+        else trial
+        for trial in report.run.trials
+    )
+    return dataclasses.replace(report, run=dataclasses.replace(report.run, trials=trials))
+
+
+def inconclusive() -> Report:
+    """The data cannot tell (a verdict of comparisons)."""
+    report = build.report("pass/pass/pass pass/fail/pass")
+    verdict = report.verdict
+    suites = tuple(
+        dataclasses.replace(
+            suite,
+            kind=VerdictKind.INCONCLUSIVE,
+            cases=tuple(
+                dataclasses.replace(each, kind=VerdictKind.INCONCLUSIVE, reason="2 of 3 runs passed")
+                if each.kind is VerdictKind.FAIL
+                else each
+                for each in suite.cases
+            ),
+        )
+        for suite in verdict.suites
+    )
+    said = "1 of 2 cases passes in some runs and fails in others; 3 runs cannot tell."
+    decided = dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=said, blocks=False, suites=suites)
+    return dataclasses.replace(report, verdict=decided)
+
+
+def flaky() -> Report:
+    """Three runs a case that do not agree."""
+    return build.report("pass/fail/pass pass/pass/pass 0.9/0.75/0.9 fail/fail/error")
+
+
+def many() -> Report:
+    """300 failing cases and 100 that could not be measured."""
+    return build.report(" ".join(["fail", "wrong", "fail", "error"] * 100))
+
+
+def hostile() -> Report:
+    """Every text that comes from outside is an attack."""
+    suite_key = "agents/@octocat/`x`|<b>#1\n::error::.evalset.json"
+    cases = [
+        case(
+            HOSTILE, turn(HOSTILE, call("to`ol|@octocat", **{HOSTILE: HOSTILE}), answer=HOSTILE), line=3, file=suite_key
+        ),
+        case("\u202e", turn("x", answer="y"), line=4, file=suite_key),
+        case("", turn("x", answer="y"), line=5, file=suite_key),
+    ]
+    suite = build.suite(*cases, key=suite_key, criteria={WORDS: 0.8, "my.metric|@octocat`<b>": 0.5})
+    other = turn(HOSTILE, call("to`ol|@octocat", **{HOSTILE: HOSTILE[::-1]}), answer=HOSTILE[::-1] + "x" * 10_000)
+    finding = Finding(text=HOSTILE, turn=1, label="@octocat|`")
+    graded = build.Done(
+        turns=(other,),
+        grades={
+            WORDS: Score(value=0.1, turns=(0.1,), findings=(finding,)),
+            "my.metric|@octocat`<b>": Score(value=0.1, turns=(0.1,)),
+        },
+    )
+    done = {
+        (suite_key, HOSTILE): [graded],
+        (suite_key, "\u202e"): [build.failed(FailureKind.RAISED, HOSTILE, detail=HOSTILE)],
+        (suite_key, ""): [build.failed(FailureKind.EXITED, "@octocat", detail="```\n</pre>\n::error::x")],
+    }
+    problem = Problem(
+        severity=Severity.WARNING, code="x", message=HOSTILE, place=Place(file=suite_key, line=1), hint=HOSTILE
+    )
+    links = Links(
+        repository="https://github.com/example/travel", commit=build.LINKS.commit, workflow_run="javascript:alert(1)"
+    )
+    report = build.run_report([suite], done, links=links, problems=(problem,), title=HOSTILE, reproduce=HOSTILE)
+    verdict = dataclasses.replace(report.verdict, reason=HOSTILE)
+    return dataclasses.replace(report, verdict=verdict)
+
+
+def languages() -> Report:
+    """Korean, Arabic, Japanese, Hindi, emoji of several characters."""
+    asked = [
+        (
+            "서울_날씨",
+            "오늘 서울 날씨 어때요?",
+            "오늘 서울은 맑고 기온은 21도입니다.",
+            "오늘 서울은 흐리고 기온은 12도입니다.",
+        ),
+        (
+            "طقس_القاهرة",
+            "كيف الطقس في القاهرة؟",
+            "الطقس في القاهرة مشمس ودرجة الحرارة 30.",
+            "الطقس في القاهرة ممطر ودرجة الحرارة 15.",
+        ),
+        ("東京の天気", "東京の天気は?", "東京は晴れ、気温は22度です。", "東京は雨、気温は12度です。"),
+        ("दिल्ली", "दिल्ली का मौसम?", "दिल्ली में धूप है।", "दिल्ली में बारिश है।"),
+        ("family_emoji", "👩‍👩‍👧‍👦 🏳️‍🌈 👍🏽?", "Yes 👩‍👩‍👧‍👦", "No 👩‍👩‍👧"),
+    ]
+    suite = build.suite(
+        *(
+            case(name, turn(user, call("weather", city=name), answer=right), line=line * 9)
+            for line, (name, user, right, _) in enumerate(asked, 1)
+        ),
+    )
+    done = {
+        (suite.key, name): [
+            build.scores(
+                turn(user, call("weather", city=name, unit="°C"), answer=wrong), **{TOOLS: [0.0], WORDS: [0.5]}
+            )
+        ]
+        for name, user, _, wrong in asked
+    }
+    return build.run_report([suite], done)
+
+
+SCENARIOS: Mapping[str, Callable[[], Report]] = {
+    "pass": passing,
+    "fail": failing,
+    "not_measured": not_measured,
+    "inconclusive": inconclusive,
+    "flaky": flaky,
+    "many": many,
+    "hostile": hostile,
+    "languages": languages,
+}
