@@ -267,3 +267,43 @@ def test_a_suite_without_an_agent_is_kept_so_that_all_else_is_told(discover, rep
     found = discover(repo({"a.evalset.json": evalset("a", "one: hi -> ho"), "test_config.json": config(zebra=1)}))
     assert keys(found) == ["a.evalset.json"]
     assert sorted(codes(found)) == ["no-agent", "unknown-criterion"]
+
+
+# --- agents-cli datasets --------------------------------------------------------------------------
+
+DATASET = {"eval_cases": [{"eval_case_id": "one", "prompt": {"role": "user", "parts": [{"text": "hi"}]}}]}
+
+
+@pytest.mark.parametrize(
+    ("configs", "origin", "file", "told"),
+    [
+        # its own config gives no thresholds: said, and never taken for a gate
+        (["tests/eval/eval_config.yaml"], ABOVE, "tests/eval/eval_config.yaml", {"no-thresholds", "asserts-nothing"}),
+        # thresholds beside it win
+        (
+            ["tests/eval/eval_config.yaml", "tests/eval/datasets/test_config.json"],
+            BESIDE,
+            "tests/eval/datasets/test_config.json",
+            set(),
+        ),
+        (["tests/eval/eval_config.yaml", "tests/eval/test_config.json"], ABOVE, "tests/eval/test_config.json", set()),
+        ([], ConfigOrigin.DEFAULTS, "", {"default-criteria"}),
+    ],
+)
+def test_a_dataset(discover, repo, configs, origin, file, told):
+    content = {".yaml": "metrics_to_run: [coherence]\n", ".json": config(response_match_score=0.5)}
+    files = {path: content[path[path.rindex(".") :]] for path in configs}
+    root = repo({**files, "app/agent.py": AGENT, "tests/eval/datasets/x-dataset.json": DATASET})
+    found = discover(root)
+    (suite,) = found.suites
+    assert (suite.criteria_source.origin, suite.criteria_source.file) == (origin, file)
+    assert told <= set(codes(found))
+    assert bool(told & {"asserts-nothing"}) == ("asserts-nothing" in codes(found))
+
+
+def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, evalset):
+    root = repo(
+        {"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "x: hi -> ho"), "eval_config.yaml": "metrics_to_run: []"}
+    )
+    (suite,) = discover(root).suites
+    assert suite.criteria_source.origin is ConfigOrigin.DEFAULTS
