@@ -57,10 +57,9 @@ class Ended:
 
 
 class Child:
-    """A running child process and the one thread that listens to it.
+    """A running child process and the one thread that listens to it, from `listen` on.
 
-    `on_output` gets each chunk of standard output and `on_end` the end, both in that thread; neither may raise or
-    block. Standard error is drained into `stderr`, a tail. `memory_bytes` bounds private memory (RLIMIT_DATA, which
+    Standard error is drained into `stderr`, a tail. `memory_bytes` bounds private memory (RLIMIT_DATA, which
     unlike RLIMIT_AS leaves alone what Node and JVMs merely reserve); `memory_capped` says whether the system took it.
     """
 
@@ -70,14 +69,10 @@ class Child:
         *,
         cwd: str,
         environment: Mapping[str, str],
-        on_output: Callable[[bytes], None],
-        on_end: Callable[[Ended], None] = lambda _: None,
         memory_bytes: int | None = None,
         reads_input: bool = True,
     ) -> None:
         """Start the command. Raises ChildStartError."""
-        self._on_output = on_output
-        self._on_end = on_end
         self._process = _start(command, cwd=cwd, environment=environment, reads_input=reads_input)
         self.pid = self._process.pid
         guardian.guard(self.pid)
@@ -94,9 +89,18 @@ class Child:
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
         self._thread = threading.Thread(target=self._listen, name=f"child-{self.pid}", daemon=True)
-        self._thread.start()
 
     # --- what others may call, from any thread ---
+
+    def listen(self, on_output: Callable[[bytes], None], on_end: Callable[[Ended], None] = lambda _: None) -> None:
+        """Give each chunk of standard output to `on_output`, and the end to `on_end`; neither may block.
+
+        An empty chunk says that standard output was closed.
+        Both are called in the child's own thread.
+        """
+        self._on_output = on_output
+        self._on_end = on_end
+        self._thread.start()
 
     def write(self, data: bytes, *, timeout_s: float) -> None:
         """Give `data` to its standard input. Raises ChildClosed, or TimeoutError where it does not read in time.
@@ -154,6 +158,12 @@ class Child:
                 raise ChildClosed from None
 
     def _listen(self) -> None:
+        try:
+            self._listen_to_the_end()
+        finally:
+            self._reap()
+
+    def _listen_to_the_end(self) -> None:
         poll = select.poll()
         streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
@@ -173,10 +183,9 @@ class Child:
             self._send_due_signals()
             if drain_until is None and self._has_exited():
                 drain_until = time.monotonic() + DRAIN_S
-                self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
+                self._signal_group(signal.SIGKILL)  # who is left may hold the pipes open
         for fd in exit_fd:
             os.close(fd)
-        self._reap()
 
     def _pause(self) -> float:
         due = min((at for at, _ in self._signals), default=None)
@@ -189,9 +198,8 @@ class Child:
         except BlockingIOError:
             return True
         except OSError:
-            return False
-        if chunk:
-            feed(chunk)
+            chunk = b""
+        feed(chunk)
         return bool(chunk)
 
     def _send_due_signals(self) -> None:
@@ -218,6 +226,7 @@ class Child:
 
     def _reap(self) -> None:
         self._leaving.set()
+        self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
         guardian.release(self.pid)
         ended = Ended(returncode=self._process.wait())
         with self._writing:
@@ -305,10 +314,10 @@ def run_to_end(
         command,
         cwd=cwd,
         environment=environment,
-        on_output=stdout.feed,
         memory_bytes=memory_bytes,
         reads_input=False,
     )
+    child.listen(stdout.feed)
     timed_out = False
     try:
         ended = child.wait(timeout_s)

@@ -1,0 +1,167 @@
+"""One conversation with a worker: turns go in, invocations come out, and every way to fail has its kind."""
+
+from __future__ import annotations
+
+import queue
+import time
+import zlib
+from collections.abc import Callable
+
+from evalgate import words
+from evalgate.model import (
+    AgentDetails,
+    AgentFailure,
+    Case,
+    Content,
+    FailureKind,
+    Invocation,
+    Json,
+    SessionInput,
+    Timings,
+    TrialKey,
+)
+from evalgate.plugins import AgentFailed, AgentLimits
+from evalgate.sessions import losses, messages
+from evalgate.sessions.boxes import Phase
+from evalgate.sessions.losses import Loss
+from evalgate.sessions.messages import EndedSaid, EventSaid, SessionMessage, Started, TurnEnd, TurnFailed
+from evalgate.sessions.worker import Worker
+from evalgate.wire import assembly
+from evalgate.wire.assembly import StepEvent
+
+
+def seed_of(key: TrialKey) -> int:
+    """A number for a trial's own randomness: the same for the same suite, case and repeat, whenever it runs."""
+    return zlib.crc32(str(key).encode("utf-8", "replace"))
+
+
+class WorkerConversation:
+    """A session in a worker.
+
+    A turn that takes too long ends this conversation at once. `on_timeout` is told, because the worker is not to be
+    trusted with new ones.
+    """
+
+    def __init__(
+        self, worker: Worker, *, case: Case, key: TrialKey, limits: AgentLimits, on_timeout: Callable[[], None]
+    ) -> None:
+        """Open the session. Raises AgentFailed."""
+        self._worker = worker
+        self._limits = limits
+        self._on_timeout = on_timeout
+        self._case_deadline = time.monotonic() + limits.case_timeout_s
+        self._done: list[Invocation] = []
+        self._turn: int | None = None
+        self._open = True
+        self._box = worker.boxes.open(Phase.STARTING)
+        try:
+            self._start(case.session or SessionInput(), seed_of(key))
+        except BaseException:
+            self.leave()
+            raise
+
+    def send(self, user_content: Content) -> Invocation:
+        """Run one turn. Raises AgentFailed."""
+        self._turn = len(self._done) + 1
+        self._box.enter(Phase.TURN)
+        began = time.monotonic()
+        deadline = self._deadline()
+        self._say(messages.turn(self._box.name, user_content), deadline)
+        steps: list[StepEvent] = []
+        while not isinstance(message := self._receive(deadline), TurnEnd):
+            if isinstance(message, EventSaid):
+                steps.append(message.step())
+        invocation = assembly.assemble(
+            user_content,
+            steps,
+            invocation_id=message.invocation_id,
+            agents=_agents(message),
+            timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
+        )
+        self._done.append(invocation)
+        return invocation
+
+    def finish(self) -> Json | None:
+        """End the session; its final state where the worker tells it. Raises AgentFailed."""
+        self._box.enter(Phase.ENDING)
+        deadline = self._deadline()
+        self._say(messages.end(self._box.name), deadline)
+        message = self._receive(deadline)
+        self._open = False
+        return message.state if isinstance(message, EndedSaid) else None
+
+    def leave(self) -> None:
+        """Let go, whatever came before; a session that is still open in the worker is ended there."""
+        self._worker.boxes.close(self._box)
+        if self._open and self._worker.loss is None:
+            self._open = False
+            self._worker.say(messages.end(self._box.name), timeout_s=1.0)
+
+    def _start(self, session: SessionInput, seed: int) -> None:
+        deadline = self._deadline()
+        message = messages.start(
+            self._box.name,
+            app_name=session.app_name,
+            user_id=session.user_id,
+            session_id=session.session_id,
+            state=session.state,
+            seed=seed,
+        )
+        self._say(message, deadline)
+        if not isinstance(said := self._receive(deadline), Started):
+            raise self._failed(losses.misplaced(said.type, "instead of 'started'"))
+
+    def _deadline(self) -> float:
+        return min(time.monotonic() + self._limits.turn_timeout_s, self._case_deadline)
+
+    def _say(self, message: dict[str, object], deadline: float) -> None:
+        self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
+
+    def _receive(self, deadline: float) -> SessionMessage:
+        try:
+            mail = self._box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
+        except queue.Empty:
+            raise self._failed(self._worker.loss or self._timed_out()) from None
+        match mail:
+            case Loss():
+                raise self._failed(mail)
+            case TurnFailed():
+                raise self._failed(_failure_said(mail))
+            case messages.MetricResult():
+                raise self._failed(losses.misplaced(mail.type, "in a conversation"))
+            case _:
+                return mail
+
+    def _timed_out(self) -> Loss:
+        self._on_timeout()
+        if time.monotonic() >= self._case_deadline:
+            limit = f"the case took longer than {words.seconds(self._limits.case_timeout_s)}"
+        else:
+            limit = f"the agent took longer than {words.seconds(self._limits.turn_timeout_s)}"
+            limit += " for the turn" if self._turn is not None else " to open the session"
+        return Loss(kind=FailureKind.TIMEOUT, message=limit)
+
+    def _failed(self, loss: Loss) -> AgentFailed:
+        # A session that failed is dead in the worker; one that timed out still has to be ended there (see `leave`).
+        self._open = loss.kind is FailureKind.TIMEOUT
+        redact = self._worker.redact
+        failure = AgentFailure(
+            kind=loss.kind,
+            message=redact(loss.message),
+            turn=self._turn,
+            detail=redact(loss.detail) or self._worker.detail(),
+            partial=tuple(self._done),
+        )
+        return AgentFailed(failure)
+
+
+def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
+    return tuple(
+        AgentDetails(name=agent.name, instructions=agent.instructions, tool_declarations=tuple(agent.tool_declarations))
+        for agent in message.agents
+    )
+
+
+def _failure_said(said: TurnFailed) -> Loss:
+    code = f" (HTTP status {said.code})" if said.code is not None and str(said.code) not in said.message else ""
+    return Loss(kind=messages.failure_kind(said.kind), message=said.message + code, detail=said.detail)
