@@ -25,7 +25,7 @@ class NeedKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: what the user or the tree names.
+    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: the needs.
 
     `text`: all that decides the outcome, to be hashed. `import_roots`: where the project's own code is imported from,
     since the project itself is never installed (that would write into its tree, and keep old code in the cache).

@@ -1,0 +1,4 @@
+from google.adk.agents import LlmAgent
+from scripted_llm import ScriptedLlm
+
+root_agent = LlmAgent(name="single", model=ScriptedLlm())

@@ -1,0 +1,33 @@
+"""Workers for the tests of this folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python
+
+
+@pytest.fixture(scope="module")
+def spawn() -> Iterator[Callable[..., Worker]]:
+    """Starts workers that are gone after the module."""
+    workers: list[Worker] = []
+
+    def run(
+        options: Message,
+        *,
+        kind: str = "adk",
+        which: str = "new",
+        cwd: Path = AGENTS,
+        environment: dict[str, str] | None = None,
+    ) -> Worker:
+        python = adk_python(which) if kind == "adk" else sys.executable
+        workers.append(Worker(python, kind, options, cwd, environment or {}))
+        return workers[-1]
+
+    yield run
+    for worker in workers:
+        worker.close()

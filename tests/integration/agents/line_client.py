@@ -1,0 +1,147 @@
+"""A small client of the line protocol, to speak with the workers alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPO = Path(__file__).parents[3]
+AGENTS = REPO / "tests" / "agents"
+START = REPO / "evalgate" / "agents" / "worker" / "start.py"
+PATIENCE_S = 90.0
+
+Message = dict[str, Any]
+
+
+class Worker:
+    """A worker process; what it says is read by a thread, so that nothing here can hang."""
+
+    def __init__(self, python: str, kind: str, options: Message, cwd: Path, environment: dict[str, str]) -> None:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        self.process = subprocess.Popen(
+            [python, str(START), kind],
+            cwd=cwd,
+            env={**kept, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.errors: list[bytes] = []
+        self._said: queue.Queue[bytes] = queue.Queue()
+        self._kept: list[Message] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._drain, daemon=True).start()
+        self.say(type="hello", protocol=1, options=options)
+        self.greeting = self.hear("ready", "fatal")
+
+    def _listen(self) -> None:
+        for line in self.process.stdout:
+            self._said.put(line)
+        self._said.put(b"")
+
+    def _drain(self) -> None:
+        self.errors.extend(self.process.stderr)
+
+    @property
+    def stderr(self) -> str:
+        return b"".join(self.errors).decode()
+
+    def say(self, **message: Any) -> None:
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self, *types: str, session: str | None = None) -> Message:
+        """The next message of one of `types` (and of a session); others wait for their own turn."""
+
+        def fits(message: Message) -> bool:
+            return message["type"] in types and session in (None, message.get("session"))
+
+        for message in self._kept:
+            if fits(message):
+                self._kept.remove(message)
+                return message
+        while True:
+            line = self._said.get(timeout=PATIENCE_S)
+            assert line, f"the worker is gone:\n{self.stderr}"
+            message = json.loads(line, parse_constant=_refuse)
+            if fits(message):
+                return message
+            self._kept.append(message)
+
+    def start(self, session: str, **more: Any) -> None:
+        self.say(**{"type": "start", "session": session, "app_name": "", "user_id": "", "state": {}, **more})
+        self.hear("started", session=session)
+
+    def begin_turn(self, session: str, text: str) -> None:
+        self.say(type="turn", session=session, content={"role": "user", "parts": [{"text": text}]})
+
+    def end_turn(self, session: str) -> tuple[list[Message], Message]:
+        """The events of a turn, and how it ended."""
+        events: list[Message] = []
+        while True:
+            message = self.hear("event", "turn_end", "turn_failed", session=session)
+            if message["type"] != "event":
+                return events, message
+            events.append(message)
+
+    def turn(self, session: str, *script: str) -> tuple[list[Message], Message]:
+        self.begin_turn(session, "\n".join(script))
+        return self.end_turn(session)
+
+    def ask(self, *script: str, **start: Any) -> tuple[list[Message], Message]:
+        """One turn in a session of its own."""
+        session = f"ask-{id(script)}"
+        self.start(session, **start)
+        answer = self.turn(session, *script)
+        if answer[1]["type"] == "turn_end":
+            self.end(session)
+        return answer
+
+    def end(self, session: str) -> Message:
+        self.say(type="end", session=session)
+        return self.hear("ended", session=session)
+
+    def bye(self) -> int:
+        self.say(type="bye")
+        return self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            try:
+                stream.close()
+            except (OSError, ValueError):
+                continue
+
+
+def _refuse(token: str) -> None:
+    raise AssertionError(f"{token} is no JSON")
+
+
+def texts(events: list[Message]) -> list[str]:
+    return [
+        part["text"] for event in events for part in (event.get("content") or {}).get("parts", ()) if "text" in part
+    ]
+
+
+def responses(events: list[Message]) -> list[Any]:
+    parts = [part for event in events for part in (event.get("content") or {}).get("parts", ())]
+    return [part["function_response"].get("response") for part in parts if "function_response" in part]
+
+
+def adk_python(which: str) -> str:
+    variable, folder = {"new": ("EVALGATE_TEST_ADK", ".venv-adk"), "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old")}[
+        which
+    ]
+    python = os.environ.get(variable) or str(REPO / folder / "bin" / "python")
+    if not Path(python).exists():
+        pytest.skip(f"no interpreter with google-adk: set {variable} or make {folder}")
+    return python

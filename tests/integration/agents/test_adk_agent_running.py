@@ -1,0 +1,182 @@
+"""What an ADK agent does comes through the protocol, in both ends of the supported range of google-adk."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.integration.agents.line_client import responses, texts
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module", params=["new", "old"])
+def full(request: pytest.FixtureRequest, spawn):
+    worker = spawn({"path": "adk_full"}, which=request.param)
+    assert worker.greeting["type"] == "ready", worker.greeting
+    return worker
+
+
+def test_calls_responses_and_the_answer_come_in_order(full) -> None:
+    events, ended = full.ask('call add {"a": 2, "b": 3}', "think deep", "say never reached")
+    call, answered, last = events
+    assert call["content"]["parts"][0]["function_call"]["args"] == {"a": 2, "b": 3}
+    assert responses([answered]) == [{"sum": 5}]
+    assert [event["final"] for event in events] == [False, False, True]
+    assert last["content"]["parts"][0] == {"text": "deep", "thought": True}
+    assert last["model_version"] == "scripted-1"
+    assert last["usage_metadata"]["total_token_count"] == 12
+    assert {event["author"] for event in events} == {"full"}
+    assert ended["type"] == "turn_end"
+    assert ended["invocation_id"]
+
+
+def test_what_the_agent_was_told_and_given_is_recorded(full) -> None:
+    _, ended = full.ask("transfer helper", 'call add {"a": 1, "b": 1}', "say done")
+    assert [agent["name"] for agent in ended["agents"]] == ["full", "helper"]
+    root, helper = ended["agents"]
+    assert "Do as you are told." in root["instructions"]
+    assert "Help." in helper["instructions"]
+    names = [
+        declaration["name"] for tool in helper["tool_declarations"] for declaration in tool["function_declarations"]
+    ]
+    assert "add" in names
+    assert "shout" not in names
+
+
+def test_the_tree_of_agents_speaks_in_its_own_names(full) -> None:
+    events, _ = full.ask("transfer helper", 'call add {"a": 1, "b": 1}', "say done")
+    assert events[0]["author"] == "full"
+    assert events[-1]["author"] == "helper"
+    assert texts(events[-1:]) == ["done"]
+
+
+def test_timings_tell_models_from_tools(full) -> None:
+    _, ended = full.ask('call nap {"seconds": 0.3}', "wait 0.2", "say rested")
+    timings = ended["timings"]
+    assert 0.3 <= timings["tool_s"] < 0.5
+    assert 0.2 <= timings["model_s"] < 0.45
+    assert timings["total_s"] >= timings["tool_s"] + timings["model_s"] - 0.002
+
+
+def test_a_conversation_goes_on_and_its_state_is_told_at_the_end(full) -> None:
+    full.start("talk", state={"city": "Oslo"})
+    full.turn("talk", 'call remember {"key": "mood", "value": "fine"}', "say noted")
+    full.turn("talk", 'call remember {"key": "temp:x", "value": "gone"}', "say noted")
+    events, _ = full.turn("talk", 'call recall {"key": "mood"}', "say told")
+    assert responses(events) == [{"value": "fine"}]
+    assert full.end("talk")["state"] == {"city": "Oslo", "mood": "fine"}
+
+
+@pytest.mark.parametrize("key", ["plain", "user:liked", "app:banner"])
+def test_state_never_leaves_its_session(full, key: str) -> None:
+    """ADK itself lets `user:` and `app:` state of one case into the next."""
+    same = {"app_name": "app", "user_id": "me", "session_id": "pinned"}
+    events, _ = full.ask(
+        f'call remember {{"key": "{key}", "value": "leaked"}}', f'call recall {{"key": "{key}"}}', "say", **same
+    )
+    assert responses(events)[1] == {"value": "leaked"}
+    events, _ = full.ask(f'call recall {{"key": "{key}"}}', "say", **same)
+    assert responses(events) == [{"value": None}]
+
+
+def test_artifacts_never_leave_their_session(full) -> None:
+    same = {"app_name": "app", "user_id": "me", "session_id": "pinned"}
+    events, _ = full.ask('call save_file {"name": "user:a.txt", "text": "x"}', "call list_files", "say", **same)
+    assert responses(events) == [{"version": 0}, {"files": ["user:a.txt"]}]
+    events, _ = full.ask("call list_files", "say", **same)
+    assert responses(events) == [{"files": []}]
+
+
+def test_sessions_run_at_the_same_time_and_stay_apart(full) -> None:
+    names = [f"at-once-{n}" for n in range(8)]
+    for name in names:
+        full.start(name)
+    began = time.monotonic()
+    for name in names:
+        full.begin_turn(name, f'call nap {{"seconds": 0.5}}\nsay {name}')
+    for name in names:
+        events, ended = full.end_turn(name)
+        assert (texts(events), ended["type"]) == ([name], "turn_end")
+    assert time.monotonic() - began < 2.5  # one after another would take four seconds
+
+
+def test_what_an_agent_prints_is_not_protocol(full) -> None:
+    events, ended = full.ask('call shout {"text": "{\\"type\\": \\"bye\\"}"}', "say still here")
+    assert ended["type"] == "turn_end"
+    assert responses(events) == [{"read": ""}]  # nor can it read what is said to the worker
+    assert full.ask("say fine")[1]["type"] == "turn_end"
+    assert full.stderr.count('{"type": "bye"}') >= 4
+
+
+def test_what_json_cannot_say_becomes_text(full) -> None:
+    events, ended = full.ask("call odd", "say done")
+    assert ended["type"] == "turn_end"
+    (answer,) = responses(events)
+    assert answer["nan"] == "nan"
+    assert answer["tuple"] == [1, 2]
+    assert "method-wrapper" in answer["thing"]
+
+
+FAULTS = [
+    # a tool raises
+    (["call boom"], "raised", None, "ValueError: the tool broke"),
+    # a model raises
+    (["raise odd"], "raised", None, "ValueError: odd"),
+    # the client library's errors, by status
+    (["raise 429"], "rate_limited", 429, "scripted"),
+    (["raise 503"], "unreachable", 503, "scripted"),
+    (["raise 400"], "model_error", 400, "scripted"),
+    # no connection
+    (["raise httpx"], "unreachable", None, "no route to host"),
+    (["raise refused"], "unreachable", None, "connection refused"),
+    # an answer that is an error
+    (["error SAFETY blocked"], "model_error", None, "SAFETY: blocked"),
+    (["error RESOURCE_EXHAUSTED quota"], "rate_limited", 429, "quota"),
+    (["error 503 overloaded"], "unreachable", 503, "overloaded"),
+    # a tool leaves
+    (['call leave {"code": 7}'], "exited", None, "sys.exit(7)"),
+]
+
+
+@pytest.mark.parametrize(("script", "kind", "code", "told"), FAULTS)
+def test_a_fault_ends_its_turn_and_nothing_else(
+    full, script: list[str], kind: str, code: int | None, told: str
+) -> None:
+    other = f"bystander-{script[0]}"
+    full.start(other)
+    full.begin_turn(other, 'call nap {"seconds": 0.2}\nsay unharmed')
+    _, ended = full.ask(*script)
+    assert (ended["type"], ended["kind"], ended.get("code")) == ("turn_failed", kind, code), ended
+    assert told in ended["message"]
+    events, unharmed = full.end_turn(other)
+    assert (texts(events), unharmed["type"]) == (["unharmed"], "turn_end")
+    full.end(other)
+
+
+def test_a_fault_shows_the_users_lines(full) -> None:
+    _, ended = full.ask("call boom")
+    assert 'raise ValueError("the tool broke")' in ended["detail"]
+    assert "site-packages" not in ended["detail"]
+
+
+def test_a_second_turn_may_fail(full) -> None:
+    full.start("two")
+    assert full.turn("two", "say fine")[1]["type"] == "turn_end"
+    events, ended = full.turn("two", 'call add {"a": 1, "b": 1}', "call boom")
+    assert responses(events)[:1] == [{"sum": 2}]  # what was done before the fault is not lost
+    assert ended["type"] == "turn_failed"
+
+
+def test_an_unknown_session_is_a_fault_of_that_turn(full) -> None:
+    full.begin_turn("never started", "say hello")
+    assert full.end_turn("never started")[1]["type"] == "turn_failed"
+    assert full.ask("say fine")[1]["type"] == "turn_end"
+
+
+def test_it_leaves_when_it_is_told_to_or_left_alone(spawn) -> None:
+    assert spawn({"path": "adk_plain"}).bye() == 0
+    left = spawn({"path": "adk_plain"})
+    left.process.stdin.close()
+    assert left.process.wait(30) == 0
