@@ -3,6 +3,7 @@
 Usage: score.py REQUESTS ANSWERS, both one JSON object a line.
 {"read": PATH} -> {"pairs": [{"actual": [...] | null, "expected": [...]}]}: cases whose every invocation ADK accepts
 {"configs": [EvalConfig...], "actual": [...], "expected": [...] | null} -> {"results": [{metric: result}]} or {"unreadable": why}
+{"metric": the protocol's `metric` message} -> {"answer": what evalgate's worker answers}
 """
 
 import asyncio
@@ -24,7 +25,8 @@ from google.adk.evaluation.metric_evaluator_registry import (  # noqa: E402
     register_custom_metrics_from_config,
 )
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "evalgate/agents")]  # the worker is no part of an installed package here
 
 
 def read(path):
@@ -124,6 +126,16 @@ def _hex(number):
     return None if number is None else float(number).hex()
 
 
+def answered(request):
+    if "read" in request:
+        return {"pairs": read(request["read"])}
+    if "metric" in request:
+        from worker import adk_metrics
+
+        return {"answer": asyncio.run(adk_metrics.run(request["metric"], "agent"))}
+    return score(request)
+
+
 REGISTRY = MetricEvaluatorRegistry()
 
 
@@ -131,8 +143,7 @@ def main(requests, answers):
     with open(requests, encoding="utf-8") as lines, open(answers, "w", encoding="utf-8") as out:
         for line in lines:
             request = json.loads(line)
-            answer = {"pairs": read(request["read"])} if "read" in request else score(request)
-            out.write(json.dumps(answer) + "\n")
+            out.write(json.dumps(answered(request)) + "\n")
 
 
 if __name__ == "__main__":
