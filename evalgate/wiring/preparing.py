@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pathspec
 from pydantic import BaseModel, ValidationError
 
 from evalgate import agents, criteria, words
@@ -77,11 +76,6 @@ def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
 def options_of(use: AgentUse) -> BaseModel:
     """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown driver."""
     return agents.DRIVERS[use.driver].options.model_validate(dict(use.options))
-
-
-def matches(suite_key: str, globs: Iterable[str]) -> bool:
-    """Whether a suite matches one of the globs of a rule."""
-    return pathspec.GitIgnoreSpec.from_lines(globs).match_file(suite_key)
 
 
 def _option_problems(suites: Iterable[Suite]) -> list[Problem]:

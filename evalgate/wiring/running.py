@@ -22,6 +22,7 @@ from evalgate.pipeline import measure, results, trials
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Bench
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Watcher
+from evalgate.project import globs
 from evalgate.settings import Settings
 from evalgate.wiring import agent_code, preparing, surroundings, unopened
 from evalgate.wiring.choosing import Choice
@@ -86,7 +87,7 @@ def policy_of(choice: Choice, suites: tuple[Suite, ...]) -> Policy:
     own_rates = {}
     for suite in suites:
         for rule in choice.gate_file.suites:
-            if rule.pass_rate is not None and preparing.matches(suite.key, rule.match):
+            if rule.pass_rate is not None and globs.matches(suite.key, rule.match):
                 own_rates[suite.key] = rule.pass_rate
     return Policy(
         blocks_on=frozenset(VerdictKind(word) for word in settings.fail_on),
