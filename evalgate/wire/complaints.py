@@ -56,9 +56,6 @@ def _complain(finding: Mapping[str, Any], raw: Any, *, where: Path, path: Path, 
     elif kind in _EXPECTED:
         found = described(finding.get("input"))
         ledger.error("wrong-type", f"expected {_EXPECTED[kind]}, found {found}", path=full)
-    elif kind == "string_unicode":
-        message = "this text holds half a character (a lone surrogate), which no file can store"
-        ledger.error("broken-text", message, path=full, hint="write the escaped character in full, or remove it")
     elif kind in _OWN:
         near = (finding.get("ctx") or {}).get("near")
         hint = f"did you mean `{near}`?" if near else ""

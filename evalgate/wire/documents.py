@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -17,6 +19,7 @@ Each: TypeAlias = Callable[[Path, Any, int], None]
 """Told of each item of a long list: its path, the value, and its offset in the text."""
 
 _STRINGS_UNWRAPPED = 3
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +63,7 @@ class _Reader:
         self._each = each
         self._streamed = streamed
         self._members: dict[str, Any] = {}
+        self._may_break = _SURROGATE.search(text) is not None
 
     def read(self) -> Document:
         start = self._json.start()
@@ -86,13 +90,31 @@ class _Reader:
             return self._json.each_item(at, lambda index, start: self._item((key, index), start))
         self._members[key], end = self._json.value(at)
         self._scope((key,), at, end)
+        self._check_text((key,), self._members[key])
         return end
 
     def _item(self, path: Path, at: int) -> int:
         value, end = self._json.value(at)
         self._scope(path, at, end)
-        self._each(path, value, at)
+        if self._check_text(path, value):
+            self._each(path, value, at)
         return end
+
+    def _check_text(self, path: Path, value: Any) -> bool:
+        """Whether all texts of a value can be stored; only escapes of surrogates make one that cannot."""
+        if not self._may_break:
+            return True
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            found = ascii(error.object[error.start])[1:-1]
+            message = f"a text holds half a character ({found}), which no file can store"
+            self._ledger.error("broken-text", message, path=path, hint="write both halves of the escape, or remove it")
+            return False
+        except RecursionError:
+            self._ledger.error("json-too-deep", "the values are nested too deeply to read", path=path)
+            return False
+        return True
 
     def _scope(self, path: Path, at: int, end: int) -> None:
         self._ledger.enter(path, at, end)

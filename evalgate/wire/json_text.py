@@ -126,7 +126,7 @@ def explain(text: str, at: int, complaint: str) -> JsonFault:
     """What is wrong at offset `at`, in words; `complaint` is what Python's json said."""
     here = text[at : at + 1]
     before = text[:at].rstrip() if at < 10_000 else text[at - 10_000 : at].rstrip()
-    for test in (_foreign_file, _cut_short, _comma, _quotes, _comment, _in_string, _literal, _more):
+    for test in (_foreign_file, _cut_short, _comment, _comma, _quotes, _in_string, _literal, _more):
         fault = test(text, at, complaint, here, before)
         if fault is not None:
             return fault

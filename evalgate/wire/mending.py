@@ -104,6 +104,8 @@ def mend_invocation(raw: Any, path: Path, ledger: Ledger) -> Any:
     steps = turn.get("intermediate_data")
     where = turn.under(path, "intermediate_data")
     if isinstance(steps, list):
+        if where[-1] in ("intermediate_data", "intermediateData"):
+            ledger.warn("adk-rejects-shape", f"a list of tool calls where ADK wants an object. {_ADK}", path=where)
         turn["intermediate_data"] = _steps_of_tools(steps, where, ledger)
     elif isinstance(steps, dict):
         turn["intermediate_data"] = mend_steps(steps, where, ledger)

@@ -86,8 +86,8 @@ def _calls(raw: Any, path: Path, ledger: Ledger) -> tuple[ToolCall, ...]:
     made: list[ToolCall] = []
     for i, item in enumerate(raw):
         where = (*path, i)
-        if isinstance(item, dict) and isinstance(item.get("tool_name"), str):
-            call = {"name": item["tool_name"], "args": item.get("tool_input")}
+        if isinstance(item, dict) and not item.keys().isdisjoint(("tool_name", "tool_input")):
+            call = {"name": item.get("tool_name"), "args": item.get("tool_input")}
         else:
             call = mending.mend_call(item, where, ledger)
         name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)

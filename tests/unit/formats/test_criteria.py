@@ -1,0 +1,182 @@
+"""test_config.json: thresholds and options in every shape, and what is wrong with the rest."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evalgate import formats
+from evalgate.errors import Severity
+from evalgate.formats import CriteriaReading
+
+
+def parse(value) -> CriteriaReading:
+    text = value if isinstance(value, str) else json.dumps(value, indent=2)
+    return formats.parse_criteria(text, file="a/test_config.json")
+
+
+def found(reading: CriteriaReading) -> list[tuple[Severity, str, str]]:
+    return [(p.severity, p.code, p.place.json_path if p.place else "") for p in reading.problems]
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "codes"),
+    [
+        (0.8, 0.8, []),
+        (1, 1.0, []),
+        (0, 0.0, []),
+        (-1.5, -1.5, []),
+        ({"threshold": 0.5}, 0.5, []),
+        # ADK takes numbers written as text, and true
+        ("0.5", 0.5, ["threshold-not-a-number"]),
+        ({"threshold": "0.5"}, 0.5, ["threshold-not-a-number"]),
+        (True, 1.0, ["threshold-not-a-number"]),
+    ],
+)
+def test_thresholds(value, threshold, codes):
+    reading = parse({"criteria": {"response_match_score": value}})
+    [use] = reading.criteria
+    assert (use.name, use.threshold, dict(use.options)) == ("response_match_score", threshold, {})
+    assert [p.code for p in reading.problems] == codes
+    assert use.place is not None
+    assert (use.place.line, use.place.column) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "hint"),
+    [
+        (None, "bad-threshold", "0.8"),
+        ("high", "bad-threshold", "0.8"),
+        ([0.8], "bad-threshold", "0.8"),
+        (float("nan"), "bad-threshold", "0.8"),
+        (float("inf"), "bad-threshold", "0.8"),
+        ({"threshold": None}, "bad-threshold", "0.8"),
+        ({}, "missing-threshold", "threshold"),
+        ({"min_score": 0.5}, "missing-threshold", "`min_score` stands there"),
+        ({"treshold": 0.5}, "missing-threshold", "`treshold` stands there"),
+        ({"threshold": 1, "informational": "yes"}, "wrong-type", ""),
+    ],
+)
+def test_thresholds_that_cannot_be_read(value, code, hint):
+    reading = parse({"criteria": {"m": value, "response_match_score": 0.8}})
+    assert [use.name for use in reading.criteria] == ["response_match_score"]
+    [problem] = [p for p in reading.problems if p.severity is Severity.ERROR]
+    assert problem.code == code
+    assert hint in problem.hint
+    assert problem.place is not None
+    assert problem.place.line in (3, 4, 5, 6)
+
+
+def test_options_are_snake_case_at_their_level_and_untouched_below():
+    value = {"threshold": 0.8, "judgeModelOptions": {"judgeModel": "m"}, "rubrics": [{"rubricId": "r"}]}
+    [use] = parse({"criteria": {"final_response_match_v2": value}}).criteria
+    assert use.options == {"judge_model_options": {"judgeModel": "m"}, "rubrics": [{"rubricId": "r"}]}
+
+
+def test_both_spellings_of_an_option():
+    value = {"threshold": 1, "match_type": "EXACT", "matchType": "IN_ORDER"}
+    reading = parse({"criteria": {"tool_trajectory_avg_score": value}})
+    assert reading.criteria[0].options == {"match_type": "IN_ORDER"}
+    assert [code for _, code, _ in found(reading)] == ["duplicate-key"]
+
+
+def test_informational_criteria_need_no_threshold():
+    uses = {"token_usage_v1": {}, "my_metric": {"informational": True, "lowerIsBetter": True}}
+    first, second = parse({"criteria": uses}).criteria
+    assert (first.threshold, first.informational) == (None, False)
+    assert (second.threshold, second.informational, second.lower_is_better) == (None, True, True)
+    assert second.options == {}
+
+
+@pytest.mark.parametrize("spelling", ["custom_metrics", "customMetrics"])
+@pytest.mark.parametrize("inner", ["code_config", "codeConfig"])
+def test_custom_metrics_have_code(spelling, inner):
+    reading = parse({"criteria": {"mine": 0.5}, spelling: {"mine": {inner: {"name": "pkg.mod.fn"}, "description": ""}}})
+    assert [(use.name, use.code) for use in reading.criteria] == [("mine", "pkg.mod.fn")]
+    assert reading.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "code", "path"),
+    [
+        ([], "wrong-type", "custom_metrics"),
+        ({"m": "x"}, "wrong-type", "custom_metrics.m"),
+        ({"m": {}}, "missing-key", "custom_metrics.m"),
+        ({"m": {"code_config": {}}}, "wrong-type", "custom_metrics.m.code_config"),
+        ({"m": {"code_config": {"name": "fn"}}}, "wrong-value", "custom_metrics.m.code_config.name"),
+    ],
+)
+def test_custom_metrics_that_cannot_be_read(metrics, code, path):
+    assert found(parse({"criteria": {}, "custom_metrics": metrics})) == [(Severity.ERROR, code, path)]
+
+
+def test_a_custom_metric_that_never_runs_is_told():
+    reading = parse({"criteria": {}, "custom_metrics": {"m": {"code_config": {"name": "a.b"}}}})
+    assert found(reading) == [(Severity.WARNING, "unused-key", "custom_metrics.m")]
+
+
+@pytest.mark.parametrize("spelling", ["user_simulator_config", "userSimulatorConfig"])
+def test_the_simulator_is_kept_as_it_stands(spelling):
+    assert parse({"criteria": {}, spelling: {"maxAllowedInvocations": 3}}).simulator == {"maxAllowedInvocations": 3}
+
+
+def test_a_simulator_of_the_wrong_type():
+    assert found(parse({"user_simulator_config": 3})) == [(Severity.ERROR, "wrong-type", "user_simulator_config")]
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "hint"),
+    [
+        # what other tools call it
+        ({"metrics": [{"metric_name": "m"}]}, "metrics", "criteria"),
+        ({"evaluators": {}}, "evaluators", "criteria"),
+        ({"thresholds": {"m": 1}}, "thresholds", "criteria"),
+        # the criteria without their frame
+        ({"response_match_score": 0.8}, "response_match_score", "criteria"),
+        ({"tool_trajectory_avg_score": {"threshold": 1}}, "tool_trajectory_avg_score", "criteria"),
+        # a slip
+        ({"critera": {}}, "critera", "did you mean `criteria`?"),
+        ({"criteria": {}, "custom_metric": {}}, "custom_metric", "did you mean `custom_metrics`?"),
+        ({"criteria": {}, "rootAgent": "x"}, "rootAgent", ""),
+    ],
+)
+def test_unknown_keys_are_told(value, key, hint):
+    reading = parse(value)
+    [problem] = reading.problems
+    assert (problem.severity, problem.code) == (Severity.WARNING, "unknown-key")
+    assert f"`{key}`" in problem.message
+    assert hint in problem.hint
+    assert reading.criteria == ()
+
+
+def test_comments_are_not_told():
+    assert parse({"_comment": "x", "$schema": "y", "criteria": {}}).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ({"criteria": [{"name": "m"}]}, "criteria-not-an-object"),
+        ({"criteria": None}, "criteria-not-an-object"),
+        ([], "not-a-config"),
+        ("3", "not-a-config"),
+        ("", "file-empty"),
+        ('{"criteria": {"m": 1,}}', "json-syntax"),
+        ('{"criteria": ' + "[" * 100_000, "json-too-deep"),
+    ],
+)
+def test_files_that_are_no_configs(value, code):
+    reading = parse(value)
+    assert [c for s, c, _ in found(reading) if s is Severity.ERROR] == [code]
+    assert reading.criteria == ()
+
+
+def test_live_mode_is_not_run():
+    assert found(parse({"live_model_config": {}})) == [(Severity.WARNING, "not-supported", "live_model_config")]
+
+
+def test_a_criterion_that_stands_twice():
+    reading = parse('{"criteria": {"m": 0.1, "m": 0.9}}')
+    assert [use.threshold for use in reading.criteria] == [0.9]
+    assert [code for _, code, _ in found(reading)] == ["duplicate-key"]

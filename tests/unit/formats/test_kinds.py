@@ -1,0 +1,85 @@
+"""What kind of file it is."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate import formats
+from evalgate.formats import FileKind
+
+ADK = '{"eval_set_id": "s", "eval_cases": [{"eval_id": "c", "conversation": []}]}'
+CAMEL = '{"evalSetId": "s", "evalCases": [{"evalId": "c", "conversation": []}]}'
+DATASET = '{"eval_cases": [{"eval_case_id": "c", "prompt": {"parts": []}}]}'
+FLAT = '[{"query": "q", "expected_tool_use": []}]'
+NAMED = '[{"name": "n", "data": [{"query": "q"}]}]'
+CONFIG = '{"criteria": {"response_match_score": 0.8}}'
+RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "kind"),
+    [
+        ("a/x.evalset.json", ADK, FileKind.EVAL_SET),
+        ("a/x.evalset.json", CAMEL, FileKind.EVAL_SET),
+        ("a/x.evalset.json", "\ufeff" + ADK, FileKind.EVAL_SET),
+        # a name of ADK's alone decides even where the content is broken or empty
+        ("a/x.evalset.json", "{oops", FileKind.EVAL_SET),
+        ("a/x.evalset.json", "", FileKind.EVAL_SET),
+        ("a/x.evalset.json", '{"test_cases": []}', FileKind.EVAL_SET),
+        # a dataset under ADK's name is read as what it is
+        ("a/x.evalset.json", DATASET, FileKind.DATASET),
+        # *.test.json needs ADK's content
+        ("a/x.test.json", ADK, FileKind.EVAL_SET),
+        ("a/x.test.json", FLAT, FileKind.EVAL_SET),
+        ("a/x.test.json", NAMED, FileKind.EVAL_SET),
+        ("a/x.test.json", '{"eval_set_id": "s"}', FileKind.EVAL_SET),
+        ("a/x.test.json", ADK[:-3] + ",", FileKind.EVAL_SET),
+        ("a/x.test.json", json.dumps(ADK), FileKind.EVAL_SET),
+        ("a/package.test.json", '{"name": "left-pad", "version": "1.0.0"}', FileKind.OTHER),
+        ("a/fixture.test.json", '[{"id": 1, "name": "Ann"}]', FileKind.OTHER),
+        ("a/fixture.test.json", "{}", FileKind.OTHER),
+        ("a/fixture.test.json", "", FileKind.OTHER),
+        ("a/fixture.test.json", '{"deep": {"eval_cases": []}}', FileKind.OTHER),
+        # datasets
+        ("tests/eval/datasets/basic-dataset.json", DATASET, FileKind.DATASET),
+        ("any.json", ADK, FileKind.EVAL_SET),
+        ("any.json", '{"eval_set_id": "s", "score": 1}', FileKind.OTHER),
+        # criteria
+        ("a/test_config.json", CONFIG, FileKind.CRITERIA),
+        ("a/test_config.json", "{oops", FileKind.CRITERIA),
+        ("a/test-config.json", '{"metrics": []}', FileKind.CRITERIA),
+        ("a/eval_config.json", CONFIG, FileKind.CRITERIA),
+        ("a/eval_config.json", '{"compilerOptions": {}}', FileKind.OTHER),
+        ("a/config.json", CONFIG, FileKind.CRITERIA),
+        ("a/tsconfig.json", '{"compilerOptions": {}}', FileKind.OTHER),
+        ("a/eval_config.json", '{"metrics_to_run": []}', FileKind.DATASET_CONFIG),
+        ("a/eval_config.yaml", "metrics_to_run:\n- x\n", FileKind.DATASET_CONFIG),
+        ("a/eval_config.yaml", "other: 1\n", FileKind.OTHER),
+        ("a/other.yaml", "metrics_to_run:\n- x\n", FileKind.OTHER),
+        # results
+        ("h/a.evalset_result.json", "", FileKind.RESULTS),
+        ("h/a.json", RESULT, FileKind.RESULTS),
+        # nothing of ours
+        ("a/readme.md", ADK, FileKind.OTHER),
+        ("a\\b\\test_config.json", CONFIG, FileKind.CRITERIA),
+    ],
+)
+def test_kinds(file, text, kind):
+    assert formats.recognise(text, file=file) is kind
+
+
+def test_a_huge_file_costs_nothing():
+    text = '{"eval_set_id": "s", "eval_cases": [' + '{"eval_id": "c"},' * 2_000_000
+    began = time.perf_counter()
+    assert formats.recognise(text, file="x.test.json") is FileKind.EVAL_SET
+    assert time.perf_counter() - began < 1
+
+
+@given(st.text(max_size=200), st.sampled_from(["x.test.json", "x.evalset.json", "config.json", "eval_config.yaml", ""]))
+def test_any_text_has_a_kind(text, file):
+    assert formats.recognise(text, file=file) in FileKind
