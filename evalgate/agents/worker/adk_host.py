@@ -7,7 +7,7 @@ import platform
 import sys
 from typing import Any
 
-from . import adk_loading
+from . import adk_loading, importing
 from .adk_loading import LoadedAgent
 
 Message = dict[str, Any]
@@ -27,6 +27,7 @@ class Host:
         """Import the agent; raises faults.CannotLoad."""
         root = os.getcwd()
         path = options.get("path") or "."
+        importing.add_roots(tuple(options.get("import_roots") or ()))
         loaded = await adk_loading.load(path, wanted=options.get("agent"), root=root)
         from . import adk_watching
 

@@ -62,7 +62,7 @@ def read_dotenv(folder: str, root: str) -> None:
             return
         folder = parent
     try:
-        from dotenv import load_dotenv  # type: ignore[import-not-found]  # google-adk brings it
+        from dotenv import load_dotenv
     except ImportError:
         sys.stderr.write(f"{file} is not read: python-dotenv is not installed\n")
         return

@@ -28,7 +28,8 @@ class Host:
         """Import the callable; raises faults.CannotLoad."""
         call = str(options.get("call") or "")
         root = os.getcwd()
-        importing.add_roots(tuple(dict.fromkeys([os.path.abspath(options.get("path") or "."), root])))
+        roots = [os.path.abspath(options.get("path") or "."), root, *(options.get("import_roots") or ())]
+        importing.add_roots(tuple(dict.fromkeys(roots)))
         try:
             self._callee = find(call)
             self._signature = python_calls.signature_of(self._callee)

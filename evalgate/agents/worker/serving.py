@@ -55,6 +55,8 @@ class Server:
         self._host = host
         self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
         self._sessions: dict[str, Session] = {}
+        self._turns: dict[str, asyncio.Task[Any]] = {}
+        self._given_up: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -115,21 +117,41 @@ class Server:
             elif kind == "turn":
                 await self._turn(name, message)
             elif kind == "end":
-                self._pipe.send({"type": "ended", "session": name, **await self._sessions.pop(name).end()})
+                await self._end(name)
             elif kind == "metric":
                 answer = await self._host.metric(message)
                 self._pipe.send({"type": "metric_result", "id": message.get("id"), **answer})
             else:
                 raise ValueError(f"unknown message type {kind!r}")
         except BaseException as error:
-            self._fail(kind, name, message, error)
+            if name in self._given_up:
+                self._given_up.discard(name)
+            else:
+                self._fail(kind, name, message, error)
 
     async def _turn(self, name: str, message: Message) -> None:
         def emit(event: Message) -> None:
-            self._pipe.send({"type": "event", "session": name, **event})
+            if name not in self._given_up:
+                self._pipe.send({"type": "event", "session": name, **event})
 
-        answer = await self._sessions[name].turn(message.get("content") or {}, emit)
-        self._pipe.send({"type": "turn_end", "session": name, **answer})
+        session = self._sessions[name]
+        self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, emit))
+        try:
+            answer = await self._turns[name]
+        finally:
+            self._turns.pop(name, None)
+        if name not in self._given_up:
+            self._pipe.send({"type": "turn_end", "session": name, **answer})
+
+    async def _end(self, name: str) -> None:
+        """End a session; a turn that is under way is given up, and nothing more is said of it."""
+        session = self._sessions.pop(name)
+        turn = self._turns.get(name)
+        if turn is not None:
+            self._given_up.add(name)
+            turn.cancel()
+            await asyncio.wait([turn], timeout=CLOSE_GRACE_S)
+        self._pipe.send({"type": "ended", "session": name, **await session.end()})
 
     def _fail(self, kind: Any, name: str, message: Message, error: BaseException) -> None:
         if kind == "metric":
