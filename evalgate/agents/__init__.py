@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evalgate.agents import command
+from evalgate.agents import adk, command, python
 from evalgate.plugins import AgentDriver
 
 DRIVERS: Mapping[str, AgentDriver] = {
+    "adk": adk.DRIVER,
+    "python": python.DRIVER,
     "command": command.DRIVER,
 }
