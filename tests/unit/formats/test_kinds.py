@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate import formats
@@ -80,6 +80,7 @@ def test_a_huge_file_costs_nothing():
     assert time.perf_counter() - began < 1
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=200), st.sampled_from(["x.test.json", "x.evalset.json", "config.json", "eval_config.yaml", ""]))
 def test_any_text_has_a_kind(text, file):
     assert formats.recognise(text, file=file) in FileKind

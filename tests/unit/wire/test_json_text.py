@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate.errors import Problem
@@ -118,6 +118,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(values, st.sampled_from([None, 1, 4]), st.booleans())
 def test_walking_reads_what_json_reads(value, indent, ascii_only):
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
@@ -147,6 +148,7 @@ def test_walking_reads_what_json_reads(value, indent, ascii_only):
         assert walked.value(start)[0] == value
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.text(alphabet='{}[]",:0a\\\n \t/#-+.eEtrufalsn\ufeff<', max_size=60))
 def test_any_text_is_read_or_refused_as_json_does(text):
     try:
