@@ -17,16 +17,17 @@ from evalgate.markup import plain
 
 PART = "\u200b"
 
+# Wherever it stands: what is parted beside a word may begin a word itself.
 _LIVE = re.compile(
-    r"(?P<mention>@)(?=\w)"
-    r"|(?P<number>#)(?=\d)"
-    r"|\b(?P<issue>gh-)(?=\d)"
-    r"|(?<![0-9a-z])(?P<sha>[0-9a-f]{4})(?=[0-9a-f]{3,36}(?![0-9a-z]))"
-    r"|\b(?P<scheme>[a-z][a-z0-9+.-]{1,20}:)(?=//|[^\s/]*@)"
-    r"|\b(?P<web>www)(?=\.)"
-    r"|(?P<emoji>:)(?=[a-z0-9_+-]+:)",
+    r"@(?=\S)"  # mentions, e-mail addresses
+    r"|#(?=\d)|gh-(?=\d)"  # issues
+    r"|:(?=//)|www(?=\.)"  # links
+    r"|:(?=[a-z0-9_+-]+:)"  # emoji
+    r"|[0-9a-f]{7,}",  # commits
     re.IGNORECASE,
 )
+_HEX_STEP = 4
+"""A commit is linked from seven hexadecimal digits on."""
 _SPECIAL = re.compile(r"[\\`*_\[\]{}()|~^!]|^(?:[-+=#]+|\d{1,9}(?=[.)]))")
 _QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
 _BACKTICKS = re.compile(r"`+")
@@ -139,7 +140,10 @@ def _part(text: str) -> str:
 
 
 def _parted(match: re.Match[str]) -> str:
-    return f"{match[0]}{PART}"
+    live = match[0]
+    if len(live) < 7:
+        return f"{live}{PART}"
+    return PART.join(live[at : at + _HEX_STEP] for at in range(0, len(live), _HEX_STEP))
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -1,0 +1,45 @@
+"""The figures of a run."""
+
+from __future__ import annotations
+
+import pytest
+from builders import build
+from builders.build import TOOLS, WORDS
+
+from evalgate.exhibits import totals
+
+
+def test_counts() -> None:
+    counts = totals.count(build.report("pass pass fail error never"))
+    assert (counts.passed, counts.failed, counts.inconclusive, counts.not_measured, counts.total) == (2, 1, 0, 2, 5)
+    assert counts.pass_rate == pytest.approx(2 / 3)
+    assert counts.tokens == 3 * 410
+    assert counts.agent_s == pytest.approx(4 * 1.5)
+
+
+def test_unknown_is_not_zero() -> None:
+    counts = totals.count(build.report("error timeout"))
+    assert counts.pass_rate is None
+    assert counts.tokens is None
+    assert totals.by_criterion(build.report("error"))[0].mean is None
+    assert totals.by_criterion(build.report("error"))[0].met is None
+
+
+def test_criteria() -> None:
+    tools, answers = totals.by_criterion(build.report("pass fail error wrong"))
+    assert (tools.name, tools.threshold, tools.mean, tools.met) == (TOOLS, 1.0, pytest.approx(2 / 3), False)
+    assert (tools.passed, tools.failed, tools.not_evaluated, tools.total) == (2, 1, 1, 4)
+    assert (answers.name, answers.passed, answers.failed, answers.not_evaluated) == (WORDS, 2, 1, 1)
+
+
+def test_an_informational_criterion_decides_nothing() -> None:
+    suite = build.suite(build.case("c", build.turn("x")), criteria={TOOLS: 1.0, "token_usage_v1": None})
+    done = {(suite.key, "c"): [build.scores(build.turn("x"), **{TOOLS: 1.0, "token_usage_v1": 1204})]}
+    tokens = totals.by_criterion(build.run_report([suite], done))[1]
+    assert (tokens.threshold, tokens.mean, tokens.met, tokens.failed, tokens.not_evaluated) == (
+        None,
+        1204.0,
+        None,
+        0,
+        0,
+    )
