@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import re
 import sys
 import threading
 import unicodedata
 from collections.abc import Callable
 
-_ASCII_WORD = re.compile("[a-z0-9]+")
+from rouge_score import tokenize  # light; rouge_score.rouge_scorer would bring in numpy, absl and all of nltk
 
 # Scripts whose every character is a word of its own, and scripts written without spaces whose marks
 # belong to the character before them: the blocks that ADK lists, no more.
@@ -30,7 +29,8 @@ def split(text: str) -> list[str]:
     Source: google-adk 2.13, final_response_match_v1; rouge-score 0.1.2, tokenize.
     """
     if text.isascii():
-        return [_stem(word) for word in _ASCII_WORD.findall(text.lower())]
+        words: list[str] = tokenize.tokenize(text, _STEMMER)
+        return words
     spaced = unicodedata.normalize("NFKC", text).lower().translate(_SPACING)
     return [_stem(word) if word.isascii() else word for word in spaced.split()]
 
@@ -54,6 +54,17 @@ def _spaced(char: str) -> str:
     if any(first <= code <= last for first, last in _CLUSTERED):
         return char if mark else f" {char}"
     return char if mark or char.isalnum() else " "
+
+
+class _Stemmer:
+    """What rouge_score.tokenize takes for a stemmer; it asks for words longer than three letters only."""
+
+    def stem(self, word: str) -> str:
+        """The stem of a lower-case ASCII word."""
+        return _stem(word)
+
+
+_STEMMER = _Stemmer()
 
 
 @functools.lru_cache(maxsize=65_536)
