@@ -114,8 +114,8 @@ def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: b
     for line in reports.render_annotations(gated.report):
         _say(line)
     problems = []
-    if environ.get("GITHUB_STEP_SUMMARY"):
-        summary = reports.render_summary(gated.report)
+    if environ.get("GITHUB_STEP_SUMMARY") and "summary" in gated.files:
+        summary = gated.files["summary"].read_text(encoding="utf-8")  # the journal that it was made from is closed
         problems.append(publish.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
     if environ.get("GITHUB_OUTPUT"):
         paths = {name: os.path.relpath(path, workspace) for name, path in gated.files.items()}

@@ -1,6 +1,7 @@
 """`make demo`: the gate on a bundled agent, as it stands and with a change that breaks it; needs no account."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,10 +30,12 @@ def main() -> int:
     heading("2 of 2: a pull request makes the instruction shorter")
     shutil.copytree(HERE / "change", REPOSITORY, dirs_exist_ok=True)
     git("commit", "-qam", "Shorten the instruction")
-    print(git("diff", "-U1", "HEAD~1").split("@@", 2)[-1].split("\n", 1)[-1])
+    changes = [line for line in git("diff", "-U0", "HEAD~1").splitlines() if re.match(r"[-+](?!--|\+\+)", line)]
+    print("\n".join(changes), "\n")
     second = run_gate(WORK / "pull-request-report")
     heading("The comment that the pull request would get")
-    print((WORK / "pull-request-report" / "comment.md").read_text(encoding="utf-8"))
+    comment = WORK / "pull-request-report" / "comment.md"
+    print(comment.read_text(encoding="utf-8") if comment.exists() else "There is none: the gate did not run.")
     heading("Where to look")
     show_places()
     print(f"\n{time.monotonic() - began:.0f} s in all.")
@@ -71,7 +74,7 @@ def show_places() -> None:
         ("the change", HERE / "change"),
     ):
         print(f"{name:>14}  {path.relative_to(ROOT)}")
-    for path in sorted((WORK / "pull-request-report").iterdir()):
+    for path in sorted((WORK / "pull-request-report").glob("*")):
         print(f"{'':>14}    {path.name}")
 
 

@@ -37,7 +37,7 @@ def test_a_passing_gate_is_green_and_says_so_everywhere(passing) -> None:
     assert step.commands() == []
     assert step.outputs["verdict"] == "pass"
     assert (step.outputs["exit-code"], step.outputs["total"], step.outputs["passed"]) == ("0", "1", "1")
-    assert json.loads(step.outputs["scores"])[0]["mean"] == 1.0
+    assert json.loads(step.outputs["scores"])["response_match_score"] == 1.0
     assert "pass" in step.summary.lower()
     for name in ("junit", "comment", "summary", "html", "results"):
         assert (passing.workspace / step.outputs[name]).stat().st_size > 0, name
@@ -61,7 +61,7 @@ def test_a_failing_gate_is_red_at_the_line_of_its_case(failing) -> None:
 def test_a_failing_gate_is_green_where_the_workflow_only_looks(failing) -> None:
     step = failing.run(agent="command:python3 agent.py", fail_on="not_measured")
 
-    assert (step.code, step.outputs["verdict"], step.outputs["blocks"]) == (0, "fail", "false")
+    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (0, "fail", "0")
 
 
 def test_a_broken_agent_is_red_with_its_reason(passing) -> None:
@@ -80,8 +80,8 @@ def test_a_broken_agent_is_red_with_its_reason(passing) -> None:
         ("evals/geo.evalset.json", '{"eval_set_id": "geo",\n "eval_cases": [,]}', 2, r"file=evals/geo.*,line=2"),
         # a criterion that nobody knows is no gate
         ("evals/test_config.json", '{"criteria":\n {"response_match_scor": 0.9}}', 2, r"file=evals/test_conf.*,line=2"),
-        # nothing is not green
-        ("evals/geo.evalset.json", '{"eval_set_id": "geo", "eval_cases": []}', 4, r"::error"),
+        # a set without cases checks nothing
+        ("evals/geo.evalset.json", '{"eval_set_id": "geo", "eval_cases": []}', 2, r"::error file=evals/geo"),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_a_gate_end_red(runner, name: str, text: str, code: int, annotation: str) -> None:
@@ -94,6 +94,13 @@ def test_files_that_cannot_be_a_gate_end_red(runner, name: str, text: str, code:
     assert step.outputs["verdict"] == "error"
     assert step.outputs["exit-code"] == str(code)
     assert any(re.search(annotation, line) for line in step.commands()), step.stdout
+
+
+def test_nothing_is_never_green(passing) -> None:
+    step = passing.run(agent="command:python3 agent.py", grep="no such case")
+
+    assert (step.code, step.outputs["verdict"]) == (4, "error")
+    assert any(line.startswith("::error") for line in step.commands())
 
 
 def test_a_wrong_input_is_named_as_the_workflow_names_it(passing) -> None:
