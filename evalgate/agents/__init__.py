@@ -11,4 +11,5 @@ DRIVERS: Mapping[str, AgentDriver] = {
     "adk": adk.DRIVER,
     "python": python.DRIVER,
     "command": command.DRIVER,
+    "http": http.DRIVER,
 }

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from evalgate import words
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score
+from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
 from evalgate.sessions import messages
 from evalgate.sessions.boxes import Phase
 from evalgate.sessions.messages import MetricResult
@@ -50,8 +50,8 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
         return NotEvaluated(
             reason=Reason.CRITERION_FAILED, message=f"the metric {code} {what}", turns=tuple(result.turns)
         )
-    findings = () if result.status is None else (Finding(text=f"the metric itself says {result.status}"),)
-    return Score(value=score, turns=tuple(result.turns), findings=findings)
+    passed = None if result.status is None else result.status == "passed"
+    return Score(value=score, turns=tuple(result.turns), passed=passed)
 
 
 def failed(code: str, message: str) -> NotEvaluated:

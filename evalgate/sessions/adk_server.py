@@ -1,0 +1,101 @@
+"""Conversations with ADK's own API server (`adk api_server`), over HTTP."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from evalgate.model import Case, Content, FailureKind, Invocation, Json, SessionInput, Timings
+from evalgate.plugins import AgentFailed
+from evalgate.sessions.endpoints import Line
+from evalgate.wire import assembly
+from evalgate.wire.assembly import StepEvent
+from evalgate.wire.contents import ContentWire
+from evalgate.wire.session_events import SessionEventWire
+
+
+class AdkServerConversation:
+    """A session on the server, made for this conversation and deleted after it.
+
+    Without a `user_id` in the case every session has a user of its own, so that `user:` state is not shared.
+    """
+
+    def __init__(self, line: Line, *, url: str, app_name: str, case: Case) -> None:
+        """Create the session. Raises AgentFailed."""
+        self._line = line
+        self._url = url.rstrip("/")
+        session = case.session or SessionInput()
+        self._app = app_name or session.app_name or self._only_app()
+        self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
+        users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
+        wanted = {"session_id": session.session_id} if session.session_id else {}
+        made = line.ask("POST", users, {**wanted, "state": dict(session.state)})
+        self._id = str(made.get("id") or "") if isinstance(made, dict) else ""
+        if not self._id:
+            raise line.failed(FailureKind.PROTOCOL, "the server made a session without an id; is it ADK's API server?")
+        self._session_url = f"{users}/{quote(self._id, safe='')}"
+
+    def send(self, user_content: Content) -> Invocation:
+        """Run one turn. Raises AgentFailed."""
+        self._line.turn = len(self._line.done) + 1
+        began = time.monotonic()
+        said = ContentWire.of(user_content).model_dump(mode="json", exclude_none=True)
+        body = {
+            "app_name": self._app,
+            "user_id": self._user,
+            "session_id": self._id,
+            "new_message": {"role": "user"} | said,
+            "streaming": False,
+        }
+        events = self._events(self._line.ask("POST", f"{self._url}/run", body))
+        invocation = assembly.assemble(
+            user_content,
+            [self._step(event) for event in events],
+            invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
+            timings=Timings(total_s=time.monotonic() - began),
+        )
+        self._line.done.append(invocation)
+        return invocation
+
+    def finish(self) -> Json | None:
+        """The session's state as the server has it now. Raises AgentFailed."""
+        session = self._line.ask("GET", self._session_url)
+        state = session.get("state") if isinstance(session, dict) else None
+        return state if isinstance(state, dict) else None
+
+    def leave(self) -> None:
+        """Delete the session; a server that cannot keeps it."""
+        try:
+            self._line.answer("DELETE", self._session_url)
+        except AgentFailed:
+            return
+
+    def _only_app(self) -> str:
+        apps = self._line.ask("GET", f"{self._url}/list-apps")
+        if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
+            return apps[0]
+        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something else than names"
+        message = f"which app is meant? The server has {served or 'none'}; set app_name in the agent's options"
+        raise self._line.failed(FailureKind.START, message)
+
+    def _events(self, raw: Any) -> list[SessionEventWire]:
+        if not isinstance(raw, list):
+            raise self._line.failed(FailureKind.PROTOCOL, "the server's answer is no list of events")
+        try:
+            return [SessionEventWire.model_validate(event) for event in raw]
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(step) for step in first["loc"])
+            message = f"the server gave an event that cannot be read: {where}: {first['msg']}"
+            raise self._line.failed(FailureKind.PROTOCOL, message) from None
+
+    def _step(self, event: SessionEventWire) -> StepEvent:
+        step = event.noun()
+        if event.error_code and step.content is None:
+            message = f"the model answered with error {event.error_code}"
+            raise self._line.failed(FailureKind.MODEL_ERROR, message)
+        return step

@@ -1,0 +1,177 @@
+"""One HTTP request and its answer: bounded in time and size, careful with headers."""
+
+from __future__ import annotations
+
+import enum
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+if TYPE_CHECKING:  # requests takes 0.1 s to import, and most runs make no request
+    import requests
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MOST_REDIRECTS = 5
+CHUNK_BYTES = 64 * 1024
+
+
+class Fault(enum.StrEnum):
+    """Why there is no answer."""
+
+    TIMEOUT = "timeout"  # connected, but slower than allowed
+    UNREACHABLE = "unreachable"  # refused, reset, no such host, broken certificate
+    TOO_LARGE = "too_large"
+    REDIRECTS = "redirects"  # round and round, or to something that is not HTTP
+    INVALID = "invalid"  # the address is none
+
+
+class ExchangeFailed(Exception):  # noqa: N818 - it says what happened
+    """There is no answer; `fault` says of which kind."""
+
+    def __init__(self, fault: Fault, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A complete answer, whatever its status; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return json.loads(self.body)
+
+    def excerpt(self, limit: int = 300) -> str:
+        """The beginning of the body as text on one line."""
+        text = " ".join(self.body[: limit * 4].decode("utf-8", "replace").split())
+        return text[:limit] + (" ..." if len(text) > limit else "")
+
+
+class Exchange:
+    """A connection to speak over, kept open between requests; for one thread at a time.
+
+    Proxies and certificates come from `environment` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE); this
+    process's own environment and ~/.netrc are not looked at. Redirects to another host get none of `headers`.
+    """
+
+    def __init__(self, *, environment: Mapping[str, str], headers: Mapping[str, str], most_bytes: int) -> None:
+        self._environment = environment
+        self._headers = dict(headers)
+        self._most_bytes = most_bytes
+        self._session: requests.Session | None = None
+
+    def request(self, method: str, url: str, *, body: Any = None, timeout_s: float) -> Answer:
+        """Send JSON (or nothing) and read the whole answer. Raises ExchangeFailed."""
+        deadline = time.monotonic() + timeout_s
+        home = _origin(url)
+        for _ in range(MOST_REDIRECTS + 1):
+            headers = self._headers if _origin(url) == home else {}
+            answer = self._once(method, url, body=body, headers=headers, deadline=deadline)
+            target = answer.headers.get("location")
+            if answer.status not in REDIRECTS or not target:
+                return answer
+            url = urljoin(url, target)
+            if answer.status == 303:
+                method, body = "GET", None
+        raise ExchangeFailed(Fault.REDIRECTS, f"more than {MOST_REDIRECTS} redirects, the last to {url}")
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._session is not None:
+            self._session.close()
+
+    def _once(self, method: str, url: str, *, body: Any, headers: Mapping[str, str], deadline: float) -> Answer:
+        import requests  # noqa: PLC0415 - see above
+
+        if self._session is None:
+            self._session = requests.Session()
+            self._session.trust_env = False
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise ExchangeFailed(Fault.TIMEOUT, "no time is left for the request")
+        sent = {"accept": "application/json", **headers}
+        data = None
+        if body is not None:
+            data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            sent.setdefault("content-type", "application/json")
+        try:
+            with self._session.request(
+                method,
+                url,
+                data=data,
+                headers=sent,
+                timeout=remaining,
+                stream=True,
+                allow_redirects=False,
+                proxies=_proxies(url, self._environment),
+                verify=self._environment.get("REQUESTS_CA_BUNDLE") or self._environment.get("SSL_CERT_FILE") or True,
+            ) as response:
+                content = self._content(response, deadline)
+                names = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(status=response.status_code, headers=names, body=content)
+        except requests.ConnectTimeout as error:
+            raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}") from None
+        except requests.Timeout:
+            raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
+        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
+            raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is no address of HTTP") from None
+        except requests.exceptions.InvalidHeader as error:
+            raise ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {_plain(error)}") from None
+        except (requests.RequestException, OSError) as error:
+            if "timed out" in str(error).lower():
+                raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
+            raise ExchangeFailed(Fault.UNREACHABLE, _plain(error)) from None
+
+    def _content(self, response: requests.Response, deadline: float) -> bytes:
+        content = bytearray()
+        for chunk in response.iter_content(CHUNK_BYTES):
+            content += chunk
+            if len(content) > self._most_bytes:
+                raise ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {self._most_bytes:,} bytes")
+            if time.monotonic() > deadline:
+                raise ExchangeFailed(Fault.TIMEOUT, "the answer did not end in time")
+        return bytes(content)
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return parts.scheme, (parts.hostname or "").lower(), port
+    except ValueError:
+        raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is no address of HTTP") from None
+
+
+def _proxies(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+    scheme, host, _ = _origin(url)
+    lowered = {name.lower(): value for name, value in environment.items()}
+    for entry in lowered.get("no_proxy", "").split(","):
+        name = entry.strip().lstrip(".").partition(":")[0].lower()
+        if name and (name in {"*", host} or host.endswith(f".{name}")):
+            return {}
+    proxy = lowered.get(f"{scheme}_proxy") or lowered.get("all_proxy")
+    return {scheme: proxy} if proxy else {}
+
+
+def _plain(error: BaseException) -> str:
+    """The innermost reason that a chain of wrapped errors gives, without object addresses."""
+    reason: Any = error
+    while True:
+        inner = getattr(reason, "reason", None) or next(
+            (arg for arg in getattr(reason, "args", ()) if isinstance(arg, BaseException)), None
+        )
+        if not isinstance(inner, BaseException):
+            break
+        reason = inner
+    text = str(reason)
+    if text.startswith("<") and "object at 0x" in text:
+        text = text.partition(">: ")[2] or text
+    text = text.partition("): ")[2] or text if "object at 0x" in text or text.startswith("HTTP") else text
+    return " ".join(text.split())[:300] or type(reason).__name__
