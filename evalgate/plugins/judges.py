@@ -62,12 +62,14 @@ FINAL: frozenset[JudgeFailureKind] = frozenset(
 class JudgeFailure:
     """Why there is no reply; `message` is redacted and names the next step.
 
-    `retry_after_s`: how long the provider asks to wait, None where it says nothing.
+    `retry_after_s`: how long the provider asks to wait, None where it says nothing. `usage`: what was spent all the
+    same, as on a reply that was cut.
     """
 
     kind: JudgeFailureKind
     message: str
     retry_after_s: float | None = None
+    usage: Usage | None = None
 
     @property
     def retriable(self) -> bool:
@@ -137,14 +139,17 @@ class Judge(Protocol):
 class JudgeSetting:
     """What a judge's client is opened with.
 
-    `model`: the name at the provider. `base_url`: empty means the provider's own. `api_key`: empty where the
-    endpoint needs none. `environment`: for what a client reads there itself (projects, certificates).
-    `path`: absolute, the recordings of a replay.
+    `model`: the name at the provider. `base_url`: empty means the provider's own. `api_key`: empty where there is none;
+    `api_key_env`: the variables that it may stand in, empty where the endpoint needs none. `vertex`: by way of Google
+    Cloud. `environment`: for what a client reads there itself (projects, certificates). `path`: absolute, the
+    recordings of a replay.
     """
 
     model: str
     base_url: str = ""
     api_key: str = ""
+    api_key_env: tuple[str, ...] = ()
+    vertex: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 120.0
     path: str = ""

@@ -1,0 +1,152 @@
+"""A reply as it is kept: its address, and the one line of JSON that a cache and a recording hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evalgate.model import Text, Usage
+from evalgate.plugins import JudgeReply, JudgeRequest
+
+FORMAT = 1
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    thought: bool = False
+
+
+class _Usage(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    candidates_tokens: int | None = None
+    thoughts_tokens: int | None = None
+    tool_use_prompt_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    format: int
+    address: str
+    criterion: str = ""
+    version: str = ""
+    model: str = ""
+    sample: int = 0
+    parts: list[_Part]
+    usage: _Usage | None = None
+    model_version: str | None = None
+    finish: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A kept reply with what it answers; the question itself is only in the address, so that no prompt is kept."""
+
+    address: str
+    reply: JudgeReply
+    criterion: str = ""
+    version: str = ""
+    model: str = ""
+    sample: int = 0
+
+
+def address(request: JudgeRequest) -> str:
+    """64 hexadecimal digits that stand for every field of the question; keys in any order, `1` apart from `1.0`."""
+    fields = {
+        "format": FORMAT,
+        "model": request.model,
+        "prompt": request.prompt,
+        "criterion": request.criterion,
+        "version": request.version,
+        "system": request.system,
+        "config": dict(request.config),
+        "schema": None if request.schema is None else dict(request.schema),
+        "sample": request.sample,
+    }
+    text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def entry_of(request: JudgeRequest, reply: JudgeReply) -> Entry:
+    """The entry that keeps `reply`."""
+    return Entry(
+        address=address(request),
+        reply=reply,
+        criterion=request.criterion,
+        version=request.version,
+        model=request.model,
+        sample=request.sample,
+    )
+
+
+def render(entry: Entry) -> str:
+    """One line of JSON, without its end."""
+    reply = entry.reply
+    record = _Record(
+        format=FORMAT,
+        address=entry.address,
+        criterion=entry.criterion,
+        version=entry.version,
+        model=entry.model,
+        sample=entry.sample,
+        parts=[_Part(text=part.text, thought=part.thought) for part in reply.parts],
+        usage=None if reply.usage is None else _usage_record(reply.usage),
+        model_version=reply.model_version,
+        finish=reply.finish,
+    )
+    fields = record.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps(fields, ensure_ascii=True, separators=(",", ":"))
+
+
+def parse(text: str) -> Entry:
+    """Read an entry back; its reply is `cached`. Raises ValueError on anything else."""
+    try:
+        record = _Record.model_validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"{error.error_count()} faults, the first at {error.errors()[0]['loc']}") from None
+    if record.format != FORMAT:
+        raise ValueError(f"format {record.format}, expected {FORMAT}")
+    reply = JudgeReply(
+        parts=tuple(Text(text=part.text, thought=part.thought) for part in record.parts),
+        usage=None if record.usage is None else Usage(**record.usage.model_dump()),
+        model_version=record.model_version,
+        finish=record.finish,
+        cached=True,
+    )
+    return Entry(
+        address=record.address,
+        reply=reply,
+        criterion=record.criterion,
+        version=record.version,
+        model=record.model,
+        sample=record.sample,
+    )
+
+
+def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
+    """The reply with secrets taken out of its text."""
+    parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
+    return JudgeReply(
+        parts=parts, usage=reply.usage, model_version=reply.model_version, finish=reply.finish, cached=reply.cached
+    )
+
+
+def _usage_record(usage: Usage) -> _Usage:
+    return _Usage(
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        candidates_tokens=usage.candidates_tokens,
+        thoughts_tokens=usage.thoughts_tokens,
+        tool_use_prompt_tokens=usage.tool_use_prompt_tokens,
+        total_tokens=usage.total_tokens,
+    )

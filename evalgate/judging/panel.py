@@ -1,0 +1,231 @@
+"""What a criterion asks: every question goes past the cache, the budget and the governor, and into the accounts."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from evalgate.judging import entries, prices, voting
+from evalgate.judging.budget import Budget
+from evalgate.judging.cache import VerdictCache
+from evalgate.judging.ledger import Ledger
+from evalgate.judging.recording import Recorder
+from evalgate.judging.roster import Roster, Seat
+from evalgate.model import Usage
+from evalgate.plugins import (
+    FINAL,
+    Ballot,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    Sample,
+    Vote,
+    VoteResult,
+)
+
+
+class VotingPanel:
+    """See `plugins.Panel`. One a run, closed at its end.
+
+    The same question asked by two threads at once is asked once. A refusal that every further question of a model
+    would meet (a wrong key, no such model) is remembered, and no further question goes out.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        *,
+        budget: Budget,
+        ledger: Ledger,
+        cache: VerdictCache | None = None,
+        recorder: Recorder | None = None,
+        calls_at_once: int = 32,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._roster = roster
+        self._budget = budget
+        self._ledger = ledger
+        self._cache = cache
+        self._recorder = recorder
+        self._warn = warn
+        self._pool = ThreadPoolExecutor(max_workers=calls_at_once, thread_name_prefix="judge")
+        self._lock = threading.Lock()
+        self._under_way: dict[str, Future[JudgeReply]] = {}
+        self._refusals: dict[str, JudgeFailure] = {}
+        self._without_schema: set[str] = set()
+
+    def close(self) -> None:
+        """Let clients go, put the recording in order; calls not begun are dropped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._roster.close()
+        if self._recorder is not None:
+            try:
+                self._recorder.close()
+            except OSError as error:
+                self._warn(f"the recording could not be put in order: {error}")
+
+    # --- votes ------------------------------------------------------------------------------------
+
+    def vote(self, ballot: Ballot) -> VoteResult:
+        """See `plugins.Panel`."""
+        return self.vote_all([ballot])[0]
+
+    def vote_all(self, ballots: Sequence[Ballot]) -> tuple[VoteResult, ...]:
+        """See `plugins.Panel`. A ballot's next wave starts when its last one is in, whatever the others do."""
+        asked: list[list[Sample]] = [[] for _ in ballots]
+        waves: list[list[Future[Sample]]] = [[] for _ in ballots]
+        owner: dict[Future[Sample], int] = {}
+
+        def start(which: int) -> None:
+            ballot = ballots[which]
+            waves[which] = [
+                self._pool.submit(self._sample, ballot, index) for index in voting.next_wave(ballot, asked[which])
+            ]
+            owner.update((future, which) for future in waves[which])
+
+        for which in range(len(ballots)):
+            start(which)
+        while owner:
+            done, _ = futures.wait(owner, return_when=futures.FIRST_COMPLETED)
+            for which in {owner.pop(future) for future in done}:
+                if all(future.done() for future in waves[which]):
+                    for future in waves[which]:
+                        owner.pop(future, None)
+                    asked[which].extend(future.result() for future in waves[which])
+                    start(which)
+        return tuple(voting.decide(ballot, samples) for ballot, samples in zip(ballots, asked, strict=True))
+
+    def _sample(self, ballot: Ballot, index: int) -> Sample:
+        request = dataclasses.replace(ballot.request, sample=index)
+        try:
+            reply = self.ask(request)
+        except JudgeFailed as failed:
+            return Sample(index=index, failure=failed.failure)
+        votes: dict[str, Vote] = dict(ballot.parse(reply))
+        texts, cached = [reply.text], reply.cached
+        lacking = voting.items_passed_over(ballot, votes)
+        if lacking and ballot.again is not None and not ballot.adk_compat:
+            second = self._ask_again(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
+            if second is not None:
+                votes = {**ballot.parse(second), **votes}
+                texts.append(second.text)
+                cached = cached and second.cached
+        kept = {item: votes[item] for item in ballot.items if item in votes}
+        return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached)
+
+    def _ask_again(self, request: JudgeRequest) -> JudgeReply | None:
+        """The second reply; None where there is none, and the items stay passed over."""
+        try:
+            return self.ask(request)
+        except JudgeFailed:
+            return None
+
+    # --- one question -----------------------------------------------------------------------------
+
+    def ask(self, request: JudgeRequest) -> JudgeReply:
+        """See `plugins.Panel`."""
+        address = entries.address(request)
+        found = self._cache.read(address) if self._cache is not None else None
+        if found is not None:
+            self._ledger.read(request.criterion)
+            self._keep(request, found, fresh=False)
+            return found
+        with self._lock:
+            future = self._under_way.get(address)
+            mine = future is None
+            if future is None:
+                future = self._under_way[address] = Future()
+        if not mine:
+            reply = dataclasses.replace(future.result(), cached=True)
+            self._ledger.read(request.criterion)
+            return reply
+        try:
+            reply = self._fetch(request)
+        except BaseException as error:
+            future.set_exception(error)
+            raise
+        else:
+            future.set_result(reply)
+            return reply
+        finally:
+            with self._lock:
+                self._under_way.pop(address, None)
+
+    def _fetch(self, request: JudgeRequest) -> JudgeReply:
+        refusal = self._refusals.get(request.model)
+        outcome = refusal or self._spend(request)
+        if isinstance(outcome, JudgeFailure):
+            if outcome.kind in FINAL and outcome.kind is not JudgeFailureKind.BUDGET_SPENT:
+                self._refusals[request.model] = outcome
+            raise JudgeFailed(outcome)
+        reply = entries.redacted(outcome, self._roster.redact)
+        self._keep(request, reply, fresh=True)
+        return reply
+
+    def _spend(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        """Ask within the budget and enter the price in the books."""
+        try:
+            seat = self._roster.seat(request.model)
+            self._budget.reserve()
+        except JudgeFailed as failed:
+            self._ledger.failed(request.criterion, failed.failure)
+            return failed.failure
+        usage: Usage | None = None
+        answered = False
+        try:
+            reply = seat.governor.run(
+                lambda: self._ask_seat(seat, request), retried=lambda _: self._ledger.retried(request.criterion)
+            )
+            usage, answered = reply.usage, True
+        except JudgeFailed as failed:
+            usage, answered = failed.failure.usage, failed.failure.usage is not None
+            failure = dataclasses.replace(failed.failure, message=self._roster.redact(failed.failure.message))
+            self._ledger.failed(request.criterion, failure, cost_usd=_price(seat, usage))
+            return failure
+        finally:
+            if answered:
+                self._budget.settle(tokens=_tokens(usage), cost_usd=_price(seat, usage))
+            else:
+                self._budget.release()
+        self._ledger.asked(request.criterion, model=request.model, usage=usage, cost_usd=_price(seat, usage))
+        return reply
+
+    def _ask_seat(self, seat: Seat, request: JudgeRequest) -> JudgeReply:
+        """Ask once; an endpoint that refuses a response schema is asked without one, then and from then on."""
+        if request.schema is None or request.model in self._without_schema:
+            return seat.judge.ask(dataclasses.replace(request, schema=None))
+        try:
+            return seat.judge.ask(request)
+        except JudgeFailed as failed:
+            if failed.failure.kind is not JudgeFailureKind.BAD_REQUEST:
+                raise
+        reply = seat.judge.ask(dataclasses.replace(request, schema=None))
+        self._without_schema.add(request.model)
+        return reply
+
+    def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
+        entry = entries.entry_of(request, reply)
+        if fresh and self._cache is not None:
+            self._cache.write(entry)
+        if self._recorder is not None:
+            try:
+                self._recorder.record(entry)
+            except OSError as error:
+                self._warn(f"a judge's reply could not be recorded: {error}")
+
+
+def _price(seat: Seat, usage: Usage | None) -> float | None:
+    return prices.cost_usd(model=seat.model, provider=seat.priced_as, usage=usage)
+
+
+def _tokens(usage: Usage | None) -> int | None:
+    if usage is None:
+        return None
+    if usage.total_tokens is not None:
+        return usage.total_tokens
+    return (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)

@@ -1,0 +1,169 @@
+"""Who can be asked: a model's name becomes an opened client with its key, its endpoint and its provider's governor."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from evalgate.judging import models, prices
+from evalgate.judging.clock import Clock
+from evalgate.judging.governor import Governor, Pace
+from evalgate.judging.models import ENDPOINTS, ModelName
+from evalgate.judging.options import JudgeDefaults
+from evalgate.plugins import Judge, JudgeDriver, JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeSetting
+from evalgate.process import redaction
+
+GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+TRUE_WORDS = ("1", "true", "yes", "on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A model that can be asked. `priced_as`: its provider's id in the price table."""
+
+    judge: Judge
+    governor: Governor
+    model: str
+    priced_as: str
+
+
+class Roster:
+    """Opens each model once; one governor a provider and endpoint. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        drivers: Mapping[str, JudgeDriver],
+        *,
+        defaults: JudgeDefaults,
+        environment: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self._drivers = drivers
+        self._defaults = defaults
+        self._environment = environment
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seats: dict[str, Seat] = {}
+        self._governors: dict[str, Governor] = {}
+        self.redact = _redactor(environment, defaults.api_key_env)
+
+    def missing(self, model: str) -> str:
+        """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
+        driver, setting = self._plan(models.parse(model))
+        return driver.missing(setting) if driver else self._nobody(model)
+
+    def is_priced(self, model: str) -> bool:
+        """Whether the price of `model` is known, or nothing is paid because it is replayed."""
+        name = models.parse(model)
+        return self._defaults.client == "replay" or prices.is_known(model=name.name, provider=name.priced_as)
+
+    def seat(self, model: str) -> Seat:
+        """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
+        with self._lock:
+            seat = self._seats.get(model)
+            if seat is None:
+                seat = self._seats[model] = self._open(model)
+            return seat
+
+    def governor(self, provider: str) -> Governor:
+        """The governor of a provider, for calls that are made elsewhere."""
+        with self._lock:
+            return self._governor_of(provider)
+
+    def close(self) -> None:
+        """Close every client that was opened."""
+        with self._lock:
+            for seat in self._seats.values():
+                seat.judge.close()
+            self._seats.clear()
+
+    def _open(self, model: str) -> Seat:
+        name = models.parse(model)
+        driver, setting = self._plan(name)
+        if driver is None:
+            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=self._nobody(model)))
+        lacking = driver.missing(setting)
+        if lacking:
+            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
+        return Seat(
+            judge=driver.open(setting),
+            governor=self._governor_of(name.provider or setting.base_url),
+            model=name.name,
+            priced_as=name.priced_as,
+        )
+
+    def _governor_of(self, provider: str) -> Governor:
+        governor = self._governors.get(provider)
+        if governor is None:
+            defaults = self._defaults
+            pace = Pace(
+                calls_at_once=defaults.calls_at_once,
+                deadline_s=math.inf if defaults.deadline_s is None else defaults.deadline_s,
+            )
+            governor = self._governors[provider] = Governor(pace, self._clock, provider=provider)
+        return governor
+
+    # --- settings ---------------------------------------------------------------------------------
+
+    def _plan(self, name: ModelName) -> tuple[JudgeDriver | None, JudgeSetting]:
+        client = self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
+        setting = self._google(name) if client == "gemini" else self._compatible(name)
+        return self._drivers.get(client), setting
+
+    def _google(self, name: ModelName) -> JudgeSetting:
+        environment = self._environment
+        wanted = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
+        vertex = name.vertex or wanted
+        own_url = environment.get("GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", "")
+        base_url = self._defaults.base_url or own_url
+        names = (self._defaults.api_key_env,) if self._defaults.api_key_env else GOOGLE_KEYS
+        return self._setting(name.name, base_url=base_url, key_names=names, keyless=bool(base_url), vertex=vertex)
+
+    def _compatible(self, name: ModelName) -> JudgeSetting:
+        endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
+        own_url = self._defaults.base_url or self._environment.get(endpoint.url, "")
+        if endpoint.url == "OLLAMA_API_BASE" and own_url and not own_url.rstrip("/").endswith("/v1"):
+            own_url = own_url.rstrip("/") + "/v1"  # LiteLLM's variable holds the address without it
+        key_name = self._defaults.api_key_env or endpoint.key
+        return self._setting(
+            name.name,
+            base_url=own_url or endpoint.base_url,
+            key_names=(key_name,) if key_name else (),
+            keyless=bool(own_url),
+            vertex=False,
+        )
+
+    def _setting(
+        self, model: str, *, base_url: str, key_names: tuple[str, ...], keyless: bool, vertex: bool
+    ) -> JudgeSetting:
+        """`keyless`: an endpoint of the user's own may do without a key, unless one is named."""
+        key = next((found for each in key_names if (found := self._environment.get(each, "").strip())), "")
+        needed = () if keyless and not self._defaults.api_key_env else key_names
+        return JudgeSetting(
+            model=model,
+            base_url=base_url,
+            api_key=key,
+            api_key_env=needed,
+            vertex=vertex,
+            environment=self._environment,
+            timeout_s=self._defaults.timeout_s,
+            path=self._defaults.replay,
+            redact=self.redact,
+        )
+
+    def _nobody(self, model: str) -> str:
+        client = self._defaults.client
+        if client:
+            return f"there is no judge `{client}`; there are {', '.join(f'`{name}`' for name in sorted(self._drivers))}"
+        return (
+            f"nobody is known to serve the judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
+            f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
+        )
+
+
+def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
+    named = environment.get(key_name, "").strip() if key_name else ""
+    general = redaction.redactor(environment)
+    return (lambda text: general(text.replace(named, "***"))) if named else general
