@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evalgate.agents import adk, command, python
+from evalgate.agents import adk, command, http, python
 from evalgate.plugins import AgentDriver
 
 DRIVERS: Mapping[str, AgentDriver] = {
