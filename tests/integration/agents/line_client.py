@@ -141,7 +141,8 @@ def adk_python(which: str) -> str:
     variable, folder = {"new": ("EVALGATE_TEST_ADK", ".venv-adk"), "old": ("EVALGATE_TEST_ADK_OLD", ".venv-adk-old")}[
         which
     ]
-    python = os.environ.get(variable) or str(REPO / folder / "bin" / "python")
-    if not Path(python).exists():
+    named = Path(os.environ.get(variable, REPO / folder))
+    python = named / "bin" / "python" if named.is_dir() else named
+    if not python.exists():
         pytest.skip(f"no interpreter with google-adk: set {variable} or make {folder}")
-    return python
+    return str(python)
