@@ -12,7 +12,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from . import adk_watching, faults
+from . import faults, turn_watch
 from .adk_loading import LoadedAgent
 
 Message = dict[str, Any]
@@ -51,8 +51,8 @@ class AdkSession:
         Raises what the agent raises, and faults.ModelAnsweredError where a model's error is the last word.
         """
         message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
-        watch = adk_watching.TurnWatch()
-        adk_watching.CURRENT.set(watch)
+        watch = turn_watch.TurnWatch()
+        turn_watch.CURRENT.set(watch)
         authors: list[str] = []
         failed: Any = None
         invocation_id = ""

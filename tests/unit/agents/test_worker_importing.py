@@ -1,0 +1,83 @@
+"""Where an agent's code lives, and under which names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from evalgate.agents.worker import importing
+
+TREE = [
+    "plain/agent.py",
+    "pkg/__init__.py",
+    "pkg/agent.py",
+    "outer/__init__.py",
+    "outer/inner/__init__.py",
+    "loose/inner/__init__.py",
+    "email/__init__.py",
+    "not-a-name/agent.py",
+    "single.py",
+    "outer/single.py",
+    "yaml/root_agent.yaml",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in TREE:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "top", "aliases"),
+    [
+        # a folder with and without __init__.py
+        ("pkg", "pkg", "", {"agent"}),
+        ("plain", "plain", "", {"agent"}),
+        ("./pkg/", "pkg", "", {"agent"}),
+        # its files mean the folder
+        ("pkg/agent.py", "pkg", "", {"agent"}),
+        ("pkg/__init__.py", "pkg", "", {"agent"}),
+        ("yaml/root_agent.yaml", "yaml", "", {"agent"}),
+        # a package in a package is imported from the outermost one
+        ("outer/inner", "outer.inner", "", {"inner", "agent"}),
+        ("outer.inner", "outer.inner", "", {"inner", "agent"}),
+        # a package in a folder is imported by its own name
+        ("loose/inner", "inner", "loose", {"loose.inner", "agent"}),
+        # a file
+        ("single.py", "single", "", {"agent"}),
+        ("single", "single", "", {"agent"}),
+        ("outer.single", "outer.single", "", {"single", "agent"}),
+        # names that Python's own modules have, or that are none
+        ("email", "agent", "", set()),
+        ("not-a-name", "agent", "", set()),
+    ],
+)
+def test_names(root: Path, path: str, name: str, top: str, aliases: set[str]) -> None:
+    home = importing.locate(path, str(root))
+    assert home.name == name
+    assert set(home.aliases) == aliases
+    assert home.roots[0] == str(root)
+    assert str(root / top) in home.roots
+
+
+def test_the_root_itself_may_be_the_agent(root: Path) -> None:
+    (root / "agent.py").write_text("")
+    home = importing.locate(".", str(root))
+    assert home.folder == str(root)
+
+
+@pytest.mark.parametrize("path", ["nowhere", "pkg.nowhere", "pkg/nowhere.py"])
+def test_what_is_not_there_raises(root: Path, path: str) -> None:
+    with pytest.raises(FileNotFoundError, match=path):
+        importing.locate(path, str(root))
+
+
+def test_roots_go_before_packages_and_behind_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["/lib/python", "/lib/python/site-packages"])
+    importing.add_roots(("/checkout", "/lib/python"))
+    assert sys.path == ["/lib/python", "/checkout", "/lib/python/site-packages"]
