@@ -164,7 +164,7 @@ class VotingPanel:
                 self._refusals[request.model] = outcome
             raise JudgeFailed(outcome)
         reply = entries.redacted(outcome, self._roster.redact)
-        self._keep(request, reply, fresh=True)
+        self._keep(request, reply, fresh=not reply.cached)
         return reply
 
     def _spend(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
@@ -181,7 +181,7 @@ class VotingPanel:
             reply = seat.governor.run(
                 lambda: self._ask_seat(seat, request), retried=lambda _: self._ledger.retried(request.criterion)
             )
-            usage, answered = reply.usage, True
+            usage, answered = reply.usage, not reply.cached
         except JudgeFailed as failed:
             usage, answered = failed.failure.usage, failed.failure.usage is not None
             failure = dataclasses.replace(failed.failure, message=self._roster.redact(failed.failure.message))
@@ -192,7 +192,10 @@ class VotingPanel:
                 self._budget.settle(tokens=_tokens(usage), cost_usd=_price(seat, usage))
             else:
                 self._budget.release()
-        self._ledger.asked(request.criterion, model=request.model, usage=usage, cost_usd=_price(seat, usage))
+        if reply.cached:  # a replay
+            self._ledger.read(request.criterion)
+        else:
+            self._ledger.asked(request.criterion, model=request.model, usage=usage, cost_usd=_price(seat, usage))
         return reply
 
     def _ask_seat(self, seat: Seat, request: JudgeRequest) -> JudgeReply:

@@ -1,0 +1,15 @@
+"""The judges: one file a client, all in the table below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from evalgate.judges import gemini, openai, replay
+from evalgate.plugins import JudgeDriver
+
+JUDGES: Final[Mapping[str, JudgeDriver]] = MappingProxyType(
+    {driver.name: driver for driver in (gemini.DRIVER, openai.DRIVER, replay.DRIVER)}
+)
+"""What a config may name as a judge's client, by that name."""

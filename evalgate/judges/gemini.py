@@ -1,0 +1,223 @@
+"""Gemini as a judge, through the google-genai client: the Gemini API and Vertex AI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from evalgate.judging import failures, retry_after
+from evalgate.model import Text, Usage
+from evalgate.plugins import (
+    Judge,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    JudgeSetting,
+)
+
+if TYPE_CHECKING:
+    from google.genai import Client, types
+
+_VERSION_IN_URL = re.compile(r"^(.*)/(v\d+\w*)/?$")
+_BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """See `plugins.JudgeDriver`."""
+
+    name: str = "gemini"
+
+    def missing(self, setting: JudgeSetting) -> str:
+        """See `plugins.JudgeDriver`."""
+        if setting.vertex and not setting.api_key and not setting.environment.get("GOOGLE_CLOUD_PROJECT"):
+            lack = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
+        elif not setting.vertex and setting.api_key_env and not setting.api_key:
+            lack = f"set {' or '.join(setting.api_key_env)}"
+        else:
+            return ""
+        return f"judge `{setting.model}`: it has no credentials; {lack}, or judge with recordings (`replay`)"
+
+    def open(self, setting: JudgeSetting) -> Judge:
+        """See `plugins.JudgeDriver`."""
+        problem: JudgeFailure | None = None
+        client: Client | None = None
+        try:
+            client = _client(setting)
+        except Exception as error:  # noqa: BLE001 - google-auth and google-genai share no class of errors here
+            problem = failures.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=str(error))
+        if problem is not None or client is None:
+            raise JudgeFailed(problem or failures.failure(JudgeFailureKind.NOT_CONFIGURED, setting))
+        return GeminiJudge(setting, client)
+
+
+def _client(setting: JudgeSetting) -> Client:
+    from google import genai  # noqa: PLC0415 - takes a second or more to load, only where a judge is asked
+    from google.genai import types  # noqa: PLC0415 - as above
+
+    found = _VERSION_IN_URL.match(setting.base_url)
+    base_url, version = (found[1], found[2]) if found else (setting.base_url or None, None)
+    options = types.HttpOptions(base_url=base_url, api_version=version, timeout=int(setting.timeout_s * 1000))
+    if setting.vertex and not setting.api_key:
+        project = setting.environment.get("GOOGLE_CLOUD_PROJECT")
+        location = setting.environment.get("GOOGLE_CLOUD_LOCATION", "global")
+        return genai.Client(vertexai=True, project=project, location=location, http_options=options)
+    key = setting.api_key or "none"  # the client wants one, an endpoint of one's own may not
+    return genai.Client(vertexai=setting.vertex, api_key=key, http_options=options)
+
+
+class GeminiJudge:
+    """An opened client; its own retries are off, the governor does them."""
+
+    def __init__(self, setting: JudgeSetting, client: Client) -> None:
+        self._setting = setting
+        self._client = client
+
+    def ask(self, request: JudgeRequest) -> JudgeReply:
+        """See `plugins.Judge`."""
+        outcome = self._ask(request)
+        if isinstance(outcome, JudgeFailure):
+            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
+        return outcome
+
+    def close(self) -> None:
+        """See `plugins.Judge`."""
+        close = getattr(self._client, "close", None)  # since google-genai 1.33
+        if close is not None:
+            close()
+
+    def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        setting = self._setting
+        try:
+            config = _config(request)
+        except ValidationError as error:
+            fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors()[:3])
+            return failures.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}")
+        try:
+            response = self._client.models.generate_content(model=setting.model, contents=request.prompt, config=config)
+        except Exception as error:  # noqa: BLE001 - four libraries raise here: google-genai, httpx, google-auth, pydantic
+            return _failure_of(error, setting)
+        return _reply_of(response, setting)
+
+
+def _config(request: JudgeRequest) -> types.GenerateContentConfig:
+    """The config as written, function calls and the client's retries off, the schema where the user has none."""
+    from google.genai import types  # noqa: PLC0415 - see `open`
+
+    config = types.GenerateContentConfig.model_validate(dict(request.config))
+    config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
+    if config.http_options is not None:
+        config.http_options.retry_options = types.HttpRetryOptions(attempts=1)
+    if request.system and config.system_instruction is None:
+        config.system_instruction = request.system
+    if request.schema is not None and not (
+        config.response_schema or config.response_json_schema or config.response_mime_type
+    ):
+        config.response_mime_type = "application/json"
+        config.response_json_schema = dict(request.schema)
+    return config
+
+
+def _reply_of(response: types.GenerateContentResponse, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
+    usage = _usage_of(response)
+    feedback = response.prompt_feedback
+    if feedback is not None and feedback.block_reason is not None:
+        detail = f"prompt: {feedback.block_reason.value}"
+        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage)
+    candidate = response.candidates[0] if response.candidates else None
+    if candidate is None:
+        return failures.failure(JudgeFailureKind.EMPTY, setting, detail="no candidate", usage=usage)
+    finish = candidate.finish_reason.value if candidate.finish_reason else ""
+    if finish in _BLOCKED:
+        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage)
+    if finish == "MAX_TOKENS":
+        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
+    content = candidate.content
+    parts = tuple(
+        Text(text=part.text, thought=bool(part.thought))
+        for part in (content.parts if content and content.parts else [])
+        if part.text
+    )
+    if not any(part.text.strip() and not part.thought for part in parts):
+        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
+    return JudgeReply(parts=parts, usage=usage, model_version=response.model_version, finish=finish)
+
+
+def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
+    found = response.usage_metadata
+    if found is None:
+        return None
+    return Usage(
+        prompt_tokens=found.prompt_token_count,
+        cached_tokens=found.cached_content_token_count,
+        candidates_tokens=found.candidates_token_count,
+        thoughts_tokens=found.thoughts_token_count,
+        tool_use_prompt_tokens=found.tool_use_prompt_token_count,
+        total_tokens=found.total_token_count,
+    )
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
+    from google.auth import exceptions as auth_errors  # noqa: PLC0415 - see `open`
+    from google.genai import errors  # noqa: PLC0415 - see `open`
+
+    if isinstance(error, errors.APIError):
+        return _api_failure(error.code, error.details, setting, headers=_headers_of(error), message=error.message)
+    if isinstance(error, auth_errors.GoogleAuthError):
+        out_of_reach = isinstance(error, auth_errors.TransportError)
+        kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
+        return failures.failure(kind, setting, detail=str(error))
+    return _transport_failure(error, setting)
+
+
+def _transport_failure(error: Exception, setting: JudgeSetting) -> JudgeFailure:
+    # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
+    names = {each.__name__ for each in type(error).__mro__}
+    if "TimeoutException" in names or isinstance(error, TimeoutError):
+        return failures.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
+    if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
+        return failures.failure(JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}")
+    if isinstance(error, ValueError):  # a body that is no JSON, or JSON of another shape
+        return failures.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
+    return failures.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}")
+
+
+def _api_failure(
+    status: int, body: Any, setting: JudgeSetting, *, headers: Mapping[str, str], message: str | None
+) -> JudgeFailure:
+    details = _details_in(body)
+    kind = failures.kind_of_status(status)
+    reasons = {str(each.get("reason")) for each in details}
+    if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
+        kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API says 400 to a wrong key
+    elif kind is JudgeFailureKind.BAD_REQUEST and "FAILED_PRECONDITION" in str(body):
+        kind = JudgeFailureKind.FORBIDDEN  # no service in this country, or no billing
+    elif kind is JudgeFailureKind.RATE_LIMITED and retry_after.is_daily_quota(details):
+        kind = JudgeFailureKind.QUOTA_SPENT
+    said = retry_after.parse_google(details)
+    wait = retry_after.parse_header(headers, now=datetime.now(UTC)) if said is None else said
+    return failures.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
+
+
+def _details_in(body: Any) -> Sequence[Mapping[str, Any]]:
+    error = body.get("error", body) if isinstance(body, Mapping) else {}
+    details = error.get("details") if isinstance(error, Mapping) else None
+    return [each for each in details if isinstance(each, Mapping)] if isinstance(details, list) else []
+
+
+def _headers_of(error: Any) -> Mapping[str, str]:
+    found = getattr(getattr(error, "response", None), "headers", None)
+    return {str(name).lower(): str(value) for name, value in found.items()} if found else {}
+
+
+DRIVER = Driver()

@@ -1,0 +1,203 @@
+"""Any endpoint that speaks OpenAI's chat completions as a judge: OpenAI, gateways, local servers.
+
+Through the `openai` client (the extra `evalgate-action[openai]`): it is kept by the makers of the protocol, and its
+errors are typed. It weighs 16 MB, which is why it is an extra.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from evalgate.judging import failures, retry_after
+from evalgate.model import Text, Usage
+from evalgate.plugins import (
+    Judge,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    JudgeSetting,
+)
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+_SAME = {"temperature": "temperature", "topP": "top_p", "seed": "seed", "stopSequences": "stop"}
+_SAME |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
+_TRANSPORT = {"extraBody": "extra_body", "headers": "extra_headers"}
+_INERT = frozenset({"safetySettings", "automaticFunctionCalling", "labels", "candidateCount", "responseMimeType"})
+_NEW_LIMIT = re.compile(r"(o\d|gpt-[5-9])")  # these refuse `max_tokens`
+_THOUGHTS = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """See `plugins.JudgeDriver`."""
+
+    name: str = "openai"
+
+    def missing(self, setting: JudgeSetting) -> str:
+        """See `plugins.JudgeDriver`."""
+        if importlib.util.find_spec("openai") is None:
+            lack = "install `evalgate-action[openai]`"
+            return f"judge `{setting.model}`: the client is not installed; {lack}"
+        if setting.api_key_env and not setting.api_key:
+            lack = f"set {' or '.join(setting.api_key_env)}"
+            return f"judge `{setting.model}`: it has no key; {lack}, or judge with recordings (`replay`)"
+        return ""
+
+    def open(self, setting: JudgeSetting) -> Judge:
+        """See `plugins.JudgeDriver`."""
+        from openai import OpenAI  # noqa: PLC0415 - an extra, and a second to load
+
+        client = OpenAI(
+            base_url=setting.base_url,
+            api_key=setting.api_key or "none",  # the client wants one, a local server may not
+            max_retries=0,
+            timeout=setting.timeout_s,
+        )
+        return OpenAIJudge(setting, client)
+
+
+class OpenAIJudge:
+    """An opened client; its own retries are off, the governor does them."""
+
+    def __init__(self, setting: JudgeSetting, client: OpenAI) -> None:
+        self._setting = setting
+        self._client = client
+
+    def ask(self, request: JudgeRequest) -> JudgeReply:
+        """See `plugins.Judge`."""
+        outcome = self._ask(request)
+        if isinstance(outcome, JudgeFailure):
+            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
+        return outcome
+
+    def close(self) -> None:
+        """See `plugins.Judge`."""
+        self._client.close()
+
+    def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        options, unknown = _options(request, self._setting.model)
+        if unknown:
+            detail = f"judge_model_config: {unknown} has no meaning for an OpenAI-compatible endpoint"
+            return failures.failure(JudgeFailureKind.BAD_REQUEST, self._setting, detail=detail)
+        try:
+            response = self._client.chat.completions.with_raw_response.create(model=self._setting.model, **options)
+            body = response.http_response.json()
+        except Exception as error:  # noqa: BLE001 - openai, httpx and json raise here
+            return _failure_of(error, self._setting)
+        return _reply_of(body, self._setting)
+
+
+def _options(request: JudgeRequest, model: str) -> tuple[dict[str, Any], str]:
+    """The call's arguments, and the first field of the config that cannot be said here."""
+    config = {_camel(name): value for name, value in request.config.items() if value is not None}
+    messages = [{"role": "user", "content": request.prompt}]
+    system = request.system or config.pop("systemInstruction", "")
+    if isinstance(system, str) and system:
+        messages.insert(0, {"role": "system", "content": system})
+    options: dict[str, Any] = {"messages": messages}
+    limit = config.pop("maxOutputTokens", None)
+    if limit is not None:
+        options["max_completion_tokens" if _NEW_LIMIT.match(model) else "max_tokens"] = limit
+    schema = config.pop("responseJsonSchema", None) or request.schema
+    if schema is not None:
+        strict = schema.get("additionalProperties") is False
+        form = {"name": "verdict", "schema": dict(schema), "strict": strict}
+        options["response_format"] = {"type": "json_schema", "json_schema": form}
+    transport = {_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()}
+    options |= {_TRANSPORT[name]: value for name, value in transport.items() if name in _TRANSPORT}
+    options |= {_SAME[name]: config.pop(name) for name in list(config) if name in _SAME}
+    return options, next((name for name in config if name not in _INERT), "")
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
+    try:
+        choice = body["choices"][0] if body["choices"] else None
+        usage = _usage_of(body.get("usage"))
+        if choice is None:
+            return failures.failure(JudgeFailureKind.EMPTY, setting, detail="no choice", usage=usage)
+        message, finish = choice["message"], str(choice.get("finish_reason") or "")
+        text, refusal = message.get("content") or "", message.get("refusal")
+        reasoning = message.get("reasoning_content") or ""
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        return failures.failure(JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}")
+    if finish == "content_filter" or refusal:
+        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=str(refusal or finish), usage=usage)
+    if finish == "length":
+        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
+    inline = _THOUGHTS.match(text)
+    if inline:
+        reasoning, text = reasoning + inline[1], text[inline.end() :]
+    if not text.strip():
+        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
+    thoughts = (Text(text=reasoning, thought=True),) if reasoning else ()
+    version = body.get("model")
+    return JudgeReply(
+        parts=(*thoughts, Text(text=text)), usage=usage, model_version=version and str(version), finish=finish
+    )
+
+
+def _usage_of(found: Any) -> Usage | None:
+    """Tokens as Gemini counts them: thoughts apart from the answer."""
+    if not isinstance(found, Mapping):
+        return None
+    thoughts = _count(found.get("completion_tokens_details"), "reasoning_tokens")
+    output = _count(found, "completion_tokens")
+    return Usage(
+        prompt_tokens=_count(found, "prompt_tokens"),
+        cached_tokens=_count(found.get("prompt_tokens_details"), "cached_tokens"),
+        candidates_tokens=None if output is None else max(0, output - (thoughts or 0)),
+        thoughts_tokens=thoughts,
+        total_tokens=_count(found, "total_tokens"),
+    )
+
+
+def _count(fields: Any, name: str) -> int | None:
+    value = fields.get(name) if isinstance(fields, Mapping) else None
+    return value if isinstance(value, int) else None
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
+    import openai  # noqa: PLC0415 - see `open`
+
+    if isinstance(error, openai.APITimeoutError):
+        return failures.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
+    if isinstance(error, openai.APIConnectionError):
+        return failures.failure(JudgeFailureKind.CONNECTION, setting, detail=str(error.__cause__ or error))
+    if isinstance(error, openai.APIStatusError):
+        return _status_failure(error, setting)
+    if isinstance(error, ValueError | openai.APIResponseValidationError):
+        return failures.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
+    names = {each.__name__ for each in type(error).__mro__}
+    kind = JudgeFailureKind.CONNECTION if "TransportError" in names else JudgeFailureKind.BAD_REQUEST
+    return failures.failure(kind, setting, detail=f"{type(error).__name__}: {error}")
+
+
+def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
+    kind = failures.kind_of_status(error.status_code)
+    if kind is JudgeFailureKind.RATE_LIMITED and "insufficient_quota" in (error.code, error.type):
+        kind = JudgeFailureKind.QUOTA_SPENT  # no credit: the same status as too many requests
+    headers = {str(name).lower(): str(value) for name, value in error.response.headers.items()}
+    body = error.body if isinstance(error.body, Mapping) else {}
+    detail = f"{error.status_code} {body.get('message') or error.message}"
+    wait = retry_after.parse_header(headers, now=datetime.now(UTC))
+    return failures.failure(kind, setting, detail=detail, retry_after_s=wait)
+
+
+DRIVER = Driver()
