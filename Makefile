@@ -53,7 +53,7 @@ test: check .venv-adk/.ready .venv-adk-old/.ready ## everything but the containe
 test-action: .venv/.ready ## build the image, run workflows as GitHub does
 	@$(UV) pip install --quiet --python $(BIN)/python --group action
 	@tests/action/container_host up
-	eval "$$(tests/action/container_host env)" && $(BIN)/pytest tests/action -m action
+	@host=$$(tests/action/container_host env) && eval "$$host" && $(BIN)/pytest tests/action -m action
 
 bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/adk.py

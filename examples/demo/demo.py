@@ -1,5 +1,6 @@
 """`make demo`: the gate on a bundled agent, as it stands and with a change that breaks it; needs no account."""
 
+import json
 import os
 import re
 import shutil
@@ -26,13 +27,13 @@ def main() -> int:
         "The first gate installs google-adk for the agent (a minute or two, once; later runs use the cache).",
     )
     heading("1 of 2: the main branch")
-    first = run_gate(WORK / "main-report")
+    first = run_gate("main-report")
     heading("2 of 2: a pull request makes the instruction shorter")
     shutil.copytree(HERE / "change", REPOSITORY, dirs_exist_ok=True)
     git("commit", "-qam", "Shorten the instruction")
     changes = [line for line in git("diff", "-U0", "HEAD~1").splitlines() if re.match(r"[-+](?!--|\+\+)", line)]
     print("\n".join(changes), "\n")
-    second = run_gate(WORK / "pull-request-report")
+    second = run_gate("pull-request-report")
     heading("The comment that the pull request would get")
     comment = WORK / "pull-request-report" / "comment.md"
     print(comment.read_text(encoding="utf-8") if comment.exists() else "There is none: the gate did not run.")
@@ -57,11 +58,11 @@ def git(*arguments: str) -> str:
     return done.stdout
 
 
-def run_gate(report: Path) -> int:
+def run_gate(report: str) -> int:
     """Run the gate as a person would; its exit code."""
-    print("$ evalgate run", flush=True)
+    print(f"$ evalgate run --output ../{report}", flush=True)
     environ = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "evalgate", "run", "--output", str(report)]
+    command = [sys.executable, "-m", "evalgate", "run", "--output", f"../{report}"]
     return subprocess.run(command, cwd=REPOSITORY, env=environ, check=False).returncode
 
 
@@ -79,14 +80,19 @@ def show_places() -> None:
 
 
 def check(first: int, second: int) -> int:
-    """0 where the main branch passed and the change was stopped."""
-    wrong = [
-        f"{name}: expected exit code {expected}, got {found}"
-        for name, expected, found in (("main branch", 0, first), ("pull request", 1, second))
-        if expected != found
-    ]
-    print("\n".join(wrong) or "Exit code 0 on the main branch, 1 on the pull request: the gate did its work.")
-    return 1 if wrong else 0
+    """0 where the main branch passed and the change was stopped: by exit code and by verdict."""
+    found = [(first, verdict_of(WORK / "main-report")), (second, verdict_of(WORK / "pull-request-report"))]
+    if found != [(0, "pass"), (1, "fail")]:
+        print(f"Something is wrong: expected exit code 0 (pass), then 1 (fail); found {found}.")
+        return 1
+    print("Exit code 0 on the main branch, 1 on the pull request: the gate did its work.")
+    return 0
+
+
+def verdict_of(report: Path) -> str:
+    """The verdict in results.json; "" where there is none."""
+    results = report / "results.json"
+    return str(json.loads(results.read_text(encoding="utf-8"))["verdict"]["kind"]) if results.exists() else ""
 
 
 def heading(text: str) -> None:
