@@ -243,8 +243,7 @@ def _turn_scores(index: int, *, trial: GradedTrial, uses: Sequence[CriterionUse]
 
 def _turn_findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:
     for name, grade in trial.grades.items():
-        if isinstance(grade, Score):
-            yield from ((name, finding) for finding in grade.findings if finding.turn == number)
+        yield from ((name, finding) for finding in grade.findings if finding.turn == number)
 
 
 def conversation_findings(exhibit: CaseExhibit) -> tuple[tuple[str, Finding], ...]:

@@ -65,6 +65,8 @@ REASONS: Final[Mapping[Reason, str]] = {
     Reason.CRITERION_FAILED: "the criterion itself failed",
     Reason.JUDGE_UNAVAILABLE: "the judge gave no answer",
     Reason.JUDGE_UNREADABLE: "the judge's answer cannot be read",
+    Reason.CREDENTIALS_MISSING: "the judge's credentials are missing or refused",
+    Reason.RUBRICS_MISSING: "there are no rubrics",
     Reason.SKIPPED: "skipped",
 }
 """Why a criterion has no score; a test holds every reason to a row."""

@@ -116,7 +116,7 @@ class VotingPanel:
                 texts.append(second.text)
                 cached = cached and second.cached
         kept = {item: votes[item] for item in ballot.items if item in votes}
-        return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached)
+        return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached, reply=reply)
 
     def _ask_again(self, request: JudgeRequest) -> JudgeReply | None:
         """The second reply; None where there is none, and the items stay passed over."""

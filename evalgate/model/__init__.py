@@ -28,7 +28,7 @@ from evalgate.model.conversation import (
     ToolResponse,
     Usage,
 )
-from evalgate.model.grade import Finding, Grade, NotEvaluated, Reason, Score
+from evalgate.model.grade import Finding, Grade, NotEvaluated, Opinion, Reason, Score
 from evalgate.model.report import Links, Report
 from evalgate.model.run import GradedTrial, InMemoryTranscripts, Run, Transcripts
 from evalgate.model.trial import (
@@ -69,6 +69,7 @@ __all__ = [
     "Json",
     "Links",
     "NotEvaluated",
+    "Opinion",
     "Outcome",
     "Part",
     "Persona",

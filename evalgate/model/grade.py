@@ -19,17 +19,39 @@ class Reason(enum.StrEnum):
     CRITERION_FAILED = "criterion_failed"  # the criterion itself raised or answered nonsense
     JUDGE_UNAVAILABLE = "judge_unavailable"  # the judge gave no reply: out of reach, refused, budget spent
     JUDGE_UNREADABLE = "judge_unreadable"  # it replied, but with none of the labels
+    CREDENTIALS_MISSING = "credentials_missing"  # the judge refused whoever asked, or cannot be asked at all
+    RUBRICS_MISSING = "rubrics_missing"  # there is no rubric to judge by
     SKIPPED = "skipped"  # the user asked for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What one sample of a judge, counted from 0, said of a finding's subject.
+
+    `label` empty: nothing that could be read; `text` then says what went wrong. `cached`: it was not asked anew.
+    """
+
+    sample: int
+    label: str = ""
+    text: str = ""
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One explanation behind a score; `turn` counts from 1, None speaks of the whole conversation."""
+    """One explanation behind a score; `turn` counts from 1, None speaks of the whole conversation.
+
+    `subject`: what it speaks of within the turn, as a rubric or a sentence; empty: all of it. `opinions`: the samples
+    that a judge was asked for; `spared`: further ones that could not have changed the outcome.
+    """
 
     text: str
     turn: int | None = None
     label: str = ""
     score: float | None = None
+    subject: str = ""
+    opinions: tuple[Opinion, ...] = ()
+    spared: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +71,12 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotEvaluated:
-    """There is no score, and this is why; neither 0.0 nor a pass."""
+    """There is no score, and this is why; neither 0.0 nor a pass. `turns`, `findings`: what is known all the same."""
 
     reason: Reason
     message: str
     turns: tuple[float | None, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 Grade: TypeAlias = Score | NotEvaluated

@@ -230,13 +230,14 @@ class ItemVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One sample as it came: its votes by item and its text, or its failure."""
+    """One sample as it came: its votes by item and its text, or its failure. `reply`: the first one, as it was read."""
 
     index: int
     votes: Mapping[str, Vote] = field(default_factory=dict)
     text: str = ""
     cached: bool = False
     failure: JudgeFailure | None = None
+    reply: JudgeReply | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from evalgate.model import (
     Grade,
     Invocation,
     NotEvaluated,
+    Opinion,
     Outcome,
     Reason,
     Score,
@@ -67,13 +68,40 @@ class FailureWire(Wire):
         )
 
 
+class OpinionWire(Wire):
+    """What one sample of a judge said."""
+
+    sample: int
+    label: str = ""
+    text: str = ""
+    cached: bool = False
+
+
 class FindingWire(Wire):
-    """One explanation behind a score."""
+    """One explanation behind a score; `opinions` and `spared` where a judge was asked."""
 
     text: str
     turn: int | None = None
     label: str = ""
     score: float | None = None
+    subject: str = ""
+    opinions: list[OpinionWire] = Field(default_factory=list)
+    spared: int = 0
+
+    def noun(self) -> Finding:
+        """The finding."""
+        return Finding(
+            text=self.text,
+            turn=self.turn,
+            label=self.label,
+            score=self.score,
+            subject=self.subject,
+            opinions=tuple(
+                Opinion(sample=each.sample, label=each.label, text=each.text, cached=each.cached)
+                for each in self.opinions
+            ),
+            spared=self.spared,
+        )
 
 
 class GradeWire(Wire):
@@ -88,16 +116,15 @@ class GradeWire(Wire):
 
     def noun(self) -> Grade:
         """The grade."""
+        findings = tuple(each.noun() for each in self.findings)
         if self.score is None:
             reason = self.reason or Reason.CRITERION_FAILED
-            return NotEvaluated(reason=reason, message=self.message, turns=tuple(self.turns))
+            return NotEvaluated(reason=reason, message=self.message, turns=tuple(self.turns), findings=findings)
         return Score(
             value=self.score,
             turns=tuple(self.turns),
             breakdown=self.breakdown,
-            findings=tuple(
-                Finding(text=each.text, turn=each.turn, label=each.label, score=each.score) for each in self.findings
-            ),
+            findings=findings,
         )
 
 
@@ -105,12 +132,14 @@ def grade_json(grade: Grade) -> dict[str, Any]:
     """A grade as compact JSON-ready values; the turns of a score that has one turn, equal to it, are left out."""
     if isinstance(grade, NotEvaluated):
         written: dict[str, Any] = {"reason": grade.reason.value, "message": grade.message}
-        return written | ({"turns": list(grade.turns)} if grade.turns else {})
-    written = {"score": grade.value}
-    if grade.turns != (grade.value,):
-        written["turns"] = list(grade.turns)
-    if grade.breakdown:
-        written["breakdown"] = dict(grade.breakdown)
+        if grade.turns:
+            written["turns"] = list(grade.turns)
+    else:
+        written = {"score": grade.value}
+        if grade.turns != (grade.value,):
+            written["turns"] = list(grade.turns)
+        if grade.breakdown:
+            written["breakdown"] = dict(grade.breakdown)
     if grade.findings:
         written["findings"] = [_finding_json(finding) for finding in grade.findings]
     return written
@@ -124,6 +153,23 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
         written["label"] = finding.label
     if finding.score is not None:
         written["score"] = finding.score
+    if finding.subject:
+        written["subject"] = finding.subject
+    if finding.opinions:
+        written["opinions"] = [_opinion_json(opinion) for opinion in finding.opinions]
+    if finding.spared:
+        written["spared"] = finding.spared
+    return written
+
+
+def _opinion_json(opinion: Opinion) -> dict[str, Any]:
+    written: dict[str, Any] = {"sample": opinion.sample}
+    if opinion.label:
+        written["label"] = opinion.label
+    if opinion.text:
+        written["text"] = opinion.text
+    if opinion.cached:
+        written["cached"] = True
     return written
 
 
