@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evalgate.agents import adk, command, http, python
+from evalgate.agents import adk, command, http, python, replay
 from evalgate.plugins import AgentDriver
 
 DRIVERS: Mapping[str, AgentDriver] = {
@@ -12,4 +12,5 @@ DRIVERS: Mapping[str, AgentDriver] = {
     "python": python.DRIVER,
     "command": command.DRIVER,
     "http": http.DRIVER,
+    "replay": replay.DRIVER,
 }
