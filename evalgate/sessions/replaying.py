@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -115,7 +114,8 @@ def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
 def _difference(then: tuple[str, tuple[Any, ...]], now: tuple[str, tuple[Any, ...]]) -> str:
     if then[0] == now[0]:
         return "the user's text is the same, but the other parts of the message (files, calls) differ"
-    at = len(os.path.commonprefix([then[0], now[0]]))
+    pairs = enumerate(zip(then[0], now[0], strict=False))  # the shorter text ends where they differ at the latest
+    at = next((i for i, (a, b) in pairs if a != b), min(len(then[0]), len(now[0])))
     start = max(at - 30, 0)
     return f"the user said {_excerpt(then[0], start)} then, and says {_excerpt(now[0], start)} now"
 
