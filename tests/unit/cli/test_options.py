@@ -1,0 +1,82 @@
+"""The command line is the table of settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from evalgate import cli, settings
+from evalgate.cli import door, options
+from evalgate.cli import run as run_command
+from evalgate.errors import ConfigError, ExitCode, NothingToDo, Place, Problem, Severity, UnavailableError
+from evalgate.settings import Settings
+
+
+def test_run_takes_every_setting_and_nothing_else() -> None:
+    taken = {parameter.name for parameter in run_command.command.params}
+    assert taken == {name for name in Settings.model_fields if "cli" in settings.doors_of(name)}
+
+
+def test_help_shows_each_description_and_default() -> None:
+    text = " ".join(CliRunner().invoke(cli.cli, ["run", "--help"]).output.split())
+    for name, field in Settings.model_fields.items():
+        if name != "paths":
+            assert f"--{settings.input_name(name)}" in text
+            assert " ".join((field.description or "").split())[:40] in text
+    assert "[default: 300]" in text
+
+
+def test_only_what_was_typed_is_given() -> None:
+    seen: dict[str, object] = {}
+
+    @click.command()
+    @options.options("paths", "runs", "strict", "env", "grep")
+    def probe(**values: object) -> None:
+        seen.update(options.given(values))
+
+    assert (
+        CliRunner().invoke(probe, ["a", "b", "--runs", "3", "--no-strict", "--env", "X", "--env", "Y"]).exit_code == 0
+    )
+    assert seen == {"paths": ("a", "b"), "runs": "3", "strict": False, "env": ("X", "Y")}
+
+
+PROBLEM = Problem(
+    severity=Severity.ERROR, code="some-code", message="wrong", place=Place(file="a.json", line=3), hint="do"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (ConfigError.collected([PROBLEM]), ExitCode.CONFIG, ["a.json:3: error: wrong [some-code]", "do", "1 problem"]),
+        (
+            UnavailableError("git is gone", hint="install git"),
+            ExitCode.NOT_MEASURED,
+            ["error: git is gone", "install git"],
+        ),
+        (NothingToDo("no file"), ExitCode.NOTHING_TO_DO, ["error: no file"]),
+        (ZeroDivisionError("x"), ExitCode.BUG, ["bug in evalgate", "Please report", "Traceback"]),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED, ["interrupted"]),
+    ],
+)
+def test_the_wall_shows_each_error_once(
+    error: BaseException, code: int, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise error
+
+    assert door.guarded(fail, debug=False) == code
+    shown = capsys.readouterr().err
+    for word in words:
+        assert shown.count(word) == 1
+    assert ("Traceback" in shown) == (code == ExitCode.BUG)
+
+
+def test_help_imports_no_heavy_module() -> None:
+    check = "import sys; import evalgate.cli as c; c.cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
+    assert not [name for name in ("pydantic", "rich", "yaml", "requests", "google") if f"'{name}'" in loaded]
