@@ -56,15 +56,20 @@ class Budget:
             self._under_way -= 1
 
     def _spent(self) -> str:
-        share = self._under_way / self._calls if self._calls else 0.0
         limits = self._limits
         if limits.calls is not None and self._calls + self._under_way >= limits.calls:
             return f"{limits.calls:,} calls"
-        if limits.tokens is not None and self._tokens * (1 + share) >= limits.tokens:
+        if limits.tokens is not None and self._reaches(self._tokens, limits.tokens):
             return f"{limits.tokens:,} tokens"
-        if limits.cost_usd is not None and self._cost_usd * (1 + share) >= limits.cost_usd:
+        if limits.cost_usd is not None and self._reaches(self._cost_usd, limits.cost_usd):
             return f"${limits.cost_usd:,.2f}"
         return ""
+
+    def _reaches(self, spent: float, limit: float) -> bool:
+        """Whether what is spent, and what is under way at the average price, reach the limit."""
+        if not self._calls:
+            return limit <= 0
+        return spent * (self._calls + self._under_way) >= limit * self._calls
 
 
 def check_priced(limits: Limits, prices: dict[str, bool]) -> None:

@@ -1,0 +1,126 @@
+"""A clock that a test holds in its hands, and judges that say what a test wrote down."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from evalgate.judging.budget import Budget, Limits
+from evalgate.judging.ledger import Ledger
+from evalgate.judging.options import JudgeDefaults
+from evalgate.judging.panel import VotingPanel
+from evalgate.judging.roster import Roster
+from evalgate.model import Text, Usage
+from evalgate.plugins import (
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    JudgeSetting,
+    Vote,
+)
+
+USAGE = Usage(prompt_tokens=100, candidates_tokens=10, total_tokens=110)
+
+
+class HeldClock:
+    """Time moves only by sleeping; chance is what the test says."""
+
+    def __init__(self, chance: float = 0.5) -> None:
+        self.chance = chance
+        self.slept: list[float] = []
+        self._now = 1000.0
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            self.slept.append(seconds)
+            self._now += max(0.0, seconds)
+
+    def random(self) -> float:
+        return self.chance
+
+    def pass_by(self, seconds: float) -> None:
+        self._now += seconds
+
+
+def failure(kind: str, *, retry_after_s: float | None = None, usage: Usage | None = None) -> JudgeFailure:
+    return JudgeFailure(
+        kind=JudgeFailureKind(kind), message=f"{kind} happened", retry_after_s=retry_after_s, usage=usage
+    )
+
+
+def reply(text: str, usage: Usage | None = USAGE) -> JudgeReply:
+    return JudgeReply(parts=(Text(text=text),), usage=usage, finish="STOP")
+
+
+def request(prompt: str = "is it valid?", **fields: object) -> JudgeRequest:
+    return JudgeRequest(**{"model": "gemini-2.5-flash", "prompt": prompt, "criterion": "c", "version": "1", **fields})
+
+
+class ScriptedJudge:
+    """Says what `script` makes of a request: a text, a reply, or a failure kind in angle brackets (`<timeout>`)."""
+
+    name = "scripted"
+
+    def __init__(self, script: Callable[[JudgeRequest], str | JudgeReply], *, lacking: str = "") -> None:
+        self.script = script
+        self.lacking = lacking
+        self.requests: list[JudgeRequest] = []
+        self.settings: list[JudgeSetting] = []
+        self.closed = 0
+        self._lock = threading.Lock()
+
+    def missing(self, setting: JudgeSetting) -> str:
+        return self.lacking
+
+    def open(self, setting: JudgeSetting) -> ScriptedJudge:
+        self.settings.append(setting)
+        return self
+
+    def ask(self, request: JudgeRequest) -> JudgeReply:
+        with self._lock:
+            self.requests.append(request)
+            said = self.script(request)
+        if isinstance(said, JudgeReply):
+            return said
+        if said.startswith("<") and said.endswith(">"):
+            raise JudgeFailed(failure(said[1:-1]))
+        return reply(said)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def panel(
+    judge: ScriptedJudge,
+    *,
+    limits: Limits | None = None,
+    environment: Mapping[str, str] | None = None,
+    defaults: JudgeDefaults | None = None,
+    clock: HeldClock | None = None,
+    ledger: Ledger | None = None,
+    **options: object,
+) -> VotingPanel:
+    """A panel whose every model is `judge`."""
+    roster = Roster(
+        {"gemini": judge, "openai": judge, "replay": judge},
+        defaults=defaults or JudgeDefaults(),
+        environment=environment or {},
+        clock=clock or HeldClock(),
+    )
+    return VotingPanel(roster, budget=Budget(limits or Limits()), ledger=ledger or Ledger(), calls_at_once=4, **options)
+
+
+def votes_in(reply: JudgeReply) -> Mapping[str, Vote]:
+    """Reads `a=yes b=no c=what`; a word alone speaks of the item ""."""
+    labels = {"yes": True, "valid": True, "no": False, "invalid": False}
+    pairs = (word.partition("=") for word in reply.text.split())
+    return {
+        (item if sign else ""): Vote(passed=labels.get(label if sign else item), label=label or item)
+        for item, sign, label in pairs
+    }

@@ -1,0 +1,192 @@
+"""Retries, waits, slots, deadlines and outages, with a clock that only the test moves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from builders.judging import HeldClock, failure
+
+from evalgate.judging.governor import Governor, Pace
+from evalgate.plugins import JudgeFailed, JudgeFailure, JudgeFailureKind
+
+
+def says(*outcomes: str | JudgeFailure) -> Callable[[], str]:
+    """A call that gives one outcome after the other; a failure is raised."""
+    left = list(outcomes)
+
+    def call() -> str:
+        outcome = left.pop(0)
+        if isinstance(outcome, JudgeFailure):
+            raise JudgeFailed(outcome)
+        return outcome
+
+    return call
+
+
+def caught(governor: Governor, call: Callable[[], object]) -> JudgeFailure:
+    with pytest.raises(JudgeFailed) as raised:
+        governor.run(call)
+    return raised.value.failure
+
+
+# --- retries --------------------------------------------------------------------------------------
+
+
+def test_a_storm_of_rate_limits_then_recovery() -> None:
+    clock, told = HeldClock(chance=0.5), []
+    governor = Governor(Pace(), clock)
+    call = says(*[failure("rate_limited", retry_after_s=2.0)] * 3, "ok")
+    assert governor.run(call, retried=told.append) == "ok"
+    assert [each.kind.value for each in told] == ["rate_limited"] * 3
+    assert all(wait >= 2.0 for wait in clock.slept)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.25, 0.999])
+def test_backoff_is_spread_below_a_doubling_ceiling(chance: float) -> None:
+    clock = HeldClock(chance)
+    pace = Pace(attempts=8, first_backoff_s=1.0, longest_backoff_s=10.0)
+    governor = Governor(pace, clock)
+    caught(governor, says(*[failure("connection")] * 8))
+    assert clock.slept == pytest.approx([ceiling * chance for ceiling in (1, 2, 4, 8, 10, 10, 10)])
+
+
+@pytest.mark.parametrize("kind", [kind.value for kind in JudgeFailureKind if not failure(kind.value).retriable])
+def test_what_a_repeat_cannot_cure_is_asked_once(kind: str) -> None:
+    clock = HeldClock()
+    found = caught(Governor(Pace(), clock), says(failure(kind)))
+    assert (found.kind, clock.slept) == (kind, [])
+    assert found.message == f"{kind} happened"
+
+
+def test_the_last_failure_says_what_was_tried() -> None:
+    found = caught(Governor(Pace(attempts=3), HeldClock()), says(*[failure("server_error")] * 3))
+    assert found.message == "server_error happened (tried 3 times in 1.5 s)"
+
+
+def test_a_wait_beyond_the_deadline_is_not_waited() -> None:
+    clock = HeldClock()
+    found = caught(Governor(Pace(call_deadline_s=60), clock), says(failure("rate_limited", retry_after_s=3600.0)))
+    assert clock.slept == []
+    assert "it asks to wait 1 h 00 min" in found.message
+
+
+def test_the_deadline_of_everything_counts_from_the_first_call() -> None:
+    clock = HeldClock()
+    governor = Governor(Pace(deadline_s=100), clock, provider="google")
+    assert governor.run(says("ok")) == "ok"
+    clock.pass_by(101)
+    found = caught(governor, says("never asked"))
+    assert found.kind is JudgeFailureKind.TIMEOUT
+    assert "the time for calls of google is up" in found.message
+
+
+def test_other_exceptions_pass_through_and_free_the_slot() -> None:
+    governor = Governor(Pace(calls_at_once=1), HeldClock())
+
+    def broken() -> str:
+        raise ZeroDivisionError
+
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            governor.run(broken)
+    assert governor.run(says("ok")) == "ok"
+
+
+# --- slots ----------------------------------------------------------------------------------------
+
+
+def test_pressure_halves_the_calls_at_once_and_successes_bring_them_back() -> None:
+    clock = HeldClock()
+    governor = Governor(Pace(calls_at_once=8), clock)
+    for expected in (4, 2, 1, 1):
+        clock.pass_by(1)
+        governor.pushed_back(failure("rate_limited"), since=clock.now())
+        assert governor.calls_at_once == expected
+    for _ in range(3):  # one more a round: 1, then 2 calls
+        governor.run(says("ok"))
+    assert governor.calls_at_once == 2
+    for _ in range(100):
+        governor.run(says("ok"))
+    assert governor.calls_at_once == 8
+
+
+def test_calls_that_were_under_way_together_push_once() -> None:
+    clock = HeldClock()
+    governor = Governor(Pace(calls_at_once=8), clock)
+    began = clock.now()
+    clock.pass_by(1)
+    for _ in range(5):
+        governor.pushed_back(failure("server_error"), since=began)
+    assert governor.calls_at_once == 4
+
+
+@pytest.mark.parametrize("kind", ["unauthorized", "blocked", "malformed", "empty", "connection"])
+def test_other_failures_are_no_pressure(kind: str) -> None:
+    clock = HeldClock()
+    governor = Governor(Pace(calls_at_once=8), clock)
+    governor.pushed_back(failure(kind), since=clock.now())
+    assert governor.calls_at_once == 8
+
+
+def test_a_pause_that_one_call_was_asked_for_holds_all_others() -> None:
+    clock = HeldClock()
+    governor = Governor(Pace(), clock)
+    governor.pushed_back(failure("rate_limited", retry_after_s=7.0), since=clock.now())
+    asked_at: list[float] = []
+    governor.run(lambda: asked_at.append(clock.now()))
+    assert asked_at == [1007.0]
+
+
+def test_never_more_calls_at_once_than_allowed() -> None:
+    governor = Governor(Pace(calls_at_once=3), HeldClock())
+    lock, together, most = threading.Lock(), 0, 0
+    full = threading.Barrier(3)
+
+    def call() -> None:
+        nonlocal together, most
+        with lock:
+            together += 1
+            most = max(most, together)
+        full.wait(timeout=10)  # three are in at once: the bound is reached
+        with lock:
+            together -= 1
+
+    threads = [threading.Thread(target=governor.run, args=(call,)) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert most == 3
+
+
+# --- outages --------------------------------------------------------------------------------------
+
+
+def test_while_a_provider_is_down_nobody_waits_for_it() -> None:
+    clock = HeldClock(chance=0.0)
+    governor = Governor(Pace(attempts=2, outage_after=3, outage_s=60), clock)
+    for _ in range(3):
+        caught(governor, says(*[failure("server_error")] * 2))
+    assert "server_error happened" in caught(governor, says("not asked")).message
+    clock.pass_by(61)
+    probe = says("it is back")
+    assert governor.run(probe) == "it is back"
+    assert governor.run(says("ok")) == "ok"
+
+
+def test_a_probe_that_fails_keeps_the_others_away() -> None:
+    clock = HeldClock(chance=0.0)
+    governor = Governor(Pace(attempts=1, outage_after=1, outage_s=60), clock)
+    caught(governor, says(failure("connection")))
+    clock.pass_by(61)
+    caught(governor, says(failure("connection")))
+    caught(governor, says("not asked"))
+
+
+def test_a_success_between_is_no_outage() -> None:
+    governor = Governor(Pace(attempts=1, outage_after=2), HeldClock())
+    for _ in range(5):
+        caught(governor, says(failure("timeout")))
+        assert governor.run(says("ok")) == "ok"

@@ -1,0 +1,143 @@
+"""Prices, budgets and accounts: unknown is never 0."""
+
+from __future__ import annotations
+
+import pytest
+from builders.judging import USAGE, failure
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.errors import ConfigError
+from evalgate.judging import budget, prices
+from evalgate.judging.budget import Budget, Limits
+from evalgate.judging.ledger import Ledger
+from evalgate.model import Usage
+from evalgate.plugins import JudgeFailed, JudgeFailureKind
+
+# --- prices ---------------------------------------------------------------------------------------
+
+
+def cost(model: str, provider: str, **tokens: int | None) -> float | None:
+    return prices.cost_usd(model=model, provider=provider, usage=Usage(**tokens))
+
+
+def test_a_known_model_costs_by_its_tokens() -> None:
+    small = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=100)
+    assert small is not None
+    assert 0 < small < 0.01
+    assert cost("gemini-2.5-flash", "google", prompt_tokens=2000, candidates_tokens=200) == pytest.approx(2 * small)
+
+
+def test_thoughts_are_paid_as_output_and_cached_input_is_cheaper() -> None:
+    plain = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=100)
+    thought = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=60, thoughts_tokens=40)
+    cached = cost("gemini-2.5-flash", "google", prompt_tokens=1000, candidates_tokens=100, cached_tokens=900)
+    assert plain is not None
+    assert thought == pytest.approx(plain)
+    assert cached is not None
+    assert cached < plain
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "tokens"),
+    [
+        ("gemini-99-ultra", "google", {"prompt_tokens": 10, "candidates_tokens": 10}),  # nobody knows it
+        ("gemini-2.5-flash", "", {"prompt_tokens": 10, "candidates_tokens": 10}),  # served by who knows whom
+        ("gemini-2.5-flash", "google", {"candidates_tokens": 10}),  # nobody counted
+        ("gemini-2.5-flash", "google", {}),
+    ],
+)
+def test_unknown_is_none(model: str, provider: str, tokens: dict[str, int]) -> None:
+    assert cost(model, provider, **tokens) is None
+    assert prices.cost_usd(model=model, provider=provider, usage=None) is None
+
+
+def test_is_known() -> None:
+    assert prices.is_known(model="gemini-2.5-flash", provider="google")
+    assert prices.is_known(model="gpt-4.1", provider="openai")
+    assert not prices.is_known(model="qwen2.5-1.5b-instruct", provider="openai")
+
+
+# --- budgets --------------------------------------------------------------------------------------
+
+
+def refused(held: Budget) -> str:
+    with pytest.raises(JudgeFailed) as raised:
+        held.reserve()
+    assert raised.value.failure.kind is JudgeFailureKind.BUDGET_SPENT
+    return raised.value.failure.message
+
+
+def test_calls_under_way_count() -> None:
+    held = Budget(Limits(calls=2))
+    held.reserve()
+    held.reserve()
+    assert "budget of 2 calls is spent" in refused(held)
+    held.release()  # one failed, for free
+    held.reserve()
+    held.settle(tokens=5, cost_usd=None)
+    refused(held)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"), [(Limits(tokens=1000), "1,000 tokens"), (Limits(cost_usd=0.5), "$0.50"), (Limits(calls=0), "0")]
+)
+def test_a_spent_budget_refuses(limits: Limits, said: str) -> None:
+    held = Budget(limits)
+    if limits.calls is None:
+        held.reserve()
+        held.settle(tokens=1000, cost_usd=0.5)
+    assert said in refused(held)
+
+
+@given(st.integers(1, 50), st.integers(1, 8), st.integers(1, 100))
+def test_many_at_once_overshoot_by_no_more_than_their_first_wave(limit: int, at_once: int, each: int) -> None:
+    held = Budget(Limits(tokens=limit * each))
+    spent = under_way = 0
+    for _ in range(500):
+        try:
+            while under_way < at_once:
+                held.reserve()
+                under_way += 1
+        except JudgeFailed:
+            if not under_way:
+                break
+        held.settle(tokens=each, cost_usd=None)
+        under_way -= 1
+        spent += each
+    assert limit * each <= spent <= max(limit, at_once) * each
+
+
+def test_money_without_prices_is_a_mistake_of_the_config() -> None:
+    known = {"gemini-2.5-flash": True, "qwen": False}
+    budget.check_priced(Limits(calls=5), known)
+    budget.check_priced(Limits(cost_usd=5), {"gemini-2.5-flash": True})
+    with pytest.raises(ConfigError, match="nobody knows the price of `qwen`"):
+        budget.check_priced(Limits(cost_usd=5), known)
+
+
+# --- accounts -------------------------------------------------------------------------------------
+
+
+def test_accounts_by_criterion() -> None:
+    ledger = Ledger()
+    ledger.asked("a", model="m", usage=USAGE, cost_usd=0.25)
+    ledger.asked("a", model="n", usage=None, cost_usd=None)
+    ledger.read("a")
+    ledger.retried("a")
+    ledger.failed("a", failure("timeout"))
+    ledger.failed("b", failure("truncated", usage=USAGE), cost_usd=0.5)
+    found = ledger.accounts()
+    assert list(found) == ["a", "b"]
+    first, second = found["a"], found["b"]
+    assert (first.calls, first.cached, first.retries, first.models) == (2, 1, 1, ("m", "n"))
+    assert (first.prompt_tokens, first.output_tokens) == (100, 10)
+    assert (first.cost_usd, first.unpriced, first.failures) == (0.25, 1, {"timeout": 1})
+    # a reply that was cut is no answer, and paid for
+    assert (second.calls, second.cost_usd, second.failures) == (0, 0.5, {"truncated": 1})
+
+
+def test_no_price_at_all_is_no_cost() -> None:
+    ledger = Ledger()
+    ledger.asked("a", model="m", usage=USAGE, cost_usd=None)
+    assert ledger.accounts()["a"].cost_usd is None
