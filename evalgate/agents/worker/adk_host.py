@@ -29,13 +29,12 @@ class Host:
         path = options.get("path") or "."
         importing.add_roots(tuple(options.get("import_roots") or ()))
         loaded = await adk_loading.load(path, wanted=options.get("agent"), root=root)
-        from . import adk_watching
+        from . import adk_warming, adk_watching
 
         self._loaded = loaded
         self._plugins = (adk_watching.Closing(), adk_watching.Opening(adk_watching.retry_options()))
         self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]
-        from . import adk_sessions  # noqa: F401 - what a session needs is imported before `ready`, not in the first turn
-
+        await adk_warming.run(self._plugins)
         return _about(loaded)
 
     async def open(self, start: Message) -> Any:
@@ -57,7 +56,8 @@ class Host:
         """Close what `get_agent_async` opened and the agents' toolsets, once."""
         if self._loaded is None:
             return
-        await self._loaded.closing.aclose()
+        if self._loaded.closing is not None:
+            await self._loaded.closing.aclose()
         for toolset in _toolsets(self._loaded.root_agent):
             await toolset.close()
 

@@ -20,7 +20,7 @@ class LoadedAgent:
     root_agent: Any
     app: Any
     home: importing.Home
-    closing: AsyncExitStack
+    closing: AsyncExitStack | None
 
 
 async def load(path: str, *, wanted: str | None, root: str) -> LoadedAgent:
