@@ -1,0 +1,55 @@
+"""What is kept of a child's output, whatever the size of its pieces."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.process.output import LineSplitter, LineTooLong, Tail
+
+pieces = st.lists(st.binary(max_size=40), max_size=20)
+
+
+@given(pieces, st.integers(min_value=1, max_value=30))
+def test_a_tail_is_the_end_of_all_that_was_fed(chunks: list[bytes], limit: int) -> None:
+    tail = Tail(limit=limit)
+    for chunk in chunks:
+        tail.feed(chunk)
+    assert tail.kept() == b"".join(chunks)[-limit:]
+    assert tail.total == len(b"".join(chunks))
+
+
+@pytest.mark.parametrize(
+    ("fed", "limit", "text"),
+    [
+        (b"one\ntwo\n", None, "one\ntwo\n"),  # all of it fits
+        (b"a long line\nlast\n", 8, "last\n"),  # the half line in front goes
+        (b"one endless line", 7, "ss line"),  # no line end to cut at
+        (b"caf\xc3", None, "caf\ufffd"),  # cut in the middle of a character
+    ],
+)
+def test_the_text_of_a_tail_begins_with_a_whole_line(fed: bytes, limit: int | None, text: str) -> None:
+    tail = Tail(limit=100)
+    tail.feed(fed)
+    assert tail.text(limit=limit) == text
+
+
+@given(st.lists(st.binary(max_size=10).filter(lambda line: b"\n" not in line), max_size=10), st.data())
+def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in lines) + b"rest"
+    splitter = LineSplitter(limit=10)
+    found: list[bytes] = []
+    while stream:
+        size = data.draw(st.integers(min_value=1, max_value=len(stream)))
+        found += splitter.feed(stream[:size])
+        stream = stream[size:]
+    assert found == lines
+    assert splitter.rest() == b"rest"
+
+
+@pytest.mark.parametrize("chunks", [[b"12345678901"], [b"123456", b"78901"], [b"ok\n12345678901\n"]])
+def test_a_line_beyond_the_limit_is_refused_and_forgotten(chunks: list[bytes]) -> None:
+    splitter = LineSplitter(limit=10)
+    with pytest.raises(LineTooLong):
+        for chunk in chunks:
+            list(splitter.feed(chunk))
+    assert len(splitter.rest()) <= 12

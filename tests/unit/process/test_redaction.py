@@ -1,0 +1,39 @@
+"""Which values are secrets, and that none of them is left in a text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.process import redaction
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("GOOGLE_API_KEY", "abcdefgh", True),
+        ("my_token", "abcdefgh", True),  # case does not matter
+        ("DB_PASSWORD", "hunter2", False),  # so short that it would hide innocent words
+        ("APPLICATION_CREDENTIALS", "/keys/service.json", True),
+        ("CLIENT_SECRET", " abcdefgh\n", True),  # written without its blanks
+        ("HOME", "/home/somebody", False),
+    ],
+)
+def test_values_of_variables_that_are_named_like_secrets_are_hidden(name: str, value: str, hidden: bool) -> None:
+    redact = redaction.redactor({name: value})
+    assert redact(f"<{value.strip()}>") == ("<***>" if hidden else f"<{value.strip()}>")
+
+
+def test_a_secret_that_contains_another_is_hidden_whole() -> None:
+    redact = redaction.redactor({"A_KEY": "abcdefgh", "B_KEY": "abcdefgh-and-more"})
+    assert redact("abcdefgh-and-more abcdefgh") == "*** ***"
+
+
+def test_each_long_line_of_a_secret_is_hidden() -> None:
+    redact = redaction.redactor({"PEM_KEY": "-----BEGIN\nMIIEvQIBADANBg\n-----END---"})
+    assert redact("key: MIIEvQIBADANBg") == "key: ***"
+
+
+@given(st.text(min_size=8).filter(lambda value: len(value.strip()) >= 8 and "*" not in value), st.text())
+def test_no_secret_is_left(secret: str, around: str) -> None:
+    redact = redaction.redactor({"SOME_SECRET": secret})
+    assert secret.strip() not in redact(around + secret.strip() + around)
