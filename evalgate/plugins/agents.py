@@ -77,7 +77,7 @@ class AgentSetting:
     `root`: absolute path of the checkout. `environment`: the whole environment of the child, already reduced to
     what is allowed. `install_environment`: the same and the settings of package installers (UV_*, PIP_*), which may
     hold credentials of a package index and are for installing children only. `cache`: absolute path of a folder for
-    virtual environments. `log`: tells progress.
+    virtual environments. `log`: tells progress. `seed`: of everything random in a trial.
     """
 
     root: str
@@ -86,6 +86,7 @@ class AgentSetting:
     install_environment: Mapping[str, str] = field(default_factory=dict)
     limits: AgentLimits = AgentLimits()
     log: Callable[[str], None] = print
+    seed: int = 0
 
 
 class AgentDriver(Protocol):

@@ -30,9 +30,9 @@ from evalgate.wire import assembly
 from evalgate.wire.assembly import StepEvent
 
 
-def seed_of(key: TrialKey) -> int:
-    """A number for a trial's own randomness: the same for the same suite, case and repeat, whenever it runs."""
-    return zlib.crc32(str(key).encode("utf-8", "replace"))
+def seed_of(key: TrialKey, *, seed: int) -> int:
+    """A number for a trial's own randomness: the same for the same seed, suite, case and repeat, whenever it runs."""
+    return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
 
 
 class WorkerConversation:
@@ -43,7 +43,7 @@ class WorkerConversation:
     """
 
     def __init__(
-        self, worker: Worker, *, case: Case, key: TrialKey, limits: AgentLimits, on_timeout: Callable[[], None]
+        self, worker: Worker, *, case: Case, seed: int, limits: AgentLimits, on_timeout: Callable[[], None]
     ) -> None:
         """Open the session. Raises AgentFailed."""
         self._worker = worker
@@ -55,7 +55,7 @@ class WorkerConversation:
         self._open = True
         self._box = worker.boxes.open(Phase.STARTING)
         try:
-            self._start(case.session or SessionInput(), seed_of(key))
+            self._start(case.session or SessionInput(), seed)
         except BaseException:
             self.leave()
             raise

@@ -22,7 +22,7 @@ from evalgate.model import (
 )
 from evalgate.plugins import AgentFailed, AgentSetting
 from evalgate.sessions import grading
-from evalgate.sessions.conversation import WorkerConversation
+from evalgate.sessions.conversation import WorkerConversation, seed_of
 from evalgate.sessions.losses import Loss
 from evalgate.sessions.messages import Ready
 from evalgate.sessions.worker import Launch, Worker
@@ -63,6 +63,7 @@ class WorkerPool:
     ) -> None:
         self._launch_source = launch
         self._limits = setting.limits
+        self._seed = setting.seed
         self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
         self._grades_metrics = grades_metrics
         self._launching = threading.Lock()
@@ -82,7 +83,11 @@ class WorkerPool:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
         with self._seat() as seat:
             conversation = WorkerConversation(
-                seat.worker, case=case, key=key, limits=self._limits, on_timeout=lambda: self._retire(seat)
+                seat.worker,
+                case=case,
+                seed=seed_of(key, seed=self._seed),
+                limits=self._limits,
+                on_timeout=lambda: self._retire(seat),
             )
             try:
                 yield conversation

@@ -179,6 +179,7 @@ def _agent_setting(choice: Choice, scene: Scene, *, trials_expected: int) -> Age
             isolate_cases=settings.isolation == "case",
         ),
         log=scene.watcher.say,
+        seed=settings.seed,
     )
 
 
