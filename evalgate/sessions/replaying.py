@@ -26,9 +26,11 @@ def pick(shelf: Shelf, *, case: Case, key: TrialKey, suite_file: Path) -> Transc
     file is meant, else the only one in which the user says the same. Repeat k takes the k-th recording, and a single
     one stands for all repeats.
     """
-    found = [record for record in shelf.find(case.case_id) if not _same_file(record.path, suite_file)]
+    everything = shelf.find(case.case_id)
+    found = [record for record in everything if not _same_file(record.path, suite_file)]
     if not found:
-        raise no_recording(_nothing_for(shelf, case))
+        expected = f"all that is known of case {case.case_id} is what is expected of it, in the evaluation file itself"
+        raise no_recording(expected if everything else _nothing_for(shelf, case))
     records = _of_one_set(found, case, key)
     if len(records) > 1 and key.repeat >= len(records):
         count = words.counted(len(records), "recording")

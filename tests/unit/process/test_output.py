@@ -1,5 +1,7 @@
 """What is kept of a child's output, whatever the size of its pieces."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,5 @@ def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], data: st.Da
 def test_a_line_beyond_the_limit_is_refused_and_forgotten(chunks: list[bytes]) -> None:
     splitter = LineSplitter(limit=10)
     with pytest.raises(LineTooLong):
-        for chunk in chunks:
-            list(splitter.feed(chunk))
+        list(itertools.chain.from_iterable(splitter.feed(chunk) for chunk in chunks))
     assert len(splitter.rest()) <= 12

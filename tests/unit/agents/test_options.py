@@ -1,0 +1,78 @@
+"""What users may write for the drivers command and http, and what is refused with which words."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from evalgate.agents.command import CommandOptions
+from evalgate.agents.http import HttpOptions
+
+
+@pytest.mark.parametrize(
+    ("written", "command"),
+    [
+        ("node agent.mjs", ("node", "agent.mjs")),
+        ("sh -c 'echo \"$HOME\" | cat'", ("sh", "-c", 'echo "$HOME" | cat')),  # a shell only where one is named
+        (["my agent", "--x", ""], ("my agent", "--x", "")),  # a list is taken as it is
+    ],
+)
+def test_a_command_is_split_into_words(written: Any, command: tuple[str, ...]) -> None:
+    assert CommandOptions.model_validate({"command": written}).command == command
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"command": "node 'agent"}, "cannot be split into words: no closing quotation"),
+        ({"command": ""}, "the command is empty"),
+        ({"command": []}, "the command is empty"),
+        ({"command": [" "]}, "the command is empty"),
+        ({}, "command"),
+        ({"command": "a", "shell": True}, "shell"),
+        ({"command": "a", "env": {"A": 1}}, "env.A"),
+    ],
+)
+def test_a_command_that_cannot_run_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        CommandOptions.model_validate(options)
+    assert words in str(error.value)
+
+
+MAPPED = {"url": "http://x/", "request": {"q": "{text}"}, "response": {"text": "$.a"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"url": "http://localhost:8000"}, "adk"),
+        ({"url": "https://x/", "app_name": "a", "flavour": "adk"}, "adk"),
+        (MAPPED, "mapped"),
+        ({"url": "http://x/?q={text}", "method": "GET", "response": {"text": "$"}}, "mapped"),
+        ({**MAPPED, "request": {"messages": "{messages}", "note": "{my own braces}"}}, "mapped"),
+    ],
+)
+def test_the_flavour_is_told_by_the_options(options: dict[str, Any], kind: str) -> None:
+    assert HttpOptions.model_validate(options).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"url": "localhost:8000"}, "must begin with http:// or https://"),
+        ({"url": "http://"}, "must begin with http:// or https://"),
+        ({"url": "file:///etc/passwd"}, "must begin with http:// or https://"),
+        ({"url": "http://x/", "flavour": "mapped"}, "needs `response`"),
+        ({"url": "http://x/", "request": {}}, "belong to the flavour `mapped`"),
+        ({**MAPPED, "flavour": "adk"}, "belong to the flavour `mapped`"),
+        ({**MAPPED, "request": {"q": "hello"}}, "nothing in `request` or `url` says where the user's text goes"),
+        ({**MAPPED, "request": {"q": "{text}", "s": "{sesion_id}"}}, "did you mean {session_id}?"),
+        ({**MAPPED, "response": {"text": "$.a["}}, "is no path"),
+        ({**MAPPED, "response": {"text": "$.a", "usage": "$.u"}}, "usage"),
+        ({**MAPPED, "method": "PATCH"}, "method"),
+    ],
+)
+def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        HttpOptions.model_validate(options)
+    assert words in str(error.value)
