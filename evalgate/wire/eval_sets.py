@@ -13,6 +13,7 @@ from evalgate.model import Case, Content
 from evalgate.wire import complaints, mending
 from evalgate.wire.cases import EvalCaseWire
 from evalgate.wire.contents import ContentWire
+from evalgate.wire.invocations import STRICT
 from evalgate.wire.ledger import Ledger, Path
 
 STREAMED = frozenset({"eval_cases"})
@@ -22,7 +23,7 @@ _KNOWN = frozenset(EvalCaseWire.model_fields) | {to_camel(name) for name in Eval
 def read_case(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case | None:
     """The case at `path`; None where it cannot be understood, and the ledger says why."""
     try:
-        case = EvalCaseWire.model_validate(raw)
+        case = EvalCaseWire.model_validate(raw, context=STRICT)
     except ValidationError:
         return _read_mended(raw, path=path, place=place, ledger=ledger)
     unused = raw.keys() - _KNOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -23,6 +23,9 @@ from evalgate.model import (
 )
 from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
 from evalgate.wire.shapes import Wire
+
+STRICT = "as ADK"
+"""Context of a validation that refuses what ADK refuses, though nothing is unclear about it."""
 
 
 class UsageWire(Wire):
@@ -105,6 +108,13 @@ class IntermediateDataWire(Wire):
     tool_responses: list[FunctionResponseWire] | None = None
     intermediate_responses: list[tuple[str, list[PartWire]]] | None = None
     invocation_events: list[EventWire] | None = None
+
+    @field_validator("tool_uses", "tool_responses", "intermediate_responses", "invocation_events", mode="before")
+    @classmethod
+    def _no_null(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None and info.context is STRICT:
+            raise PydanticCustomError("list_type", "a list is expected")
+        return value
 
     @model_validator(mode="after")
     def _one_way(self) -> IntermediateDataWire:

@@ -19,7 +19,8 @@ _UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK'
 def read_turn(raw: Any, *, path: Path, ledger: Ledger) -> Invocation | None:
     """The turn at `path` as ADK converts it; None where it cannot be understood, and the ledger says why.
 
-    A missing `reference` is an empty answer, and missing tool calls are none: both are expectations, as in ADK.
+    A missing `reference` is an empty answer (null: one without parts), and missing tool calls are none: both are
+    expectations, as in ADK.
     """
     if not isinstance(raw, dict):
         ledger.error("wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path)
@@ -36,10 +37,11 @@ def read_turn(raw: Any, *, path: Path, ledger: Ledger) -> Invocation | None:
     _tell_unused(raw, path, ledger)
     if ledger.failed > before:
         return None
+    answer = (Text(text=reference),) if raw.get("reference", "") is not None else ()
     steps = [Event(author="", content=Content(parts=calls))] if calls else []
     return Invocation(
         user_content=Content(parts=(Text(text=query),), role="user"),
-        final_response=Content(parts=(Text(text=reference),), role="model"),
+        final_response=Content(parts=answer, role="model"),
         events=(*steps, *said),
         itemized=False,
     )

@@ -221,6 +221,26 @@ def test_results_beside_calls_are_responses():
     assert only_turn(reading).tool_responses == (ToolResponse(name="t", response={"result": "42"}, id="1"),)
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"tool_uses": None},
+        {"tool_responses": None},
+        {"invocation_events": None, "tool_uses": []},
+        {"tool_responses": [{"name": "t", "response": "text"}]},
+    ],
+)
+def test_steps_that_adk_rejects_for_a_null_or_a_bare_result_are_told(steps):
+    reading = one_turn(intermediate_data=steps)
+    assert only_turn(reading).events is not None
+    assert {p.severity for p in reading.problems} == {Severity.WARNING}
+
+
+def test_a_reference_of_null_is_an_answer_without_parts():
+    turn = only_turn(parse([{"query": "q", "reference": None}]))
+    assert turn.final_response == Content(parts=(), role="model")
+
+
 def test_steps_that_stand_twice_are_read_once():
     events = [{"author": "a", "content": {"parts": [{"function_call": {"name": "e"}}]}}]
     reading = one_turn(intermediate_data={"invocation_events": events, "tool_uses": [{"name": "k"}]})
@@ -261,7 +281,7 @@ def test_a_session_without_app_or_user_is_left_to_the_driver():
     session = only_case(reading).session
     assert session is not None
     assert (session.app_name, session.user_id, session.state) == ("", "", {})
-    assert codes(reading) == ["adk-rejects-missing"]
+    assert codes(reading) == ["adk-rejects-missing"] * 2
 
 
 @pytest.mark.parametrize(
