@@ -122,7 +122,7 @@ def _why_undecided(item: str, count: _Count, samples: Sequence[Sample]) -> tuple
     asked = words.counted(len(samples), "sample")
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        return Undecided.UNAVAILABLE, f"{len(failures)} of {asked} of the judge failed: {_weightiest(failures).message}"
+        return Undecided.UNAVAILABLE, f"{len(failures)} of {asked} failed: {_weightiest(failures).message}"
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""
