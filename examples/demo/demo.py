@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-WORK = ROOT / "build" / "demo"
+WORK = Path(sys.argv[1]).resolve() if sys.argv[1:] else ROOT / "build" / "demo"
 REPOSITORY = WORK / "repository"
 GIT = ("git", "-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "init.defaultBranch=main")
 
@@ -45,7 +45,8 @@ def main() -> int:
 
 def make_repository() -> None:
     """A fresh git repository with the agent and its evaluation files."""
-    shutil.rmtree(WORK, ignore_errors=True)
+    if not sys.argv[1:]:  # a folder of somebody's own is never emptied
+        shutil.rmtree(WORK, ignore_errors=True)
     shutil.copytree(HERE / "repository", REPOSITORY, ignore=shutil.ignore_patterns("__pycache__", ".adk"))
     git("init", "-q")
     git("add", ".")
@@ -74,7 +75,7 @@ def show_places() -> None:
         ("the agent", HERE / "repository"),
         ("the change", HERE / "change"),
     ):
-        print(f"{name:>14}  {path.relative_to(ROOT)}")
+        print(f"{name:>14}  {os.path.relpath(path)}")
     for path in sorted((WORK / "pull-request-report").glob("*")):
         print(f"{'':>14}    {path.name}")
 

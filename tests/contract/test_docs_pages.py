@@ -1,0 +1,36 @@
+"""No link between our pages is broken, and every page can be reached from docs/index.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)]*)?\)")
+
+
+def links(page: Path) -> list[Path]:
+    """The files and folders that a page points at, code blocks passed over."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return [(page.parent / target).resolve() for target in LINK.findall(text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [str(target) for target in links(page) if not target.exists()] == []
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    reached: set[Path] = set()
+    queue = [ROOT / "docs" / "index.md"]
+    while queue:
+        page = queue.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        for target in links(page):
+            queue += target.rglob("*.md") if target.is_dir() else [target] if target.suffix == ".md" else []
+
+    pages = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    assert [str(page.relative_to(ROOT)) for page in pages if page not in reached] == []
