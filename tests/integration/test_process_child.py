@@ -1,0 +1,189 @@
+"""Real child processes: their groups, pipes, memory and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from builders import leftovers
+
+from evalgate.process import child
+from evalgate.process.child import Child, ChildClosed, ChildStartError, Ended
+
+pytestmark = pytest.mark.integration
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+def start(*command: str, memory_bytes: int | None = None) -> tuple[Child, bytearray]:
+    heard = bytearray()
+    started = Child(command, cwd="/", environment=ENVIRONMENT, memory_bytes=memory_bytes)
+    started.listen(heard.extend)
+    return started, heard
+
+
+def run(*command: str, timeout_s: float = 20.0) -> child.Finished:
+    return child.run_to_end(command, cwd="/", environment=ENVIRONMENT, timeout_s=timeout_s)
+
+
+def eventually(happened: object, within_s: float = 5.0) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if happened():  # type: ignore[operator]  # any callable
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    with leftovers.none_expected():
+        yield
+
+
+def test_a_child_gets_exactly_its_environment() -> None:
+    assert run("env").stdout_tail == f"PATH={ENVIRONMENT['PATH']}\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "returncode", "stdout", "stderr"),
+    [
+        ("echo out; echo err >&2", 0, "out\n", "err\n"),
+        ("exit 7", 7, "", ""),
+        ("kill -9 $$", -9, "", ""),
+        ("cat", 0, "", ""),  # there is no input, so nobody waits for it
+    ],
+)
+def test_how_a_child_ends(script: str, returncode: int, stdout: str, stderr: str) -> None:
+    finished = run("sh", "-c", script)
+    assert (finished.returncode, finished.stdout_tail, finished.stderr_tail) == (returncode, stdout, stderr)
+    assert not finished.timed_out
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "words"),
+    [
+        (["no-such-program-here"], "/", "no-such-program-here: command not found"),
+        (["ls"], "/no/such/folder", "the folder /no/such/folder does not exist"),
+        (["/etc/passwd"], "/", "/etc/passwd: Permission denied"),
+        ([], "/", "(empty command)"),
+        (["a\0b"], "/", "embedded null byte"),
+    ],
+)
+def test_a_command_that_cannot_start_says_why(command: list[str], cwd: str, words: str) -> None:
+    with pytest.raises(ChildStartError) as error:
+        child.run_to_end(command, cwd=cwd, environment=ENVIRONMENT, timeout_s=1)
+    assert words in str(error.value)
+
+
+def test_a_child_that_takes_too_long_is_ended_with_its_group() -> None:
+    finished = run("sh", "-c", "trap '' TERM; echo $$; sleep 600 & wait", timeout_s=0.3)
+    assert finished.timed_out
+    assert finished.returncode == -signal.SIGKILL  # it ignored SIGTERM
+    assert finished.seconds < 10
+    assert not leftovers.runs(int(finished.stdout_tail))
+
+
+def test_what_a_child_leaves_behind_in_its_group_is_killed() -> None:
+    finished = run("sh", "-c", "sleep 600 & echo $!")
+    assert finished.returncode == 0
+    assert finished.seconds < 5  # although the grandchild holds the pipes open
+    assert eventually(lambda: not leftovers.runs(int(finished.stdout_tail)))
+
+
+def test_a_flood_costs_no_memory() -> None:
+    before = leftovers.resident_mib()
+    finished = run("sh", "-c", "head -c 200000000 /dev/zero; head -c 200000000 /dev/zero >&2", timeout_s=60)
+    assert finished.returncode == 0
+    assert len(finished.stdout_tail) == len(finished.stderr_tail) == child.TAIL_BYTES
+    assert leftovers.resident_mib() - before < 20
+
+
+def test_conversing_with_a_child() -> None:
+    started, heard = start("cat")
+    started.write(b"one\n", timeout_s=1)
+    started.write(b"two\n", timeout_s=1)
+    assert eventually(lambda: bytes(heard) == b"one\ntwo\n")
+    assert started.close(patience_s=5) == Ended(returncode=0)  # the end of its input ended it
+    with pytest.raises(ChildClosed):
+        started.write(b"three\n", timeout_s=1)
+
+
+def test_a_child_that_does_not_read_cannot_block_its_writer() -> None:
+    started, _ = start("sleep", "600")
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        started.write(b"x" * 10**7, timeout_s=0.3)
+    assert time.monotonic() - began < 3
+    started.close()
+
+
+def test_closing_frees_a_writer_that_is_stuck() -> None:
+    started, _ = start("sleep", "600")
+    caught: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            started.write(b"x" * 10**7, timeout_s=60)
+        except ChildClosed as error:
+            caught.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    time.sleep(0.1)
+    started.close(grace_s=0.5)
+    writer.join(5)
+    assert not writer.is_alive()
+    assert len(caught) == 1
+
+
+def test_private_memory_is_capped() -> None:
+    take = "import sys; sys.stdin.readline(); print(len(bytearray(400_000_000)))"
+    started, heard = start(sys.executable, "-c", take, memory_bytes=200 * 2**20)
+    if not started.memory_capped:
+        started.close()
+        pytest.skip("this system takes no memory limit for another process")
+    started.write(b"go\n", timeout_s=1)
+    ended = started.wait(20)
+    assert ended == Ended(returncode=1)
+    assert b"MemoryError" in started.stderr.kept()
+    assert not heard
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_children_do_not_outlive_us_when_we_are_killed(stubborn: bool) -> None:
+    script = f"""
+import sys, time
+from evalgate.process.child import Child
+trap = "trap '' TERM HUP INT; " if {stubborn} else ""
+started = Child(["sh", "-c", trap + "sleep 600 & echo $$ $!; wait"], cwd="/", environment={{}})
+started.listen(lambda chunk: print(chunk.decode(), flush=True) if chunk else None)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(leftovers.runs(pid) for pid in pids)
+        parent.kill()
+    assert eventually(lambda: not any(leftovers.runs(pid) for pid in pids))
+
+
+def test_many_children_from_many_threads() -> None:
+    results: list[int] = []
+
+    def work(number: int) -> None:
+        results.append(int(run("sh", "-c", f"echo {number}").stdout_tail))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(results) == list(range(40))
