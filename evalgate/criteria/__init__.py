@@ -9,10 +9,20 @@ from typing import Final
 
 from evalgate.criteria import (
     custom_metric,
+    final_response_match_v2,
     final_session_state,
+    hallucinations_v1,
     inference_call_count,
     invocation_duration,
+    multi_turn_task_success_v1,
+    multi_turn_tool_use_quality_v1,
+    multi_turn_trajectory_quality_v1,
+    response_evaluation_score,
     response_match,
+    rubric_based_final_response_quality_v1,
+    rubric_based_multi_turn_trajectory_quality_v1,
+    rubric_based_tool_use_quality_v1,
+    safety_v1,
     token_usage,
     tool_call_count,
     tool_trajectory,
@@ -27,6 +37,16 @@ CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
             tool_trajectory.SPEC,
             response_match.SPEC,
             final_session_state.SPEC,
+            final_response_match_v2.SPEC,
+            rubric_based_final_response_quality_v1.SPEC,
+            rubric_based_tool_use_quality_v1.SPEC,
+            rubric_based_multi_turn_trajectory_quality_v1.SPEC,
+            hallucinations_v1.SPEC,
+            safety_v1.SPEC,
+            response_evaluation_score.SPEC,
+            multi_turn_task_success_v1.SPEC,
+            multi_turn_trajectory_quality_v1.SPEC,
+            multi_turn_tool_use_quality_v1.SPEC,
             tool_call_count.SPEC,
             inference_call_count.SPEC,
             token_usage.SPEC,
@@ -52,24 +72,8 @@ class Announced:
     highest: float = 1.0
 
 
-_JUDGE = frozenset({Need.JUDGE})
-_RUBRICS = frozenset({Need.JUDGE, Need.RUBRICS})
-_VERTEX = frozenset({Need.VERTEX})
-
 ANNOUNCED: Final[Mapping[str, Announced]] = MappingProxyType(
-    {
-        "final_response_match_v2": Announced(needs=_JUDGE | {Need.REFERENCE}),
-        "rubric_based_final_response_quality_v1": Announced(needs=_RUBRICS),
-        "rubric_based_tool_use_quality_v1": Announced(needs=_RUBRICS),
-        "rubric_based_multi_turn_trajectory_quality_v1": Announced(needs=_RUBRICS),
-        "hallucinations_v1": Announced(needs=_JUDGE),
-        "per_turn_user_simulator_quality_v1": Announced(needs=_JUDGE | {Need.SCENARIO}),
-        "response_evaluation_score": Announced(needs=_VERTEX | {Need.REFERENCE}, lowest=1.0, highest=5.0),
-        "safety_v1": Announced(needs=_VERTEX),
-        "multi_turn_task_success_v1": Announced(needs=_VERTEX),
-        "multi_turn_trajectory_quality_v1": Announced(needs=_VERTEX),
-        "multi_turn_tool_use_quality_v1": Announced(needs=_VERTEX),
-    }
+    {"per_turn_user_simulator_quality_v1": Announced(needs=frozenset({Need.JUDGE, Need.SCENARIO}))}
 )
 """Names that ADK knows and this version does not grade: a config that uses one is told so, never passed over."""
 

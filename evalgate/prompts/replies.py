@@ -1,0 +1,108 @@
+"""Reading a judge's reply: JSON wherever it stands in the text, else `key: value` lines; labels as words, whatever
+capitals, quotes, bold markers or code fences they came in."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+_MOST_STARTS = 500
+_DECODER = json.JSONDecoder(strict=False)
+_LINE = re.compile(r"^[\s>*_#`\-\u2022\"'{,\d.)]*(?P<key>[A-Za-z][A-Za-z _]{0,40}?)[\s*_`\"']*[:\uff1a](?P<value>.*)$")
+_WORD = re.compile(r"[^\W_]+")
+_SEPARATORS = re.compile(r"[\s\-_]+")
+_MARKUP = re.compile(r"[*`]+")
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """Every outermost JSON object of a text, in order; Python's single-quoted form is read where JSON's is not."""
+    found, place, starts = [], text.find("{"), 0
+    while place >= 0 and starts < _MOST_STARTS:
+        starts += 1
+        value, end = _object_at(text, place)
+        if value is not None:
+            found.append(value)
+        place = text.find("{", end)
+    if not found and "{" in text:
+        value = _literal(text[text.index("{") : text.rfind("}") + 1])
+        found = [value] if value is not None else []
+    return found
+
+
+def entries(text: str, *, key: str) -> list[dict[str, Any]]:
+    """Every object, however deep it stands, that has `key` (in any case); keys are lowered."""
+    return [entry for value in objects(text) for entry in _holding(value, key)]
+
+
+def lines(text: str) -> Iterator[tuple[str, str]]:
+    """`key: value` lines, keys lowered with `_` for spaces, list marks and bold taken off."""
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found:
+            yield _SEPARATORS.sub("_", found["key"].strip().lower()), found["value"].strip()
+
+
+def label(value: Any, labels: Collection[str]) -> str | None:
+    """Which of the labels (lower case, `_` between words) a value is; None: none of them, or more than one of them.
+
+    Words may follow the label (`Yes, because ...`), as long as no other label is among them.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        return None
+    text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
+    words = f"_{'_'.join(_WORD.findall(text))}_"
+    mentioned = [each for each in labels if f"_{each}_" in words]
+    return mentioned[0] if len(mentioned) == 1 and words.startswith(f"_{mentioned[0]}_") else None
+
+
+def prose(entry: Mapping[str, Any], *keys: str) -> str:
+    """The first text among the keys of an entry; empty where there is none."""
+    return next((value.strip() for key in keys if isinstance(value := entry.get(key), str) and value.strip()), "")
+
+
+def said(value: Any) -> str:
+    """A value that is none of the labels, as it was written, short enough to be shown."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
+def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
+    """The JSON object at `place` and where it ends; None and the next place where there is none."""
+    try:
+        value, end = _DECODER.raw_decode(text, place)
+    except (ValueError, RecursionError):
+        return None, place + 1
+    return (value, end) if isinstance(value, dict) else (None, place + 1)
+
+
+def _literal(text: str) -> dict[str, Any] | None:
+    if len(text) > 50_000:
+        return None
+    pythonic = re.sub(r"(?<=[:,\[{\s])(true|false|null)(?=\s*[,\]}])", lambda word: _PYTHON[word[0]], text)
+    try:
+        value = ast.literal_eval(pythonic)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+_PYTHON = {"true": "True", "false": "False", "null": "None"}
+
+
+def _holding(value: Any, key: str) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        lowered = {str(name).strip().lower(): each for name, each in value.items()}
+        if key in lowered:
+            yield lowered
+            return
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _holding(each, key)
