@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from evalgate.model import (
     AgentDetails,
@@ -113,7 +113,7 @@ class IntermediateDataWire(Wire):
     @classmethod
     def _no_null(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None and info.context is STRICT:
-            raise PydanticCustomError("list_type", "a list is expected")
+            raise PydanticKnownError("list_type")
         return value
 
     @model_validator(mode="after")
