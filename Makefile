@@ -57,9 +57,10 @@ test-action: .venv/.ready ## build the image, run workflows as GitHub does
 
 bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/adk.py
+	$(BIN)/python bench/judge.py
 
 golden: .venv/.ready ## rewrite tests/golden; review the diff
-	$(BIN)/pytest tests/golden --update-golden -q
+	EVALGATE_REWRITE_GOLDEN=1 $(BIN)/pytest tests/golden --update-golden -q
 
 docs: .venv/.ready ## rewrite action.yml and the tables of settings
 	$(BIN)/python docs/generate.py
