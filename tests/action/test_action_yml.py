@@ -1,5 +1,7 @@
 """action.yml, the settings, the README and docs/settings.md say the same; the linters of GitHub's files are content."""
 
+import ast
+import importlib.metadata
 import importlib.util
 import re
 import subprocess
@@ -154,3 +156,28 @@ def test_the_lock_of_the_image_covers_every_dependency() -> None:
     }
     locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     assert wanted | {"uv"} <= locked, "run `make lock`"
+
+
+def test_everything_that_we_import_is_in_the_image() -> None:
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    distributions = importlib.metadata.packages_distributions()
+    missing: dict[str, str] = {}
+    for path in sorted((ROOT / "evalgate").rglob("*.py")):
+        if "worker" in path.relative_to(ROOT / "evalgate").parts:
+            continue  # runs in the agent's environment
+        for name in imported(path):
+            owners = {owner.lower().replace("_", "-") for owner in distributions.get(name.split(".")[0], [])}
+            if name.split(".")[0] not in sys.stdlib_module_names | {"evalgate"} and not owners & locked:
+                missing[name] = str(path.relative_to(ROOT))
+    assert missing == {}, "add it to pyproject.toml and run `make lock`"
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file names in its imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
