@@ -21,7 +21,7 @@ from evalgate.judged.options import JudgedOptions
 from evalgate.model import Finding, Grade, Invocation, Json, NotEvaluated, Reason, Score
 from evalgate.plugins import Ballot, JudgeRequest, Sample, Vote
 from evalgate.prompts import shown
-from evalgate.wire.contents import ContentWire
+from evalgate.wire import writing
 
 MODEL: Final = "vertex-evaluation/"
 VERSION: Final = "1"
@@ -81,7 +81,7 @@ def _turn(index: int, invocation: Invocation) -> Json:
     contents = [("user", invocation.user_content)]
     contents += [(event.author or "agent", event.content) for event in invocation.events or () if event.content]
     contents += [("agent", invocation.final_response)] if invocation.final_response else []
-    events = [{"author": author, "content": ContentWire.of(content).compact()} for author, content in contents]
+    events = [{"author": author, "content": writing.content_json(content)} for author, content in contents]
     return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
 
 

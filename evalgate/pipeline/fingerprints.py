@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 from evalgate.model import AgentUse, Case, ConversationScenario, CriterionUse, TrialKey
-from evalgate.wire.contents import ContentWire
-from evalgate.wire.invocations import InvocationWire, RubricWire
+from evalgate.wire import writing
 
 VERSION = 1
 """Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
@@ -27,7 +26,7 @@ def of_task(case: Case) -> str:
             "session": _session(case),
             "turns": None
             if case.conversation is None
-            else [ContentWire.of(turn.user_content).compact() for turn in case.conversation],
+            else [writing.content_json(turn.user_content) for turn in case.conversation],
             "scenario": _scenario(case.scenario),
         }
     )
@@ -40,8 +39,8 @@ def of_case(case: Case) -> str:
             "task": of_task(case),
             "expected": None
             if case.conversation is None
-            else [InvocationWire.of(turn).compact() for turn in case.conversation],
-            "rubrics": [RubricWire.of(rubric).compact() for rubric in case.rubrics],
+            else [writing.invocation_json(turn) for turn in case.conversation],
+            "rubrics": [writing.rubric_json(rubric) for rubric in case.rubrics],
             "state": case.expects_state,
         }
     )

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from evalgate.model import Case, Content, FailureKind, Invocation, Json, SessionInput, Timings
 from evalgate.plugins import AgentFailed
 from evalgate.sessions.endpoints import Line
-from evalgate.wire import assembly
+from evalgate.wire import assembly, writing
 from evalgate.wire.assembly import StepEvent
-from evalgate.wire.contents import ContentWire
 from evalgate.wire.session_events import SessionEventWire
 
 
@@ -43,7 +42,7 @@ class AdkServerConversation:
         """Run one turn. Raises AgentFailed."""
         self._line.turn = len(self._line.done) + 1
         began = time.monotonic()
-        said = ContentWire.of(user_content).model_dump(mode="json", exclude_none=True)
+        said = writing.content_json(user_content)
         body = {
             "app_name": self._app,
             "user_id": self._user,

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Timings
+from evalgate.wire import writing
 from evalgate.wire.assembly import StepEvent
-from evalgate.wire.contents import ContentWire
-from evalgate.wire.invocations import AgentDetailsWire, EventWire, InvocationWire
+from evalgate.wire.invocations import AgentDetailsWire, EventWire
 
 PROTOCOL = 1
 
@@ -227,7 +227,7 @@ def start(
 
 def turn(session: str, content: Content) -> dict[str, Any]:
     """The user says something."""
-    said = ContentWire.of(content).model_dump(mode="json", exclude_none=True)
+    said = writing.content_json(content)
     return {"type": "turn", "session": session, "content": said}
 
 
@@ -245,7 +245,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> 
     """Grade the evidence with the repository's own metric."""
     expected = None
     if evidence.expected is not None:
-        expected = [InvocationWire.of(turn).compact() for turn in evidence.expected]
+        expected = [writing.invocation_json(turn) for turn in evidence.expected]
     return {
         "type": "metric",
         "id": number,
@@ -255,7 +255,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> 
             "threshold": use.threshold,
             "criterion": {**({} if use.threshold is None else {"threshold": use.threshold}), **use.options},
         },
-        "actual": [InvocationWire.of(turn).compact() for turn in evidence.actual],
+        "actual": [writing.invocation_json(turn) for turn in evidence.actual],
         "expected": expected,
         "scenario": _scenario(evidence),
     }

@@ -89,23 +89,6 @@ class PartWire(Wire):
             return Text(text=self.text, thought=bool(self.thought))
         return Attachment(data=self.model_dump(mode="json", exclude_none=True))
 
-    @classmethod
-    def of(cls, part: Part) -> PartWire:
-        """The wire shape of a part."""
-        match part:
-            case Text():
-                return cls.model_construct(text=part.text, thought=True if part.thought else None)
-            case ToolCall():
-                call = FunctionCallWire.model_construct(id=part.id, name=part.name or None, args=part.args)
-                return cls.model_construct(function_call=call)
-            case ToolResponse():
-                response = FunctionResponseWire.model_construct(
-                    id=part.id, name=part.name or None, response=part.response
-                )
-                return cls.model_construct(function_response=response)
-            case Attachment():
-                return cls.model_validate(part.data)
-
 
 class ContentWire(Wire):
     """google.genai Content."""
@@ -117,8 +100,3 @@ class ContentWire(Wire):
         """The content; no parts and an empty list of parts are the same."""
         role = intern(self.role) if self.role else self.role
         return Content(parts=tuple(part.noun() for part in self.parts or ()), role=role)
-
-    @classmethod
-    def of(cls, content: Content) -> ContentWire:
-        """The wire shape of a content."""
-        return cls.model_construct(role=content.role, parts=[PartWire.of(part) for part in content.parts])

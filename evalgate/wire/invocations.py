@@ -17,8 +17,6 @@ from evalgate.model import (
     Rubric,
     Text,
     Timings,
-    ToolCall,
-    ToolResponse,
     Usage,
 )
 from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
@@ -53,18 +51,6 @@ class UsageWire(Wire):
             total_tokens=self.total_token_count,
         )
 
-    @classmethod
-    def of(cls, usage: Usage) -> UsageWire:
-        """The wire shape of token counts."""
-        return cls.model_construct(
-            prompt_token_count=usage.prompt_tokens,
-            cached_content_token_count=usage.cached_tokens,
-            candidates_token_count=usage.candidates_tokens,
-            thoughts_token_count=usage.thoughts_tokens,
-            tool_use_prompt_token_count=usage.tool_use_prompt_tokens,
-            total_token_count=usage.total_tokens,
-        )
-
 
 class EventWire(Wire):
     """ADK's InvocationEvent; ADK ignores unknown keys here, and so do we."""
@@ -87,17 +73,6 @@ class EventWire(Wire):
             usage=self.usage_metadata.noun() if self.usage_metadata else None,
             model_version=self.model_version,
             grounding=self.grounding_metadata,
-        )
-
-    @classmethod
-    def of(cls, event: Event) -> EventWire:
-        """The wire shape of an event."""
-        return cls.model_construct(
-            author=event.author,
-            content=ContentWire.of(event.content) if event.content else None,
-            usage_metadata=UsageWire.of(event.usage) if event.usage else None,
-            model_version=event.model_version,
-            grounding_metadata=event.grounding,
         )
 
 
@@ -141,24 +116,6 @@ class IntermediateDataWire(Wire):
             events.append(Event(author=author, content=Content(parts=said)))
         return tuple(events)
 
-    @classmethod
-    def of(cls, events: tuple[Event, ...], *, itemized: bool) -> IntermediateDataWire:
-        """The wire shape of steps, in the form in which they were recorded: ADK's metrics tell the two apart."""
-        if itemized:
-            return cls.model_construct(invocation_events=[EventWire.of(event) for event in events])
-        parts = [part for event in events if event.content for part in event.content.parts]
-        calls = [PartWire.of(part).function_call for part in parts if isinstance(part, ToolCall)]
-        responses = [PartWire.of(part).function_response for part in parts if isinstance(part, ToolResponse)]
-        said = [(event.author, event.content.parts) for event in events if event.content]
-        texts = [
-            (author, [PartWire.of(part) for part in own])
-            for author, own in said
-            if not any(isinstance(part, ToolCall | ToolResponse) for part in own)
-        ]
-        return cls.model_construct(
-            tool_uses=calls or None, tool_responses=responses or None, intermediate_responses=texts or None
-        )
-
 
 class RubricContentWire(Wire):
     """ADK's RubricContent."""
@@ -178,17 +135,6 @@ class RubricWire(Wire):
         """The rubric; a missing text is an empty one, which validation reports."""
         text = self.rubric_content.text_property or ""
         return Rubric(rubric_id=self.rubric_id, text=text, description=self.description, type=self.type)
-
-    @classmethod
-    def of(cls, rubric: Rubric) -> RubricWire:
-        """The wire shape of a rubric."""
-        content = RubricContentWire.model_construct(text_property=rubric.text)
-        return cls.model_construct(
-            rubric_id=rubric.rubric_id,
-            rubric_content=content,
-            description=rubric.description,
-            type=rubric.type,
-        )
 
 
 class AgentDetailsWire(Wire):
@@ -213,20 +159,6 @@ class AppDetailsWire(Wire):
                 tool_declarations=tuple(agent.tool_declarations),
             )
             for agent in self.agent_details.values()
-        )
-
-    @classmethod
-    def of(cls, agents: tuple[AgentDetails, ...]) -> AppDetailsWire:
-        """The wire shape of an app's agents."""
-        return cls.model_construct(
-            agent_details={
-                agent.name: AgentDetailsWire.model_construct(
-                    name=agent.name,
-                    instructions=agent.instructions,
-                    tool_declarations=list(agent.tool_declarations),
-                )
-                for agent in agents
-            }
         )
 
 
@@ -259,23 +191,4 @@ class InvocationWire(Wire):
             rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
             agents=self.app_details.noun() if self.app_details else (),
             timings=timings,
-        )
-
-    @classmethod
-    def of(cls, invocation: Invocation) -> InvocationWire:
-        """The wire shape of an invocation; its steps are written in the form in which they were recorded."""
-        timings = invocation.timings
-        steps = None
-        if invocation.events is not None:
-            steps = IntermediateDataWire.of(invocation.events, itemized=invocation.itemized)
-        return cls.model_construct(
-            invocation_id=invocation.invocation_id,
-            user_content=ContentWire.of(invocation.user_content),
-            final_response=ContentWire.of(invocation.final_response) if invocation.final_response else None,
-            intermediate_data=steps,
-            duration=timings.total_s if timings else None,
-            model_duration=timings.model_s if timings else None,
-            tool_duration=timings.tool_s if timings else None,
-            rubrics=[RubricWire.of(rubric) for rubric in invocation.rubrics] or None,
-            app_details=AppDetailsWire.of(invocation.agents) if invocation.agents else None,
         )

@@ -21,6 +21,7 @@ from evalgate.model import (
     Score,
     Transcript,
 )
+from evalgate.wire import writing
 from evalgate.wire.invocations import AgentDetailsWire, AppDetailsWire, InvocationWire
 from evalgate.wire.shapes import Wire
 
@@ -54,17 +55,6 @@ class FailureWire(Wire):
             turn=self.turn,
             detail=self.detail,
             partial=tuple(invocation.noun() for invocation in self.partial),
-        )
-
-    @classmethod
-    def of(cls, failure: AgentFailure) -> FailureWire:
-        """The wire shape of a failure."""
-        return cls.model_construct(
-            kind=failure.kind,
-            message=failure.message,
-            turn=failure.turn,
-            detail=failure.detail,
-            partial=[InvocationWire.of(_without_agents(invocation)) for invocation in failure.partial],
         )
 
 
@@ -190,7 +180,7 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
         case Transcript():
             written: dict[str, Any] = {
                 "kind": "transcript",
-                "invocations": [InvocationWire.of(_without_agents(each)).compact() for each in outcome.invocations],
+                "invocations": [writing.invocation_json(_without_agents(each)) for each in outcome.invocations],
             }
             if outcome.final_state is not None:
                 written["final_state"] = dict(outcome.final_state)
@@ -198,7 +188,18 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
                 written["agents"] = [_remember(each.agents, agents_seen, address) for each in outcome.invocations]
             return written
         case AgentFailure():
-            return FailureWire.of(outcome).compact() | {"kind": outcome.kind.value, "message": outcome.message}
+            return _failure_json(outcome)
+
+
+def _failure_json(failure: AgentFailure) -> dict[str, Any]:
+    written: dict[str, Any] = {"kind": failure.kind.value, "message": failure.message}
+    if failure.turn is not None:
+        written["turn"] = failure.turn
+    if failure.detail:
+        written["detail"] = failure.detail
+    if failure.partial:
+        written["partial"] = [writing.invocation_json(_without_agents(each)) for each in failure.partial]
+    return written
 
 
 def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
@@ -217,7 +218,7 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
 
 def agents_json(agents: tuple[AgentDetails, ...]) -> list[dict[str, Any]]:
     """The agents of an invocation as JSON-ready values."""
-    return [each.compact() for each in AppDetailsWire.of(agents).agent_details.values()]
+    return [writing.agent_json(agent) for agent in agents]
 
 
 def parse_agents(raw: list[dict[str, Any]]) -> tuple[AgentDetails, ...]:

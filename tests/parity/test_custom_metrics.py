@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from evalgate.wire import writing
 from evalgate.wire.invocations import InvocationWire
 
 pytestmark = pytest.mark.parity
@@ -16,7 +17,7 @@ CRITERION = {"threshold": 5000.0, "bonus": 0.25}
 def _through_our_model(turns: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
     if turns is None:
         return None
-    return [InvocationWire.of(InvocationWire.model_validate(turn).noun()).compact() for turn in turns]
+    return [writing.invocation_json(InvocationWire.model_validate(turn).noun()) for turn in turns]
 
 
 def test_custom_metrics_answer_the_same(

@@ -13,6 +13,7 @@ import pytest
 from evalgate.agents import DRIVERS
 from evalgate.model import Case, Content, Invocation, SessionInput, Text, TrialKey
 from evalgate.plugins import AgentFailed, AgentLimits, AgentSetting
+from evalgate.wire import writing
 from evalgate.wire.invocations import InvocationWire
 
 pytestmark = pytest.mark.parity
@@ -89,7 +90,7 @@ def theirs(python: str, agent: str, tmp_path: Path) -> list[Any]:
 
 def comparable(invocation: Invocation) -> dict[str, Any]:
     """All but what differs from run to run: ids and seconds."""
-    data = InvocationWire.of(invocation).compact()
+    data = writing.invocation_json(invocation)
     for name in ("invocation_id", "duration", "model_duration", "tool_duration", "creation_timestamp"):
         data.pop(name, None)
     return _without_ids(data)

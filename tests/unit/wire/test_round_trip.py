@@ -20,6 +20,7 @@ from evalgate.model import (
     ToolResponse,
     Usage,
 )
+from evalgate.wire import writing
 from evalgate.wire.invocations import InvocationWire
 
 words = st.text(max_size=8)
@@ -73,14 +74,14 @@ invocations = st.builds(
 @settings(max_examples=40, deadline=None)
 @given(invocations)
 def test_noun_to_wire_to_noun(invocation):
-    written = json.dumps(InvocationWire.of(invocation).compact())
+    written = json.dumps(writing.invocation_json(invocation))
     assert InvocationWire.model_validate(json.loads(written)).noun() == invocation
 
 
 @settings(max_examples=40, deadline=None)
 @given(invocations)
 def test_both_spellings_are_one(invocation):
-    wire = InvocationWire.of(invocation)
+    wire = InvocationWire.model_validate(writing.invocation_json(invocation))
     snake = wire.model_dump(mode="json")
     camel = wire.model_dump(mode="json", by_alias=True)
     assert InvocationWire.model_validate(snake).noun() == InvocationWire.model_validate(camel).noun()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from evalgate.wire import writing
 from evalgate.wire.invocations import InvocationWire
 
 CALL = {"name": "t", "args": {"a": 1}, "id": "1"}
@@ -28,7 +29,7 @@ def test_what_is_read_is_what_is_written(steps: Any) -> None:
     if steps is not None:
         raw["intermediate_data"] = steps
     turn = InvocationWire.model_validate(raw).noun()
-    written = InvocationWire.of(turn).compact()
+    written = writing.invocation_json(turn)
     assert json.loads(json.dumps(written)) == raw
     assert InvocationWire.model_validate(written).noun() == turn
 
