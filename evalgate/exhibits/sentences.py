@@ -91,16 +91,16 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
 def failure_sentence(failure: AgentFailure) -> str:
     """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
     where = f" in turn {failure.turn}" if failure.turn is not None else ""
-    message = plain.clip(plain.one_line(failure.message), WHY_LIMIT)
+    message = plain.one_line(plain.clip(failure.message, WHY_LIMIT))
     return f"The agent {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
     """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
     if verdict.reason is None:
-        return plain.clip(plain.one_line(verdict.message), WHY_LIMIT) or "no score"
+        return plain.one_line(plain.clip(verdict.message, WHY_LIMIT)) or "no score"
     words = REASONS[verdict.reason]
-    message = plain.clip(plain.one_line(verdict.message), WHY_LIMIT)
+    message = plain.one_line(plain.clip(verdict.message, WHY_LIMIT))
     return f"{words}: {message}" if message and message != words else words
 
 
@@ -114,4 +114,4 @@ def why_unmeasured(exhibit: CaseExhibit) -> str:
     if exhibit.unmeasured:
         first = exhibit.unmeasured[0]
         return f"{first.name}: {unmeasured_sentence(first)}"
-    return plain.clip(plain.one_line(exhibit.verdict.reason), WHY_LIMIT) or "No criterion decides this case."
+    return plain.one_line(plain.clip(exhibit.verdict.reason, WHY_LIMIT)) or "No criterion decides this case."

@@ -12,7 +12,7 @@ from evalgate.markup import plain
 
 Mark: TypeAlias = Literal["=", "-", "+"]
 
-MAX_WORDS = 800
+MAX_WORDS = 600
 CLIP = 6_000
 # Scripts that are written without blanks (kana, Han, Thai, Lao, Khmer, Burmese) differ by the character.
 _WORD = re.compile(
@@ -40,7 +40,7 @@ class Wording:
 def compare(expected: str, actual: str) -> Wording:
     """The word difference of two texts, which are clipped first: a text of megabytes is no reading matter."""
     left, right = _words(expected), _words(actual)
-    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    matcher = SequenceMatcher(str.isspace, left, right, autojunk=False)
     pieces: list[Piece] = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         if tag == "equal":
@@ -51,7 +51,7 @@ def compare(expected: str, actual: str) -> Wording:
 
 
 def _words(text: str) -> list[str]:
-    found = _WORD.findall(plain.clip(plain.visible(text), CLIP))
+    found = _WORD.findall(plain.visible(plain.clip(text, CLIP)))
     return found if len(found) <= MAX_WORDS else [*found[:MAX_WORDS], " [...]"]
 
 

@@ -23,7 +23,7 @@ def text(value: str) -> Html:
 
 def join(pieces: Iterable[Html | str], separator: str = "") -> Html:
     """The pieces one after the other; plain strings are escaped."""
-    return Html(text(separator).join(piece if isinstance(piece, Html) else text(piece) for piece in pieces))
+    return Html(text(separator).join([piece if isinstance(piece, Html) else text(piece) for piece in pieces]))
 
 
 def element(tag: str, /, *children: Html | str, **attributes: str | int | None) -> Html:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from evalgate.markup import html
 from evalgate.markup.html import Html, element
 
 STYLE = """
@@ -15,7 +14,8 @@ STYLE = """
 --link:#79c0ff;--pass:#56d364;--fail:#ff8182;--inconclusive:#d2a8ff;--not_measured:#e3b341;--gone:#4a1b22;
 --come:#12381f}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--bg);color:var(--text);font:16px/1.5 system-ui,"Noto Sans",sans-serif}
+body{margin:0;background:var(--bg);color:var(--text);font:16px/1.5 system-ui,"Noto Sans",sans-serif;
+overflow-wrap:anywhere}
 header,main,footer{max-width:68rem;margin:0 auto;padding:1rem}
 h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.25rem;margin:2rem 0 .5rem}
 h3{font-size:1rem;margin:1.25rem 0 .25rem}
@@ -34,6 +34,7 @@ white-space:pre-wrap;overflow-wrap:anywhere;max-height:32rem;overflow:auto}
 .figures dt{color:var(--dim);font-size:.85rem}.figures dd{margin:0;font-size:1.25rem;font-weight:600}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
+th{overflow-wrap:normal}
 th,td{text-align:left;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
 details.case{border:1px solid var(--line);border-left:.3rem solid var(--kind);border-radius:6px;margin:.5rem 0}
@@ -107,8 +108,8 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def table(header: list[str], rows: list[list[Html | str]], *, numeric: range) -> Html:
-    """A table that scrolls by itself where it is too wide; columns in `numeric` are set right."""
+def table(header: list[str], rows: list[list[Html | str]], *, label: str, numeric: range) -> Html:
+    """A table that scrolls by itself where it is too wide, named `label`; columns in `numeric` are set right."""
     head = element(
         "tr", *(element("th", name, scope="col", class_=_class(at, numeric)) for at, name in enumerate(header))
     )
@@ -116,11 +117,8 @@ def table(header: list[str], rows: list[list[Html | str]], *, numeric: range) ->
         element("tr", *(element("td", cell, class_=_class(at, numeric)) for at, cell in enumerate(row))) for row in rows
     ]
     shown = element("table", element("thead", head), element("tbody", *body))
-    return element("div", shown, class_="scroll", tabindex=0, role="region", aria_label="table")
+    return element("div", shown, class_="scroll", tabindex=0, role="group", aria_label=label)
 
 
 def _class(column: int, numeric: range) -> str | None:
     return "n" if column in numeric else None
-
-
-__all__ = ["SCRIPT", "STYLE", "Html", "html", "render_page", "table"]

@@ -37,9 +37,11 @@ def visible(text: str) -> str:
 
 def _written_out(match: re.Match[str]) -> str:
     character = match[0]
-    before, after = match.string[: match.start()][-1:], match.string[match.end() :][:1]
-    if character in _JOINERS and _joins(before) and _joins(after):
-        return character
+    if character in _JOINERS:
+        before = match.string[max(match.start() - 1, 0) : match.start()]
+        after = match.string[match.end() : match.end() + 1]
+        if _joins(before) and _joins(after):
+            return character
     return f"[U+{ord(character):04X}]"
 
 

@@ -16,6 +16,8 @@ from evalgate.model import Report, VerdictKind
 LIMIT = 20 * 1000 * 1000
 CONVERSATIONS_SHARE = 0.7
 """Of the room, for conversations; the rest is for the rows of all cases."""
+PASSING = 500
+"""So many passing cases are shown whole at most: nobody reads thousands of conversations that went well."""
 ORDER = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
 FILTERS = (
     ("", "all"),
@@ -27,8 +29,8 @@ FILTERS = (
 
 
 def render(report: Report) -> str:
-    """The page, at most about 20 MB: broken cases first and whole; passing ones whole while room is left, then their
-    values only; cases without any room are counted."""
+    """The page, at most about 20 MB: broken cases first and whole, then passing ones; those beyond the room or
+    PASSING in a few lines; cases without any room are counted."""
     exhibits = cases.collect(report)
     main = element(
         "main",
@@ -54,14 +56,16 @@ def _within(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> tu
     ordered = [each for kind in ORDER for each in cases.worst_first(cases.of_kind(exhibits, kind))]
     conversations = int(room * CONVERSATIONS_SHARE)
     shown: list[Html] = []
+    passing = 0
     for number, exhibit in enumerate(ordered, 1):
-        made = web_cases.render_case(exhibit, report, number=number, whole=conversations > 0)
-        size = len(made.encode())
-        if conversations > 0 and size > conversations:
-            conversations = 0
+        passing += exhibit.verdict.kind is VerdictKind.PASS
+        whole = conversations > 0 and passing <= PASSING
+        made = web_cases.render_case(exhibit, report, number=number, whole=whole)
+        if whole and len(made.encode()) > conversations:
+            whole = False
             made = web_cases.render_case(exhibit, report, number=number, whole=False)
-            size = len(made.encode())
-        conversations -= size
+        size = len(made.encode())
+        conversations -= size if whole else 0
         room -= size
         if room < 0:
             return shown, len(ordered) - len(shown)

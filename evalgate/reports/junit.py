@@ -57,7 +57,7 @@ def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Rep
 def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
     known = {
         "verdict": sentences.kind_word(suite.kind),
-        "reason": plain.one_line(suite.reason),
+        "reason": plain.one_line(plain.clip(suite.reason, TEXT_LIMIT)),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
         "commit": plain.one_line(report.links.commit or report.run.commit),
@@ -83,7 +83,8 @@ def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
             made.add_error_info(message=_why(exhibit), output=_body(exhibit, report), error_type=_error_type(exhibit))
         case VerdictKind.INCONCLUSIVE:
-            made.add_skipped_info(message=f"inconclusive: {plain.one_line(exhibit.verdict.reason)}")
+            reason = plain.one_line(plain.clip(exhibit.verdict.reason, TEXT_LIMIT))
+            made.add_skipped_info(message=f"inconclusive: {reason}")
     return made
 
 
@@ -129,12 +130,12 @@ def _body(exhibit: CaseExhibit, report: Report) -> str:
     for trial in exhibit.trials:
         if trial.failure is not None:
             lines += [f"run {trial.key.repeat + 1}: {sentences.failure_sentence(trial.failure)}"]
-            lines += [plain.clip(plain.visible(trial.failure.detail), DETAIL_LIMIT)] if trial.failure.detail else []
+            lines += [plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))] if trial.failure.detail else []
     return plain.visible("\n".join(lines))
 
 
 def _turn_lines(turn: Turn) -> Iterator[str]:
-    yield f"turn {turn.number}: {plain.clip(plain.one_line(turn.user), TEXT_LIMIT)}"
+    yield f"turn {turn.number}: {plain.one_line(plain.clip(turn.user, TEXT_LIMIT))}"
     if not turn.happened:
         yield "  the agent gave no such turn"
     if not turn.asked:

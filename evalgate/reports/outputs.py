@@ -12,6 +12,7 @@ from evalgate.exhibits import totals
 from evalgate.markup import plain
 from evalgate.model import Report
 
+REASON_LIMIT = 1_000
 NAMES = 1_000
 NAME_LIMIT = 100
 """GitHub takes 1 MB of outputs in all."""
@@ -23,7 +24,7 @@ def render(report: Report) -> Mapping[str, str]:
     counts = totals.count(report)
     return {
         "verdict": report.verdict.kind.value,
-        "reason": plain.one_line(report.verdict.reason),
+        "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
         "passed": str(counts.passed),
         "failed": str(counts.failed),
         "not-measured": str(counts.not_measured),

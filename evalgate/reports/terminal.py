@@ -13,6 +13,7 @@ from evalgate.model import Report, VerdictKind
 CASES = 50
 NAME_WIDTH = 60
 WHY_WIDTH = 200
+REASON_LIMIT = 1_000
 
 
 def render(report: Report) -> str:
@@ -22,12 +23,13 @@ def render(report: Report) -> str:
     """
     exhibits = cases.collect(report)
     counts = totals.count(report)
+    reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
     lines = [
         *_table(totals.by_criterion(report)),
         "",
         *_broken(exhibits),
         _figures(report, counts),
-        f"{sentences.kind_word(report.verdict.kind).upper()}: {plain.one_line(report.verdict.reason)}",
+        f"{sentences.kind_word(report.verdict.kind).upper()}: {reason}",
     ]
     step = sentences.next_step(report.verdict)
     return commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"

@@ -29,6 +29,7 @@ class HeldClock:
 
     def __init__(self, chance: float = 0.5) -> None:
         self.chance = chance
+        self.called_off = False
         self.slept: list[float] = []
         self._now = 1000.0
         self._lock = threading.Lock()
@@ -36,10 +37,14 @@ class HeldClock:
     def now(self) -> float:
         return self._now
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> bool:
         with self._lock:
             self.slept.append(seconds)
             self._now += max(0.0, seconds)
+        return not self.called_off
+
+    def call_off(self) -> None:
+        self.called_off = True
 
     def random(self) -> float:
         return self.chance

@@ -41,7 +41,7 @@ def render_answers(expected: str, actual: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return plain.wrap(plain.clip(plain.visible(text.strip()), ANSWER_LIMIT), WIDTH)
+    return plain.wrap(plain.visible(plain.clip(text.strip(), ANSWER_LIMIT)), WIDTH)
 
 
 def _word_difference(pieces: Sequence[Piece]) -> str:

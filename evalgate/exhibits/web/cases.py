@@ -15,22 +15,32 @@ from evalgate.model import CriterionVerdict, Finding, Report, ToolCall, VerdictK
 TEXT_LIMIT = 20_000
 DETAIL_LIMIT = 20_000
 TURNS = 50
+LEFT_OUT = "The conversation is left out for size."
 CALL_MARKS = {" ": None, "-": "gone", "+": "come"}
 
 
 def render_case(exhibit: CaseExhibit, report: Report, *, number: int, whole: bool) -> Html:
-    """The case as a `<details>`; `whole` with its conversation, else its values only."""
+    """The case as a `<details>`: `whole` with its conversation, else in a few lines."""
+    if whole:
+        body = [_where(exhibit, report), _values(exhibit), *_failures(exhibit), *_conversation(exhibit, report)]
+    else:
+        body = [_where(exhibit, report), _brief(exhibit), element("p", LEFT_OUT, class_="label")]
     kind = exhibit.verdict.kind
-    body = [_where(exhibit, report), _values(exhibit), *_failures(exhibit)]
-    body += list(_conversation(exhibit, report)) if whole else [element("p", "Left out for size.", class_="label")]
     return element(
         "details", _summary(exhibit), element("div", *body), class_=f"case {kind.value}", id=f"case-{number}"
     )
 
 
+def _brief(exhibit: CaseExhibit) -> Html:
+    values = [f"{plain.label(each.name, 100)} {_number(each.value, each)}" for each in exhibit.verdict.criteria]
+    return element("p", ", ".join(values))
+
+
 def _summary(exhibit: CaseExhibit) -> Html:
     kind = exhibit.verdict.kind
-    mark = element("span", f"{sentences.kind_mark(kind)} {sentences.kind_word(kind)}", class_=f"badge {kind.value}")
+    # In ASCII: one wide character would make every copy of a page of megabytes twice as large in memory.
+    sign = Html(sentences.kind_mark(kind).encode("ascii", "xmlcharrefreplace").decode())
+    mark = element("span", sign, f" {sentences.kind_word(kind)}", class_=f"badge {kind.value}")
     why = element("span", plain.clip_end(_why(exhibit), 300), class_="why")
     name = element("bdi", plain.label(exhibit.verdict.case_id, 300))
     return element("summary", mark, " ", element("code", name), " ", why)
@@ -61,7 +71,7 @@ def _values(exhibit: CaseExhibit) -> Html:
     if not exhibit.verdict.criteria:
         return Html("")
     rows = [_value_cells(verdict) for verdict in exhibit.verdict.criteria]
-    return page.table(["Criterion", "Verdict", "Value", "Threshold", "Runs"], rows, numeric=range(2, 5))
+    return page.table(["Criterion", "Verdict", "Value", "Threshold", "Runs"], rows, label="Values", numeric=range(2, 5))
 
 
 def _value_cells(verdict: CriterionVerdict) -> list[Html | str]:

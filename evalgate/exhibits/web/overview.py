@@ -13,6 +13,7 @@ from evalgate.markup.html import Html, element
 from evalgate.model import Report, VerdictKind
 
 PROBLEMS = 500
+REASON_LIMIT = 2_000
 
 
 def render_header(report: Report, totals: Totals) -> Html:
@@ -23,7 +24,8 @@ def render_header(report: Report, totals: Totals) -> Html:
     )
     step = sentences.next_step(verdict)
     interrupted = "" if report.run.complete else "The run was interrupted: what did not run counts as not measured."
-    said = [element("p", plain.one_line(line)) for line in (verdict.reason, interrupted, step) if line]
+    reason = plain.one_line(plain.clip(verdict.reason, REASON_LIMIT))
+    said = [element("p", line) for line in (reason, interrupted, step) if line]
     box = element("div", element("h1", title), *said, class_=f"verdict {verdict.kind.value}")
     return element("header", box, _figures(report, totals))
 
@@ -33,7 +35,7 @@ def render_criteria(rows: Sequence[CriterionTotals]) -> Html:
     if not rows:
         return Html("")
     header = ["Suite", "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
-    shown = page.table(header, [_criterion_cells(row) for row in rows], numeric=range(2, 6))
+    shown = page.table(header, [_criterion_cells(row) for row in rows], label="Criteria", numeric=range(2, 6))
     return element("section", element("h2", "Criteria"), shown)
 
 

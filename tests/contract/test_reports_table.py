@@ -1,0 +1,130 @@
+"""Every row of the reports' table: it renders whatever happens, the same each time, with nothing live in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import cmarkgfm
+import pytest
+from builders import build
+from builders.scenarios import SCENARIOS
+from cmarkgfm.cmark import Options
+
+import evalgate.reports
+from evalgate import reports
+from evalgate.exhibits import cases, totals
+
+MARKDOWN = ("comment", "summary")
+NO_FILES = {"annotations", "outputs", "terminal"}
+
+
+def test_every_file_of_the_family_stands_in_its_table() -> None:
+    files = {path.stem for path in Path(evalgate.reports.__file__).parent.glob("*.py")} - {"__init__"}
+    rows = {row.render.__module__.rpartition(".")[2] for row in reports.RENDERERS.values()}
+    assert files == rows | NO_FILES
+    assert all(name == row.name for name, row in reports.RENDERERS.items())
+
+
+def test_every_row_stands_in_the_docs() -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
+    assert all(f"`{row.file_name}`" in docs for row in reports.RENDERERS.values())
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("row", reports.RENDERERS)
+def test_it_renders_the_same_each_time_and_can_be_written(row: str, scenario: str) -> None:
+    render = reports.RENDERERS[row].render
+    text = render(SCENARIOS[scenario]())
+    assert text == render(SCENARIOS[scenario]())
+    assert text.encode().decode() == text
+    assert text.endswith("\n")
+
+
+@pytest.mark.parametrize("row", reports.RENDERERS)
+@pytest.mark.parametrize("words", ["pass", "never", "error", "skipped"])
+def test_it_renders_runs_without_anything(row: str, words: str) -> None:
+    empty = build.run_report([build.suite()], {}, links=build.Links(), reproduce="", complete=False)
+    assert reports.RENDERERS[row].render(empty)
+    assert reports.RENDERERS[row].render(build.report(words, links=build.Links()))
+
+
+class Page(HTMLParser):
+    """What a page is made of, and its text outside `code` and `pre`, where GitHub's filters look."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: Counter[str] = Counter()
+        self.addresses: list[str] = []
+        self.live = ""
+        self.rows: list[int] = []
+        self.opaque = 0
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.elements[tag] += 1
+        self.addresses += [value for name, value in attrs if name == "href"]
+        self.opaque += tag in ("code", "pre")
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += 1
+        self.live += " "
+
+    def handle_endtag(self, tag) -> None:
+        self.opaque -= tag in ("code", "pre")
+        self.live += " "
+
+    def handle_data(self, data) -> None:
+        self.live += "" if self.opaque else data
+
+
+def page_of(row: str, scenario: str) -> Page:
+    text = reports.RENDERERS[row].render(SCENARIOS[scenario]())
+    return Page(cmarkgfm.github_flavored_markdown_to_html(text, Options.CMARK_OPT_UNSAFE))
+
+
+OURS = {
+    *("blockquote", "p", "strong", "code", "a", "table", "thead", "tbody", "tr", "th", "td", "h3", "details"),
+    *("summary", "pre", "sub", "ul", "li", "em", "del", "ins", "span", "b"),
+}
+
+
+@pytest.mark.parametrize("row", MARKDOWN)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_nothing_pings_links_or_renders(row: str, scenario: str) -> None:
+    page = page_of(row, scenario)
+    assert set(page.elements) <= OURS
+    assert all(address.startswith("https://github.com/example/travel/") for address in page.addresses)
+    assert not re.search(r"@\w|#\d|GH-\d|(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z])|https?://|www\.", page.live)
+
+
+@pytest.mark.parametrize("row", MARKDOWN)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_no_table_and_no_fold_breaks(row: str, scenario: str) -> None:
+    report = SCENARIOS[scenario]()
+    text, page = reports.RENDERERS[row].render(report), page_of(row, scenario)
+    exhibits = cases.collect(report)
+    flaky = sum(len(exhibit.flaky) for exhibit in exhibits)
+    rows = [1 + len(totals.by_criterion(report)), (1 + flaky) if flaky else 0]
+    rows += [1 + len(exhibits)] if row == "summary" else []
+    assert len(page.rows) == sum(rows)
+    assert Counter(page.rows) == Counter({5: rows[0], 4: sum(rows[1:])})
+    assert page.elements["details"] == page.elements["summary"] == text.count("\n</details>")
+    assert "<!--" not in text
+
+
+@pytest.mark.parametrize("row", reports.RENDERERS)
+def test_megabytes_are_bounded(row: str) -> None:
+    blob = "@octocat | `x` \u202e\n" * 600_000
+    asked = build.case("blob", build.turn(blob, build.call("t", x=blob), answer=blob))
+    suite = build.suite(asked)
+    done = build.scores(
+        build.turn(blob, build.call("t", y=blob), answer=blob[::-1]), **{build.TOOLS: 0.0, build.WORDS: 0.0}
+    )
+    report = build.run_report(
+        [suite], {(suite.key, "blob"): [done, build.failed(build.FailureKind.RAISED, blob, detail=blob)]}
+    )
+    assert len(reports.RENDERERS[row].render(report)) < 500_000

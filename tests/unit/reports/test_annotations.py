@@ -1,0 +1,77 @@
+"""Annotations, outputs and the terminal's text."""
+
+from __future__ import annotations
+
+import json
+
+from builders import build
+from builders.scenarios import SCENARIOS
+
+from evalgate.model import Policy
+from evalgate.reports import annotations, outputs, terminal
+
+
+def test_a_passing_run_annotates_nothing() -> None:
+    assert annotations.render(build.report("pass pass skipped")) == ()
+
+
+def test_failures_are_errors_and_broken_agents_warnings() -> None:
+    error, warning = annotations.render(build.report("error pass fail"))
+    assert error == (f"::error file={build.SUITE},line=30,title=fail%3A case_3::tool_trajectory_avg_score 0.00 < 1.00")
+    assert warning.startswith(f"::warning file={build.SUITE},line=10,title=not measured%3A case_1::The agent raised")
+
+
+def test_a_broken_agent_is_no_error_under_adk_compat_either() -> None:
+    (line,) = annotations.render(build.report("error", policy=Policy(adk_compat=True)))
+    assert line.startswith("::warning ")
+
+
+def test_no_more_than_github_shows_worst_first() -> None:
+    lines = annotations.render(build.report(" ".join(["0.7"] * 12 + ["0.1"] + ["error"] * 14)))
+    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"]
+    assert "case_13" in lines[0]
+    assert "3 more failing cases and 4 more cases not measured" in lines[-1]
+
+
+def test_hostile_text_makes_no_command_of_its_own() -> None:
+    for line in annotations.render(SCENARIOS["hostile"]()):
+        assert len(line.splitlines()) == 1
+    for line in terminal.render(SCENARIOS["hostile"]()).splitlines():
+        assert not line.lstrip().startswith("::")
+        assert "##[" not in line
+
+
+def test_outputs() -> None:
+    found = outputs.render(build.report("pass fail error"))
+    assert json.loads(found.pop("scores")) == {build.TOOLS: 0.5, build.WORDS: 1.0}
+    assert found == {
+        "verdict": "fail",
+        "reason": f"1 of 3 cases below its threshold in {build.SUITE}; 1 could not be measured.",
+        "passed": "1",
+        "failed": "1",
+        "not-measured": "1",
+        "total": "3",
+    }
+
+
+def test_unknown_scores_are_null() -> None:
+    found = outputs.render(build.report("error"))
+    assert json.loads(found["scores"]) == {build.TOOLS: None, build.WORDS: None}
+
+
+def test_outputs_are_single_lines() -> None:
+    assert all(len(value.splitlines()) <= 1 for value in outputs.render(SCENARIOS["hostile"]()).values())
+
+
+def test_the_terminal_ends_with_the_verdict() -> None:
+    shown = terminal.render(build.report("pass fail error")).splitlines()
+    assert shown[0].split() == ["suite", "criterion", "mean", "threshold", "passed", "not", "evaluated"]
+    assert f"fail: case_2 ({build.SUITE}:20)" in shown
+    assert "    tool_trajectory_avg_score 0.00 < 1.00" in shown
+    assert shown[-3].startswith("1 passed, 1 failed, 1 not measured, 1 run per case")
+    assert shown[-2].startswith("FAIL: 1 of 3 cases")
+
+
+def test_the_terminal_is_short_for_many() -> None:
+    shown = terminal.render(SCENARIOS["many"]())
+    assert "...and 350 more cases: see report.html" in shown

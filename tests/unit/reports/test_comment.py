@@ -1,0 +1,160 @@
+"""comment.md and summary.md: the verdict first, what broke next, within GitHub's limits."""
+
+from __future__ import annotations
+
+import pytest
+from builders import build
+from builders.build import TOOLS, WORDS, call, case, turn
+from builders.scenarios import SCENARIOS
+
+from evalgate.markup import budget
+from evalgate.model import Case, FailureKind, Policy, Report
+from evalgate.reports import comment, summary
+
+
+@pytest.mark.parametrize(
+    ("words", "policy", "alert", "said"),
+    [
+        ("pass", Policy(), "TIP", "pass."),
+        ("fail", Policy(), "CAUTION", "fail."),
+        ("fail", Policy(blocks_on=frozenset()), "WARNING", "fail, but the policy does not block on it."),
+        ("error", Policy(), "WARNING", "not measured."),
+    ],
+)
+def test_the_verdict_comes_first(words: str, policy: Policy, alert: str, said: str) -> None:
+    lines = comment.render(build.report(words, policy=policy)).splitlines()
+    assert lines[0] == f"> [!{alert}]"
+    assert lines[1].startswith(f"> **evalgate: {said}**")
+
+
+def test_the_figures() -> None:
+    shown = comment.render(build.report("pass fail error"))
+    assert "**1** passed \N{MIDDLE DOT} **1** failed \N{MIDDLE DOT} **1** not measured" in shown
+    assert "pass rate 50% of 2 measured" in shown
+    assert "1 run per case \N{MIDDLE DOT} 820 tokens \N{MIDDLE DOT} agent time 4.5 s" in shown
+    assert "[`6a57802`](<https://github.com/example/travel/commit/6a57802" in shown
+
+
+def test_unknown_figures_are_left_out() -> None:
+    shown = comment.render(build.report("error", links=build.Links()))
+    assert "pass rate" not in shown
+    assert "tokens" not in shown
+    assert "](" not in shown  # no address is known: no link
+
+
+def test_failing_cases_lead_to_their_line_and_show_the_difference() -> None:
+    shown = comment.render(build.report("pass fail"))
+    assert f"/blob/{build.LINKS.commit}/{build.SUITE}#L20" in shown
+    assert '- book(city="Oslo")\n+ book(city="Rome")' in shown
+    assert "<code>case_2</code> \N{MIDDLE DOT} <code>tool_trajectory_avg_score</code> 0.00 &lt; 1.00" in shown
+    assert "<code>case_1</code>" not in shown  # what passed is no news
+
+
+def told(asked: Case, *done: build.Done) -> Report:
+    suite = build.suite(asked)
+    return build.run_report([suite], {(suite.key, asked.case_id): done})
+
+
+def test_the_answer_is_not_compared_where_only_the_tools_are_wrong() -> None:
+    asked = case("c", turn("x", call("a"), answer="one way to say it"))
+    other = turn("x", call("b"), answer="another way to say it")
+    assert "another way" not in comment.render(told(asked, build.scores(other, **{TOOLS: [0.0], WORDS: [0.9]})))
+    assert "another way" in comment.render(told(asked, build.scores(other, **{TOOLS: [0.0], WORDS: [0.1]})))
+
+
+def test_only_broken_turns_are_told() -> None:
+    asked = case("c", turn("fine", call("a")), turn("bad", call("a")))
+    done = build.scores(turn("fine", call("a")), turn("bad", call("b")), **{TOOLS: [1.0, 0.0], WORDS: [1.0, 1.0]})
+    shown = comment.render(told(asked, done))
+    assert "**Turn 2** of 2" in shown
+    assert "**Turn 1**" not in shown
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "shown"),
+    [
+        ("Yes.", "No.", "```diff\n- Yes.\n+ No.\n```"),
+        ("", "No.", None),  # nothing was expected in words
+        ("Yes.", None, "The agent gave no answer; expected:\n```text\nYes.\n```"),
+        ("one two three four five " * 30, "one two three four six " * 30, "<del>five</del><ins>six</ins>"),
+    ],
+)
+def test_answers(expected: str, actual: str | None, shown: str | None) -> None:
+    asked = case("c", turn("x", answer=expected))
+    text = comment.render(told(asked, build.scores(turn("x", answer=actual), **{TOOLS: [1.0], WORDS: [0.0]})))
+    assert shown in text if shown else "Answer" not in text
+
+
+def test_a_broken_agent_is_quoted() -> None:
+    asked = case("c", turn("x"))
+    failed = build.failed(FailureKind.EXITED, "exit code 3", detail="\n".join(f"line {n}" for n in range(100)))
+    shown = comment.render(told(asked, failed))
+    assert "The agent ended by itself in turn 1 (exited): exit code 3" in shown
+    assert "[...]\nline 88\n" in shown
+    assert "line 87" not in shown
+
+
+def test_one_cause_is_told_once() -> None:
+    shown = comment.render(build.report("error " * 50))
+    assert shown.count("KeyError") == 1
+    assert "<b>50 cases</b>" in shown
+    assert "20 more" in shown
+
+
+def test_flaky_cases_show_every_run() -> None:
+    shown = comment.render(build.report("0.9/0.75/0.9 pass/pass/pass"))
+    assert "1 flaky case" in shown
+    assert "0.90, 0.75, 0.90" in shown
+
+
+@pytest.mark.parametrize("render", [comment.render, summary.render])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_it_fits(scenario: str, render: object) -> None:
+    shown = render(SCENARIOS[scenario]())
+    assert budget.length(shown) <= comment.LIMIT or (
+        render is summary.render and len(shown.encode()) <= summary.LIMIT - 1024
+    )
+
+
+def large(count: int, text: str) -> Report:
+    cases = [
+        case(f"{text[:200]}{n}", turn(text, call(text[:300], **{text[:300]: text}), answer=text)) for n in range(count)
+    ]
+    suite = build.suite(*cases, criteria={f"{text[:200]}{n}": 0.5 for n in range(30)})
+    done = build.Done(
+        turns=(turn(text, call("b"), answer=text[::-1]),),
+        grades={use.name: build.Score(value=0.1, turns=(0.1,)) for use in suite.criteria},
+    )
+    return build.run_report([suite], {(suite.key, each.case_id): [done] for each in cases}, title=text, reproduce=text)
+
+
+@pytest.mark.parametrize("character", ["x", "$", "`", "👍", "\u202e", "|", "<", "\n", "서"])
+def test_it_fits_whatever_the_text_is(character: str) -> None:
+    report = large(60, character * 30_000)
+    assert budget.length(comment.render(report)) <= comment.LIMIT
+    assert len(summary.render(report).encode()) <= summary.LIMIT
+
+
+def test_300_failing_cases_are_counted_and_none_is_lost() -> None:
+    shown = comment.render(SCENARIOS["many"]())
+    assert "### 300 cases failed" in shown
+    assert shown.count("<details><summary>\N{CROSS MARK}") == 25
+    lines = shown.count("\n- \N{CROSS MARK}")
+    left_out = 300 - 25 - lines
+    assert lines > 150
+    assert f"**{left_out} more**, left out to keep this short" in shown
+
+
+def test_the_summary_lists_every_case() -> None:
+    shown = summary.render(SCENARIOS["many"]())
+    assert "<summary>All 400 cases</summary>" in shown
+    assert all(f"| `case_{number}` |" in shown for number in range(1, 401))
+
+
+def test_a_suite_is_named_where_there_are_several() -> None:
+    first = build.suite(case("c", turn("x")))
+    second = build.suite(case("c", turn("x"), file="b.json"), key="b.json")
+    done = {(key, "c"): [build.scores(turn("x"), **{TOOLS: 1.0, WORDS: 1.0})] for key in (first.key, second.key)}
+    report = build.run_report([first, second], done)
+    assert "| Suite | Criterion |" in comment.render(report)
+    assert "| `b.json` | `c` |" in summary.render(report)
