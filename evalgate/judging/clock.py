@@ -14,15 +14,18 @@ class Clock(Protocol):
     def now(self) -> float:
         """Seconds since some moment."""
 
-    def sleep(self, seconds: float) -> None:
-        """Return after that long, or sooner where the wait was called off."""
+    def sleep(self, seconds: float) -> bool:
+        """Wait that long and answer True; False, and sooner, where all waits were called off."""
 
     def random(self) -> float:
         """Evenly from 0 up to 1."""
 
+    def call_off(self) -> None:
+        """End all sleeps, now and from now on: the program stops, and nobody waits for a backoff."""
+
 
 class SystemClock:
-    """The machine's clock; `call_off` ends every sleep, so that a program which stops need not wait for backoffs."""
+    """The machine's clock."""
 
     def __init__(self) -> None:
         self._called_off = threading.Event()
@@ -31,14 +34,14 @@ class SystemClock:
         """See Clock."""
         return time.monotonic()
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> bool:
         """See Clock."""
-        self._called_off.wait(max(0.0, seconds))
+        return not self._called_off.wait(max(0.0, seconds))
 
     def random(self) -> float:
         """See Clock."""
         return random.random()  # noqa: S311 - it spreads retries, it guards nothing
 
     def call_off(self) -> None:
-        """End all sleeps, now and from now on."""
+        """See Clock."""
         self._called_off.set()

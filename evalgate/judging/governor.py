@@ -83,7 +83,8 @@ class Governor:
             if not outcome.retriable or late or attempt >= self._pace.attempts:
                 raise JudgeFailed(self._given_up(outcome, attempt=attempt, seconds=self._clock.now() - started))
             retried(outcome)
-            self._clock.sleep(wait)
+            if not self._clock.sleep(wait):
+                raise JudgeFailed(outcome)
 
     def _attempt(self, call: Callable[[], Reply], ends_at: float) -> Reply | JudgeFailure:
         """Call once, in a slot. Raises JudgeFailed where no slot comes in time."""
@@ -139,7 +140,8 @@ class Governor:
                 if pause_s <= 0:
                     self._changed.wait()
                     continue
-            self._clock.sleep(pause_s)
+            if not self._clock.sleep(pause_s):
+                raise JudgeFailed(self._too_late(pause_s))
 
     def _leave(self) -> None:
         with self._changed:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from evalgate.judging import entries, prices, voting
 from evalgate.judging.budget import Budget
 from evalgate.judging.cache import VerdictCache
-from evalgate.judging.ledger import Ledger
+from evalgate.judging.ledger import Account, Ledger
 from evalgate.judging.recording import Recorder
 from evalgate.judging.roster import Roster, Seat
 from evalgate.model import Usage
@@ -59,8 +59,12 @@ class VotingPanel:
         self._refusals: dict[str, JudgeFailure] = {}
         self._without_schema: set[str] = set()
 
+    def accounts(self) -> Mapping[str, Account]:
+        """What each criterion asked so far, and what it cost."""
+        return self._ledger.accounts()
+
     def close(self) -> None:
-        """Let clients go, put the recording in order; calls not begun are dropped."""
+        """End all waits, let clients go, put the recording in order; calls not begun are dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._roster.close()
         if self._recorder is not None:

@@ -73,7 +73,8 @@ class Roster:
             return self._governor_of(provider)
 
     def close(self) -> None:
-        """Close every client that was opened."""
+        """Close every client that was opened, and end all waits."""
+        self._clock.call_off()
         with self._lock:
             for seat in self._seats.values():
                 seat.judge.close()

@@ -37,9 +37,9 @@ MODELS = {"gemini": "gemini-2.5-flash", "openai": "openai/gpt-4.1"}
 class BriefClock(HeldClock):
     """Its time is its own; its sleeps last as long as they should, but no longer than a moment."""
 
-    def sleep(self, seconds: float) -> None:
-        super().sleep(seconds)
+    def sleep(self, seconds: float) -> bool:
         threading.Event().wait(min(seconds, 0.12))
+        return super().sleep(seconds)
 
 
 def panel(

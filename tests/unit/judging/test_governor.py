@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from builders.judging import HeldClock, failure
 
+from evalgate.judging.clock import SystemClock
 from evalgate.judging.governor import Governor, Pace
 from evalgate.plugins import JudgeFailed, JudgeFailure, JudgeFailureKind
 
@@ -92,6 +93,25 @@ def test_other_exceptions_pass_through_and_free_the_slot() -> None:
         with pytest.raises(ZeroDivisionError):
             governor.run(broken)
     assert governor.run(says("ok")) == "ok"
+
+
+def test_a_program_that_stops_waits_for_no_backoff() -> None:
+    clock = HeldClock()
+    clock.call_off()
+    assert caught(Governor(Pace(), clock), says(failure("server_error"), "never")).kind == "server_error"
+    governor = Governor(Pace(), clock)
+    governor.pushed_back(failure("rate_limited", retry_after_s=5.0), since=clock.now())
+    assert caught(governor, says("never")).kind == "rate_limited"
+
+
+def test_the_machines_clock_can_be_called_off() -> None:
+    clock = SystemClock()
+    assert clock.sleep(0) is True
+    assert 0 <= clock.random() < 1
+    before = clock.now()
+    clock.call_off()
+    assert clock.sleep(3600) is False
+    assert clock.now() >= before
 
 
 # --- slots ----------------------------------------------------------------------------------------
