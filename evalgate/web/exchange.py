@@ -89,6 +89,7 @@ class Exchange:
 
     def _once(self, method: str, url: str, *, body: Any, headers: Mapping[str, str], deadline: float) -> Answer:
         import requests  # noqa: PLC0415 - see above
+        import urllib3  # noqa: PLC0415 - requests brings it
 
         if self._session is None:
             self._session = requests.Session()
@@ -124,19 +125,20 @@ class Exchange:
             raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is no address of HTTP") from None
         except requests.exceptions.InvalidHeader as error:
             raise ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {_plain(error)}") from None
-        except (requests.RequestException, OSError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if "timed out" in str(error).lower():
                 raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
             raise ExchangeFailed(Fault.UNREACHABLE, _plain(error)) from None
 
     def _content(self, response: requests.Response, deadline: float) -> bytes:
         content = bytearray()
-        for chunk in response.iter_content(CHUNK_BYTES):
+        # Not `iter_content`: that waits until a chunk is full, and an endpoint that trickles never fills one.
+        while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
             content += chunk
             if len(content) > self._most_bytes:
                 raise ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {self._most_bytes:,} bytes")
             if time.monotonic() > deadline:
-                raise ExchangeFailed(Fault.TIMEOUT, "the answer did not end in time")
+                raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time")
         return bytes(content)
 
 
