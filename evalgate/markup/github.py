@@ -28,7 +28,7 @@ _LIVE = re.compile(
 )
 _HEX_STEP = 4
 """A commit is linked from seven hexadecimal digits on."""
-_SPECIAL = re.compile(r"[\\`*_\[\]{}()|~^!]|^(?:[-+=#]+|\d{1,9}(?=[.)]))")
+_SPECIAL = re.compile(r"[\\`*_\[\]|~!]|^(?:[-+=#]+|\d{1,9}(?=[.)](?:\s|$)))")
 _QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
 _BACKTICKS = re.compile(r"`+")
 _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
