@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from builders.judging import HeldClock, request, votes_in
+from builders.judging import HeldClock, request
 
 from evalgate.judges import JUDGES
 from evalgate.judging.budget import Budget, Limits
@@ -26,7 +26,17 @@ from evalgate.judging.ledger import Ledger
 from evalgate.judging.options import JudgeDefaults
 from evalgate.judging.panel import VotingPanel
 from evalgate.judging.roster import Roster
-from evalgate.plugins import Ballot, JudgeFailed, JudgeFailure, JudgeRequest, JudgeSetting, Undecided, VoteResult
+from evalgate.plugins import (
+    Ballot,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeReply,
+    JudgeRequest,
+    JudgeSetting,
+    Undecided,
+    Vote,
+    VoteResult,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -52,8 +62,12 @@ def panel(
     return VotingPanel(roster, budget=Budget(Limits()), ledger=ledger or Ledger())
 
 
+def label_in(reply: JudgeReply) -> dict[str, Vote]:
+    return {"": Vote(passed={"valid": True, "invalid": False}.get(reply.text), label=reply.text)}
+
+
 def ballot(client: str, **fields: Any) -> Ballot:
-    return Ballot(request=request(model=MODELS[client]), parse=votes_in, **fields)
+    return Ballot(request=request(model=MODELS[client]), parse=label_in, **fields)
 
 
 def vote(held: VotingPanel, client: str, **fields: Any) -> VoteResult:
@@ -73,7 +87,7 @@ def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     ledger = Ledger()
     held = panel(client, llmock.base_url(client), ledger=ledger, clock=SystemClock())
     ballots = [
-        Ballot(request=request(f"case {number}", model=MODELS[client]), parse=votes_in, num_samples=1)
+        Ballot(request=request(f"case {number}", model=MODELS[client]), parse=label_in, num_samples=1)
         for number in range(8)
     ]
     results = held.vote_all(ballots)
@@ -141,6 +155,19 @@ def test_one_fault_among_good_replies_changes_nothing(client: str, llmock: Any) 
     assert result.items[""].passed is True
     assert len(result.samples) == 4
     assert [sample.failure.kind.value for sample in result.samples if sample.failure] == ["truncated"]
+
+
+@pytest.mark.parametrize("client", list(MODELS))
+@pytest.mark.parametrize("said", ["ung\u00fcltig", "\u6709\u6548", "{'verdict': 'val", "I think that it depends."])
+def test_a_reply_without_a_label_is_no_verdict(client: str, said: str, llmock: Any) -> None:
+    """Another language, broken JSON, evasion: read, paid for, and neither red nor green."""
+    llmock.reply(said, times=None)
+    ledger = Ledger()
+    result = vote(panel(client, llmock.base_url(client), ledger=ledger), client)
+    item = result.items[""]
+    assert (item.passed, item.undecided, item.unreadable) == (None, Undecided.UNREADABLE, 5)
+    assert [sample.text for sample in result.samples] == [said] * 5
+    assert ledger.accounts()["c"].calls == 5
 
 
 def script_one_cut(llmock: Any) -> None:
