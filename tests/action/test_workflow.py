@@ -89,6 +89,7 @@ class Actor:
         return [
             str(ACT),
             "pull_request",
+            "--rm",  # also after a failure
             f"--eventpath={event}",
             "--platform=ubuntu-latest=python:3.13-slim",
             "--pull=false",
