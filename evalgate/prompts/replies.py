@@ -3,7 +3,6 @@ capitals, quotes, bold markers or code fences they came in."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import unicodedata
@@ -28,7 +27,7 @@ def objects(text: str) -> list[dict[str, Any]]:
             found.append(value)
         place = text.find("{", end)
     if not found and "{" in text:
-        value = _literal(text[text.index("{") : text.rfind("}") + 1])
+        value, _ = _object_at(_in_json(text[text.index("{") :]), 0)
         found = [value] if value is not None else []
     return found
 
@@ -82,18 +81,24 @@ def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
     return (value, end) if isinstance(value, dict) else (None, place + 1)
 
 
-def _literal(text: str) -> dict[str, Any] | None:
-    if len(text) > 50_000:
-        return None
-    pythonic = re.sub(r"(?<=[:,\[{\s])(true|false|null)(?=\s*[,\]}])", lambda word: _PYTHON[word[0]], text)
-    try:
-        value = ast.literal_eval(pythonic)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-    return value if isinstance(value, dict) else None
+def _in_json(text: str) -> str:
+    """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket."""
+    return "".join(_respelt(token[0]) for token in _TOKEN.finditer(text))
 
 
-_PYTHON = {"true": "True", "false": "False", "null": "None"}
+def _respelt(token: str) -> str:
+    if token.startswith("'") and len(token) > 1:
+        inner = re.sub(r"\\.|\"", lambda found: _ESCAPES.get(found[0], found[0]), token[1:-1], flags=re.DOTALL)
+        return f'"{inner}"'
+    if token.startswith(("'", '"')):
+        return token
+    named = re.sub(r"\b(True|False|None)\b", lambda found: _PYTHON[found[0]], token)
+    return re.sub(r",(\s*[}\]])", r"\1", named)
+
+
+_TOKEN = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^\"']+|[\"']", re.DOTALL)
+_ESCAPES = {"\\'": "'", '"': '\\"'}
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
 def _holding(value: Any, key: str) -> Iterator[dict[str, Any]]:

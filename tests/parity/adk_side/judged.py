@@ -1,0 +1,91 @@
+"""Runs in google-adk's own environment: ADK's judged evaluators with a judge that says what it is told to say.
+
+Usage: judged.py REQUESTS ANSWERS, both one JSON object a line.
+{"metric", "criterion", "actual": [...], "expected": [...] | null, "replies": {mark: [reply...]}} ->
+{"score", "status", "turns", "error"?}. The n-th question that holds a mark last gets the n-th reply to that mark;
+a reply is a list of parts ([text, is_thought]), "raise" or "nothing".
+"""
+
+import asyncio
+import inspect
+import json
+import logging
+import re
+import sys
+import warnings
+
+warnings.simplefilter("ignore")
+logging.disable(logging.CRITICAL)
+
+from google.adk.evaluation.eval_case import Invocation  # noqa: E402
+from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config  # noqa: E402
+from google.adk.evaluation.metric_evaluator_registry import MetricEvaluatorRegistry  # noqa: E402
+from google.adk.evaluation.metric_evaluator_registry import register_custom_metrics_from_config  # noqa: E402
+from google.adk.models.base_llm import BaseLlm  # noqa: E402
+from google.adk.models.llm_response import LlmResponse  # noqa: E402
+from google.adk.models.registry import LLMRegistry  # noqa: E402
+from google.genai import types  # noqa: E402
+
+MARK = re.compile(r"@[a-z0-9.]+@")
+script = {}
+
+
+class ScriptedJudge(BaseLlm):
+    @classmethod
+    def supported_models(cls):
+        return ["scripted-judge"]
+
+    async def generate_content_async(self, llm_request, stream=False):
+        mark = MARK.findall(llm_request.contents[0].parts[0].text)[-1]
+        reply = script[mark].pop(0)
+        if reply == "raise":
+            raise RuntimeError("the judge is down")
+        if reply == "nothing":
+            yield LlmResponse(error_code="SAFETY", error_message="blocked")
+            return
+        parts = [types.Part(text=text, thought=thought or None) for text, thought in reply]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+
+def judged(request):
+    script.clear()
+    script.update(request["replies"])
+    config = EvalConfig.model_validate({"criteria": {request["metric"]: request["criterion"]}})
+    registry = register_custom_metrics_from_config(config, REGISTRY)
+    (metric,) = [m for m in get_eval_metrics_from_config(config) if m.metric_name == request["metric"]]
+    actual = [Invocation.model_validate(each) for each in request["actual"]]
+    expected = request["expected"] and [Invocation.model_validate(each) for each in request["expected"]]
+    try:
+        found = registry.get_evaluator(eval_metric=metric).evaluate_invocations(
+            actual_invocations=actual, expected_invocations=expected, conversation_scenario=None
+        )
+        if inspect.isawaitable(found):
+            found = asyncio.run(settled(found))
+    except Exception as error:
+        return {"score": None, "status": "NOT_EVALUATED", "turns": [], "error": repr(error)}
+    return {
+        "score": hexed(found.overall_score),
+        "status": found.overall_eval_status.name,
+        "turns": [hexed(each.score) for each in found.per_invocation_results],
+    }
+
+
+async def settled(awaitable):
+    return await awaitable
+
+
+def hexed(number):
+    return None if number is None else float(number).hex()
+
+
+def main(requests, answers):
+    LLMRegistry.register(ScriptedJudge)
+    with open(requests, encoding="utf-8") as lines, open(answers, "w", encoding="utf-8") as out:
+        for line in lines:
+            out.write(json.dumps(judged(json.loads(line))) + "\n")
+
+
+REGISTRY = MetricEvaluatorRegistry()
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

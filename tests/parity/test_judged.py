@@ -1,0 +1,237 @@
+"""Our judged criteria against google-adk's, by the same scripted replies: equal to the last bit under adk_compat."""
+
+import itertools
+import json
+import random
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.judging import ScriptedJudge, panel
+from parity import judge_scripts as replies
+
+from evalgate import criteria
+from evalgate.judging.options import JudgeDefaults
+from evalgate.model import Case, CriterionUse, Evidence, Grade, NotEvaluated, Text
+from evalgate.plugins import CriterionServices, JudgeReply, JudgeRequest
+from evalgate.wire.invocations import InvocationWire
+
+pytestmark = pytest.mark.parity
+
+SIDE = Path(__file__).parent / "adk_side"
+PATTERNS = 600
+THRESHOLD = 0.5
+MATCH = "final_response_match_v2"
+RUBRIC_TYPES = {
+    "rubric_based_final_response_quality_v1": "FINAL_RESPONSE_QUALITY",
+    "rubric_based_tool_use_quality_v1": "TOOL_USE_QUALITY",
+    "rubric_based_multi_turn_trajectory_quality_v1": "TRAJECTORY_QUALITY",
+}
+HALLUCINATIONS = "hallucinations_v1"
+NAMES = (MATCH, *RUBRIC_TYPES, HALLUCINATIONS)
+MARK = re.compile(r"@[a-z0-9.]+@")
+TEXTS = (
+    "The answer is polite.",
+    "It names the price.",
+    "No tool is called twice.",
+    "“Quoted” – with a dash.",
+    "Ünïcode ① ok",
+)
+
+Scripted = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One request as both sides answered it."""
+
+    request: Scripted
+    adk: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def pairs(adk_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+    requests = [request for name in NAMES for request in itertools.islice(_made(name), PATTERNS)]
+    folder = tmp_path_factory.mktemp("adk")
+    (folder / "requests").write_text("".join(f"{json.dumps(each)}\n" for each in requests), encoding="utf-8")
+    command = [adk_python, SIDE / "judged.py", folder / "requests", folder / "answers"]
+    subprocess.run(command, check=True, capture_output=True, timeout=570)
+    answers = [json.loads(line) for line in (folder / "answers").read_text("utf-8").splitlines()]
+    return [Pair(request=request, adk=answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_under_adk_compat_every_number_is_adks(pairs: list[Pair], name: str) -> None:
+    own = [pair for pair in pairs if pair.request["metric"] == name]
+    assert len(own) == PATTERNS
+    different = [
+        (pair.request, ours, theirs) for pair in own if (ours := _ours(pair.request)) != (theirs := _adks(pair.adk))
+    ]
+    assert different == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_replies_are_worth_the_comparison(pairs: list[Pair], name: str) -> None:
+    own = [pair for pair in pairs if pair.request["metric"] == name]
+    statuses = Counter(pair.adk["status"] for pair in own)
+    assert all(statuses[status] > 20 for status in ("PASSED", "FAILED", "NOT_EVALUATED")), statuses
+    assert len({json.dumps(pair.request["replies"]) for pair in own}) > 500
+    assert len({pair.adk["score"] for pair in own}) > 3
+    partial = [pair for pair in own if pair.adk["score"] is not None and None in pair.adk["turns"]]
+    assert len(partial) > 20  # turns that ADK leaves out
+
+
+def test_without_adk_compat_adks_faults_are_gone(pairs: list[Pair]) -> None:
+    """Where every reply is whole, both agree; where ADK guesses, we say that we do not know."""
+    unknown = Counter()
+    for pair in pairs:
+        ours = _grade(pair.request, adk_compat=False)
+        if isinstance(ours, NotEvaluated):
+            unknown[pair.request["metric"]] += pair.adk["score"] is not None
+    assert all(unknown[name] > 20 for name in NAMES), unknown
+
+
+# --- our side -------------------------------------------------------------------------------------
+
+
+def _ours(request: Scripted) -> dict[str, Any]:
+    grade = _grade(request, adk_compat=True)
+    values = [None if value is None else value.hex() for value in grade.turns]
+    if isinstance(grade, NotEvaluated):
+        return {"score": None, "status": "NOT_EVALUATED", "turns": values if any(values) else []}
+    return {"score": grade.value.hex(), "status": "PASSED" if grade.value >= THRESHOLD else "FAILED", "turns": values}
+
+
+def _adks(adk: dict[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in adk.items() if key != "error"}
+    return found | {"turns": found["turns"] if any(found["turns"]) else []} if found["score"] is None else found
+
+
+def _grade(request: Scripted, *, adk_compat: bool) -> Grade:
+    judge = ScriptedJudge(_script(request["replies"]))
+    held = panel(judge, defaults=JudgeDefaults(client="openai"))
+    options = {key: value for key, value in request["criterion"].items() if key != "threshold"}
+    use = CriterionUse(name=request["metric"], threshold=THRESHOLD, options=options)
+    try:
+        return criteria.build(use, CriterionServices(adk_compat=adk_compat, judge=held))(_evidence(request))
+    finally:
+        held.close()
+
+
+def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | JudgeReply]:
+    def say(request: JudgeRequest) -> str | JudgeReply:
+        mark = MARK.findall(request.prompt)[-1]
+        stage = 1 if "\n<<< sentences " in request.prompt else request.sample
+        reply = scripts[mark][stage] if stage < len(scripts[mark]) else "nothing"
+        if isinstance(reply, str):
+            return "<bad_request>" if reply == "raise" else "<blocked>"
+        return JudgeReply(parts=tuple(Text(text=text, thought=thought) for text, thought in reply))
+
+    return say
+
+
+def _evidence(request: Scripted) -> Evidence:
+    actual, expected = (
+        None if side is None else tuple(InvocationWire.model_validate(each).noun() for each in side)
+        for side in (request["actual"], request["expected"])
+    )
+    return Evidence(case=Case(case_id="c", conversation=expected), actual=actual or (), expected=expected)
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def _made(name: str) -> Iterator[Scripted]:
+    rng = random.Random(f"judged {name}")
+    while True:
+        if name == MATCH:
+            yield _match(rng)
+        elif name == HALLUCINATIONS:
+            yield _hallucinations(rng)
+        else:
+            yield _rubrics(rng, name)
+
+
+def _judge(rng: random.Random) -> dict[str, Any]:
+    return {"judge_model": "scripted-judge", "num_samples": rng.choice((1, 2, 3, 4, 5, 5))}
+
+
+def _content(text: str, role: str = "model") -> dict[str, Any]:
+    return {"role": role, "parts": [{"text": text}]}
+
+
+def _match(rng: random.Random) -> Scripted:
+    turns = [
+        {"user_content": _content(f"question @t{number}@", "user"), "final_response": _content("answer")}
+        for number in range(rng.choice((1, 1, 2, 3, 4)))
+    ]
+    judge = _judge(rng)
+    scripts = {}
+    for number in range(len(turns)):
+        lean = rng.choice(("valid", "invalid", "maybe"))
+        scripts[f"@t{number}@"] = [replies.match(rng, lean) for _ in range(judge["num_samples"])]
+    criterion = {"threshold": THRESHOLD, "judge_model_options": judge}
+    expected = None if rng.random() < 0.03 else turns
+    return {"metric": MATCH, "criterion": criterion, "actual": turns, "expected": expected, "replies": scripts}
+
+
+def _rubrics(rng: random.Random, name: str) -> Scripted:
+    own = [_rubric(f"r{number}", text) for number, text in enumerate(rng.sample(TEXTS, rng.choice((0, 1, 2, 3))))]
+    judge = _judge(rng)
+    turns, scripts = [], {}
+    for number in range(rng.choice((1, 1, 2, 3))):
+        turn: dict[str, Any] = {
+            "user_content": _content(f"question @t{number}@", "user"),
+            "final_response": _content("a"),
+        }
+        if rng.random() < 0.5 or not own:
+            kinds = (RUBRIC_TYPES[name],) * 5 + (None, "OTHER")
+            turn["rubrics"] = [
+                _rubric(f"t{number}.{each}", rng.choice(TEXTS), rng.choice(kinds)) for each in range(rng.choice((1, 2)))
+            ]
+            if rng.random() < 0.04 and own:
+                turn["rubrics"].append(_rubric("r0", "again", RUBRIC_TYPES[name]))
+        turns.append(turn)
+        given = [*own, *turn.get("rubrics", ())] or [_rubric("none", "nothing")]
+        lean = {each["rubric_id"]: rng.choice(("yes", "no")) for each in given}
+        scripts[f"@t{number}@"] = [replies.rubrics(rng, given, lean) for _ in range(judge["num_samples"])]
+    criterion = {"threshold": THRESHOLD, "judge_model_options": judge, "rubrics": own}
+    expected = rng.choice((None, [{key: turn[key] for key in turn if key != "rubrics"} for turn in turns]))
+    return {"metric": name, "criterion": criterion, "actual": turns, "expected": expected, "replies": scripts}
+
+
+def _rubric(rubric_id: str, text: str, kind: str | None = None) -> dict[str, Any]:
+    made = {"rubric_id": rubric_id, "rubric_content": {"text_property": text}}
+    return made | ({"type": kind} if kind else {})
+
+
+def _hallucinations(rng: random.Random) -> Scripted:
+    turns: list[dict[str, Any]] = []
+    scripts: dict[str, Any] = {}
+
+    def said(mark: str) -> dict[str, Any]:
+        segmented, count = replies.segmentation(rng, mark)
+        scripts[mark] = [segmented, replies.validation(rng, mark, count)]
+        return _content(f"text {mark}")
+
+    for number in range(rng.choice((1, 1, 2, 3))):
+        turn: dict[str, Any] = {"user_content": _content("question", "user")}
+        events = [
+            {"author": "agent", "content": said(f"@t{number}.{each}@")} for each in range(rng.choice((0, 0, 1, 2)))
+        ]
+        if rng.random() < 0.9:
+            turn["final_response"] = said(f"@t{number}.f@")
+        if events:
+            turn["intermediate_data"] = {"invocation_events": events}
+        turns.append(turn)
+    criterion = {
+        "threshold": THRESHOLD,
+        "judge_model_options": _judge(rng),
+        "evaluate_intermediate_nl_responses": rng.random() < 0.5,
+    }
+    return {"metric": HALLUCINATIONS, "criterion": criterion, "actual": turns, "expected": None, "replies": scripts}
