@@ -13,14 +13,22 @@ from evalgate.model import Case, Content, FailureKind, Invocation, Json, Session
 from evalgate.plugins import AgentFailed
 from evalgate.sessions.endpoints import Line
 from evalgate.wire import assembly, writing
-from evalgate.wire.assembly import StepEvent
 from evalgate.wire.session_events import SessionEventWire
+
+_KINDS = {
+    "429": FailureKind.RATE_LIMITED,
+    "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,
+    "500": FailureKind.UNREACHABLE,
+    "503": FailureKind.UNREACHABLE,
+    "UNAVAILABLE": FailureKind.UNREACHABLE,
+}  # error codes of a model that a retry may cure
 
 
 class AdkServerConversation:
     """A session on the server, made for this conversation and deleted after it.
 
-    Without a `user_id` in the case every session has a user of its own, so that `user:` state is not shared.
+    Its id is always a fresh one: an id that a case asks for would be shared by the repeats of the case. Without a
+    `user_id` in the case every session has a user of its own too, so that `user:` state is not shared.
     """
 
     def __init__(self, line: Line, *, url: str, app_name: str, case: Case) -> None:
@@ -31,8 +39,7 @@ class AdkServerConversation:
         self._app = app_name or session.app_name or self._only_app()
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
-        wanted = {"session_id": session.session_id} if session.session_id else {}
-        made = line.ask("POST", users, {**wanted, "state": dict(session.state)})
+        made = line.ask("POST", users, {"state": dict(session.state)})
         self._id = str(made.get("id") or "") if isinstance(made, dict) else ""
         if not self._id:
             raise line.failed(FailureKind.PROTOCOL, "the server made a session without an id; is it ADK's API server?")
@@ -50,10 +57,12 @@ class AdkServerConversation:
             "new_message": {"role": "user"} | said,
             "streaming": False,
         }
-        events = self._events(self._line.ask("POST", f"{self._url}/run", body))
+        answer = self._line.ask("POST", f"{self._url}/run", body)
+        events = self._events(answer)
+        self._refuse_errors(events, answer)
         invocation = assembly.assemble(
             user_content,
-            [self._step(event) for event in events],
+            [event.noun() for event in events],
             invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
             timings=Timings(total_s=time.monotonic() - began),
         )
@@ -92,9 +101,9 @@ class AdkServerConversation:
             message = f"the server gave an event that cannot be read: {where}: {first['msg']}"
             raise self._line.failed(FailureKind.PROTOCOL, message) from None
 
-    def _step(self, event: SessionEventWire) -> StepEvent:
-        step = event.noun()
-        if event.error_code and step.content is None:
-            message = f"the model answered with error {event.error_code}"
-            raise self._line.failed(FailureKind.MODEL_ERROR, message)
-        return step
+    def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
+        for event, said in zip(events, raw, strict=True):
+            if event.error_code and event.content is None:
+                words = said.get("errorMessage") or said.get("error_message")
+                message = f"the model answered with error {event.error_code}" + (f": {words}" if words else "")
+                raise self._line.failed(_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
