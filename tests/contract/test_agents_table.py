@@ -1,0 +1,95 @@
+"""What holds for every agent driver, whichever it is."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from evalgate import agents
+from evalgate.agents import DRIVERS
+from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
+from evalgate.plugins import Agent, AgentFailed, AgentSetting
+
+REPO = Path(__file__).parents[2]
+MINIMAL: dict[str, dict[str, Any]] = {
+    "adk": {"path": "agents/none"},
+    "python": {"call": "nowhere:answer"},
+    "command": {"command": "no-such-program"},
+    "http": {"url": "http://127.0.0.1:9"},
+    "replay": {"path": "nothing.json"},
+}
+ALL = pytest.mark.parametrize("name", sorted(DRIVERS))
+
+
+def opened(name: str, root: Path) -> Agent:
+    driver = DRIVERS[name]
+    setting = AgentSetting(
+        root=str(root), environment={"PATH": "/nowhere"}, cache=str(root / "cache"), log=lambda _: None
+    )
+    return driver.open(driver.options.model_validate(MINIMAL[name]), setting)
+
+
+def test_every_file_of_the_family_is_in_its_table() -> None:
+    folder = Path(inspect.getfile(agents)).parent
+    assert set(DRIVERS) == {path.stem for path in folder.glob("*.py")} - {"__init__"}
+
+
+@ALL
+def test_a_driver_is_known_by_its_name_and_has_a_page(name: str) -> None:
+    assert DRIVERS[name].name == name
+    page = REPO / f"docs/agents/{name}.md"
+    assert page.exists()
+    text = page.read_text()
+    for option in DRIVERS[name].options.model_fields:
+        assert f"`{option}`" in text, f"{page.name} does not explain {option}"
+
+
+@ALL
+def test_options_are_explained_and_unknown_ones_refused(name: str) -> None:
+    options = DRIVERS[name].options
+    assert options.model_config.get("extra") == "forbid"
+    assert all(field.description for field in options.model_fields.values())
+    options.model_validate(MINIMAL[name])
+    with pytest.raises(ValidationError):
+        options.model_validate(MINIMAL[name] | {"no_such_option": 1})
+
+
+@ALL
+def test_opening_starts_nothing_and_closing_never_raises(name: str, tmp_path: Path) -> None:
+    agent = opened(name, tmp_path)
+    assert isinstance(dict(agent.about()), dict)
+    agent.close()
+    agent.close()
+
+
+@pytest.mark.integration
+@ALL
+def test_an_agent_that_is_not_there_fails_each_trial_with_a_reason(name: str, tmp_path: Path) -> None:
+    agent = opened(name, tmp_path)
+    try:
+        for _ in range(2):
+            with (
+                pytest.raises(AgentFailed) as failed,
+                agent.converse(Case(case_id="c", conversation=()), TrialKey(suite="s", case_id="c")),
+            ):
+                pass
+            assert failed.value.failure.message
+    finally:
+        agent.close()
+
+
+@pytest.mark.integration
+@ALL
+def test_a_metric_that_cannot_be_graded_is_no_score_and_no_exception(name: str, tmp_path: Path) -> None:
+    agent = opened(name, tmp_path)
+    evidence = Evidence(case=Case(case_id="c", conversation=()), actual=(), expected=())
+    try:
+        grade = agent.run_metric("some.metric", CriterionUse(name="m", threshold=1.0, code="some.metric"), evidence)
+    finally:
+        agent.close()
+    assert isinstance(grade, NotEvaluated)
+    assert grade.message
