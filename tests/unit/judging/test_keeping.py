@@ -183,6 +183,16 @@ def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     assert "judge.jsonl:2: no recorded reply" in warnings[0]
 
 
+def test_a_reply_is_recorded_once(tmp_path: Path) -> None:
+    path = tmp_path / "judge.jsonl"
+    for recorder in (Recorder(path), Recorder(path)):
+        for _ in range(2):
+            recorder.record(entries.entry_of(request(), reply("valid")))
+    assert len(path.read_text().splitlines()) == 2  # the second recorder was opened before the first one wrote
+    Recorder(path).record(entries.entry_of(request(), reply("valid")))
+    assert len(path.read_text().splitlines()) == 2
+
+
 def test_closing_without_a_reply_makes_no_file(tmp_path: Path) -> None:
     path = tmp_path / "judge.jsonl"
     Recorder(path).close()

@@ -241,6 +241,12 @@ def test_a_run_is_recorded_whether_asked_or_read(tmp_path: Path) -> None:
     assert [entry.reply.text for entry in read_recordings(path).values()] == ["valid"] * 3
 
 
+def test_what_is_read_is_not_kept_again(tmp_path: Path) -> None:
+    judge = ScriptedJudge(lambda _: dataclasses.replace(reply("valid"), cached=True))
+    panel(judge, cache=VerdictCache(tmp_path), defaults=JudgeDefaults(client="replay")).ask(request())
+    assert list(tmp_path.rglob("*.json")) == []
+
+
 def test_a_replay_costs_nothing_and_needs_no_budget() -> None:
     ledger = Ledger()
     judge = ScriptedJudge(lambda _: dataclasses.replace(reply("valid"), cached=True))
@@ -278,3 +284,22 @@ def test_no_secret_in_replies_cache_recording_or_messages(tmp_path: Path) -> Non
     written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) == 2
     assert all(KEY not in text for text in written)
+
+
+def test_many_threads_vote_at_once() -> None:
+    """As grading does: each thread holds its own ballots, and the clients are shared."""
+    judge = ScriptedJudge(lambda asked: "valid" if int(asked.prompt) % 2 else "invalid")
+    held = panel(judge)
+    passed: dict[int, bool | None] = {}
+
+    def grade(first: int) -> None:
+        results = held.vote_all([ballot(str(number)) for number in range(first, first + 5)])
+        passed.update({first + at: result.items[""].passed for at, result in enumerate(results)})
+
+    threads = [threading.Thread(target=grade, args=(first,)) for first in range(0, 40, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert passed == {number: bool(number % 2) for number in range(40)}
+    assert len(judge.requests) == 120
