@@ -6,29 +6,22 @@ import contextlib
 import os
 import select
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evalgate.process import guardian
+from evalgate.process import guardian, starting
 from evalgate.process.output import Tail
+from evalgate.process.starting import ChildStartError
 
-try:
-    import resource
-except ImportError:  # pragma: no cover - only POSIX systems have it
-    resource = None  # type: ignore[assignment]  # absent on other systems
+__all__ = ["Child", "ChildClosed", "ChildStartError", "Ended", "Finished", "run_to_end"]
 
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 64 * 1024
 TICK_S = 0.25  # how often a silent child is looked after where the system cannot tell of its end
 KILL_GRACE_S = 2.0
 DRAIN_S = 0.5  # how long the output of an ended child may still come
-
-
-class ChildStartError(Exception):
-    """The command could not be started; the message says why, in words for a user."""
 
 
 class ChildClosed(Exception):  # noqa: N818 - it says what happened
@@ -73,10 +66,10 @@ class Child:
         reads_input: bool = True,
     ) -> None:
         """Start the command. Raises ChildStartError."""
-        self._process = _start(command, cwd=cwd, environment=environment, reads_input=reads_input)
+        self._process = starting.start(command, cwd=cwd, environment=environment, reads_input=reads_input)
         self.pid = self._process.pid
         guardian.guard(self.pid)
-        self.memory_capped = memory_bytes is not None and _cap_memory(self.pid, memory_bytes)
+        self.memory_capped = memory_bytes is not None and starting.cap_memory(self.pid, memory_bytes)
         self.stderr = Tail(limit=TAIL_BYTES)
         self._signals: list[tuple[float, signal.Signals]] = []
         self._ended: Ended | None = None
@@ -167,7 +160,7 @@ class Child:
         poll = select.poll()
         streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
-        exit_fd = _exit_fd(self.pid)
+        exit_fd = starting.exit_fd(self.pid)
         for fd in (*streams, self._wake_read, *exit_fd):
             poll.register(fd, select.POLLIN)
         drain_until: float | None = None
@@ -239,47 +232,6 @@ class Child:
             os.close(self._wake_read)
             os.close(self._wake_write)
         self._on_end(ended)
-
-
-def _start(
-    command: Sequence[str], *, cwd: str, environment: Mapping[str, str], reads_input: bool
-) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            list(command),
-            cwd=cwd,
-            env=dict(environment),
-            stdin=subprocess.PIPE if reads_input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        if error.filename == cwd:
-            raise ChildStartError(f"the folder {cwd} does not exist") from None
-        raise ChildStartError(f"{command[0]}: command not found") from None
-    except (OSError, ValueError, IndexError) as error:
-        name = command[0] if command else "(empty command)"
-        raise ChildStartError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _exit_fd(pid: int) -> tuple[int, ...]:
-    """A descriptor that becomes readable when the child ends; none where the system has no such thing."""
-    try:
-        return (os.pidfd_open(pid),)
-    except (AttributeError, OSError):
-        return ()
-
-
-def _cap_memory(pid: int, limit: int) -> bool:
-    if resource is None or not hasattr(resource, "prlimit"):
-        return False
-    try:
-        resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 # --- children that run to their end ---------------------------------------------------------------

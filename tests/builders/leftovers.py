@@ -14,7 +14,11 @@ def descriptors() -> set[str]:
 
 
 def children() -> set[str]:
-    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+    found: set[str] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            found.update((task / "children").read_text().split())
+    return found
 
 
 def runs(pid: int | str) -> bool:

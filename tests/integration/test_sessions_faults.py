@@ -21,6 +21,7 @@ from evalgate.sessions.pool import Launch, WorkerPool
 pytestmark = pytest.mark.integration
 
 ROGUE = Path(__file__).parents[1] / "agents/rogue.py"
+KEY = TrialKey(suite="suite", case_id="case")
 SECRET = "sk-very-secret-value"
 LIMITS = AgentLimits(turn_timeout_s=20, start_timeout_s=20, output_bytes=1024 * 1024)
 
@@ -49,13 +50,17 @@ def pool(*arguments: str, sessions: int = 4, bounds: AgentLimits = LIMITS, **var
         opened.close()
 
 
+def user(text: str) -> Content:
+    return Content(parts=(Text(text=text),), role="user")
+
+
 def talk(agent: WorkerPool, *texts: str, **state: object) -> list[str]:
     """What is answered to each text, in one conversation."""
     case = Case(case_id="case", session=SessionInput(app_name="app", user_id="user", state=state))
     answers = []
-    with agent.converse(case, TrialKey(suite="suite", case_id="case")) as conversation:
+    with agent.converse(case, KEY) as conversation:
         for text in texts:
-            invocation = conversation.send(Content(parts=(Text(text=text),), role="user"))
+            invocation = conversation.send(user(text))
             assert invocation.final_response is not None
             [part] = invocation.final_response.parts
             assert isinstance(part, Text)
@@ -199,10 +204,14 @@ def test_a_worker_that_reads_nothing_cannot_block_us() -> None:
         assert time.monotonic() - began < 5
 
 
-def test_two_answers_to_one_turn_are_never_mixed_with_the_next() -> None:
-    with pool() as agent:
-        found = failure(agent, "twice", "slow 0.5", "hello")
-    assert found.kind is FailureKind.PROTOCOL
+def test_a_second_answer_to_a_turn_is_not_taken_for_the_next() -> None:
+    with pool() as agent, agent.converse(Case(case_id="case"), KEY) as conversation:
+        conversation.send(user("twice"))
+        time.sleep(0.5)  # the second answer comes while no turn runs
+        with pytest.raises(AgentFailed) as failed:
+            conversation.send(user("hello"))
+    assert failed.value.failure.kind is FailureKind.PROTOCOL
+    assert "'event' for a conversation that is not in a turn" in failed.value.failure.message
 
 
 # --- starting -------------------------------------------------------------------------------------
