@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from evalgate.model import Json
 from evalgate.plugins import Vote
-from evalgate.prompts import adk_replies, question, replies, shown
+from evalgate.prompts import adk_replies, fence, question, replies, shown
 from evalgate.prompts.fence import Piece
 from evalgate.prompts.question import Question
 
@@ -60,8 +60,10 @@ def has_words(text: str) -> bool:
 def parse_segmentation(reply: str, text: str) -> tuple[str, ...]:
     """The sentences of `text` that a reply marks, in order, and every stretch with a letter or digit between them.
 
-    What is not in the text is dropped, so that nothing can be made up or left out. Empty: the reply marks nothing.
+    What is not in the text, as the prompt shows it, is dropped: nothing can be made up or left out. Empty: the reply
+    marks nothing.
     """
+    text = fence.reveal(text)
     stretches: list[str] = []
     place, marked = 0, False
     for sentence in re.findall(r"<sentence>(.*?)</sentence>", reply, re.DOTALL | re.IGNORECASE):

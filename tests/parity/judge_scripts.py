@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - typographic quotes are the subject here
 """Made judge replies in ADK's formats: good ones, and the ways in which models miss them."""
 
 import random
@@ -30,11 +29,33 @@ def spoilt(rng: random.Random, text: str) -> Reply:
 
 # --- final_response_match_v2 ----------------------------------------------------------------------
 
-LABELS = (
-    """valid valid valid invalid invalid true false almost partially partially_valid Valid INVALID True no maybe
-unknown valid. valid} **valid** invalid]""".split()
-    + ["partially valid", "", "not valid", "valid ", "^valid"]
-)
+LABELS = [
+    "valid",
+    "valid",
+    "valid",
+    "invalid",
+    "invalid",
+    "true",
+    "false",
+    "almost",
+    "partially",
+    "partially_valid",
+    "Valid",
+    "INVALID",
+    "True",
+    "no",
+    "maybe",
+    "unknown",
+    "valid.",
+    "valid}",
+    "**valid**",
+    "invalid]",
+    "partially valid",
+    "",
+    "not valid",
+    "valid ",
+    "^valid",
+]
 
 
 def match(rng: random.Random, lean: str) -> Reply:
@@ -54,7 +75,24 @@ def match(rng: random.Random, lean: str) -> Reply:
 
 # --- rubrics --------------------------------------------------------------------------------------
 
-VERDICTS = "yes yes yes no no no Yes NO N/A maybe unknown n/a **yes** `no` yes. nope none".split() + [
+VERDICTS = [
+    "yes",
+    "yes",
+    "yes",
+    "no",
+    "no",
+    "no",
+    "Yes",
+    "NO",
+    "N/A",
+    "maybe",
+    "unknown",
+    "n/a",
+    "**yes**",
+    "`no`",
+    "yes.",
+    "nope",
+    "none",
     "yes and no",
     "not applicable",
     "",
@@ -110,11 +148,25 @@ def shown_text(rng: random.Random, text: str) -> str:
 
 # --- hallucinations_v1 ----------------------------------------------------------------------------
 
-SENTENCE_LABELS = (
-    """supported supported supported unsupported contradictory disputed not_applicable not_applicable Supported
-UNSUPPORTED `supported` **supported** unknown partially_supported""".split()
-    + ["not applicable", "", "supported."]
-)
+SENTENCE_LABELS = [
+    "supported",
+    "supported",
+    "supported",
+    "unsupported",
+    "contradictory",
+    "disputed",
+    "not_applicable",
+    "not_applicable",
+    "Supported",
+    "UNSUPPORTED",
+    "`supported`",
+    "**supported**",
+    "unknown",
+    "partially_supported",
+    "not applicable",
+    "",
+    "supported.",
+]
 
 
 def segmentation(rng: random.Random, mark: str) -> tuple[Reply, int]:

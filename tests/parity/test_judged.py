@@ -39,7 +39,7 @@ TEXTS = (
     "The answer is polite.",
     "It names the price.",
     "No tool is called twice.",
-    "“Quoted” – with a dash.",
+    "“Quoted” \N{EN DASH} with a dash.",
     "Ünïcode ① ok",
 )
 
