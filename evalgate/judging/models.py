@@ -12,6 +12,10 @@ _OPENAI_NAME = re.compile(r"gpt-|o\d+(-|$)|chatgpt-")
 _VERTEX_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/(endpoints|publishers)/.+")
 
 
+EVALUATION: Final = "vertex-evaluation"
+"""Google Cloud's evaluation service: a prefix of its metrics, and a row of JUDGES."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """Where an OpenAI-compatible provider listens. `priced_as`: its id in genai-prices, empty where it costs nothing
@@ -83,6 +87,8 @@ def parse(written: str) -> ModelName:
 def _with_prefix(prefix: str, name: str) -> ModelName | None:
     if prefix in ("gemini", "google"):
         return _google(name)
+    if prefix == EVALUATION:
+        return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
     if prefix in ("vertex_ai", "vertexai"):
         return _vertex(name)
     return _compatible(prefix, name) if prefix in ENDPOINTS else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evalgate.judging import models, prices
 from evalgate.judging.clock import Clock
 from evalgate.judging.governor import Governor, Pace
-from evalgate.judging.models import ENDPOINTS, ModelName
+from evalgate.judging.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judging.options import JudgeDefaults
 from evalgate.plugins import Judge, JudgeDriver, JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeSetting
 from evalgate.process import redaction
@@ -110,7 +110,9 @@ class Roster:
 
     def _plan(self, name: ModelName) -> tuple[JudgeDriver | None, JudgeSetting]:
         client = self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
-        setting = self._google(name) if client == "gemini" else self._compatible(name)
+        if name.client == EVALUATION and client != "replay":
+            client = EVALUATION  # no model: a client or an endpoint of the user's own stands for models
+        setting = self._google(name) if client in ("gemini", EVALUATION) else self._compatible(name)
         return self._drivers.get(client), setting
 
     def _google(self, name: ModelName) -> JudgeSetting:
@@ -118,7 +120,7 @@ class Roster:
         wanted = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
         vertex = name.vertex or wanted
         own_url = environment.get("GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", "")
-        base_url = self._defaults.base_url or own_url
+        base_url = (self._defaults.base_url if name.client != EVALUATION else "") or own_url
         names = (self._defaults.api_key_env,) if self._defaults.api_key_env else GOOGLE_KEYS
         return self._setting(name.name, base_url=base_url, key_names=names, keyless=bool(base_url), vertex=vertex)
 

@@ -119,7 +119,7 @@ def reply_of(name: str, label: str) -> str:
     key, prefix = ("label", "S") if name == "hallucinations_v1" else ("verdict", "P")
     if name in ("final_response_match_v2", "safety_v1", "response_evaluation_score"):
         return json.dumps({"rationale": "", "verdict": label})
-    return json.dumps({"verdicts": [{"id": f"{prefix}{number}", key: label} for number in range(1, 2500)]})
+    return json.dumps({"verdicts": [{"id": f"{prefix}{number}", key: label} for number in range(1, 60)]})
 
 
 class Obedient:
