@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from pydantic.alias_generators import to_snake
+from evalgate.wire.spelling import to_snake
 
 CHUNK_BYTES: Final = 1024 * 1024
 _LISTS: Final = frozenset({"eval_case_results", "eval_cases"})

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_snake
 
 from evalgate.errors import Place
 from evalgate.model import Case, Content, ConversationScenario, Invocation, Rubric, SessionInput
@@ -15,6 +14,7 @@ from evalgate.wire import complaints, eval_sets, session_events
 from evalgate.wire.cases import ScenarioWire, SessionInputWire
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger, Path
+from evalgate.wire.spelling import to_snake
 
 _SIGNS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"})
 _ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_snake
 
 from evalgate import words
 from evalgate.wire.ledger import Ledger, Path
+from evalgate.wire.spelling import to_snake
 
 _EXPECTED = {
     "string_type": "text",

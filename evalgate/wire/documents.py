@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from pydantic.alias_generators import to_snake
-
 from evalgate.errors import Place, Problem, Severity
 from evalgate.wire.complaints import described
 from evalgate.wire.json_text import BYTE_ORDER_MARK, JsonFault, JsonText
 from evalgate.wire.ledger import Ledger, Path
+from evalgate.wire.spelling import to_snake
 
 Each: TypeAlias = Callable[[Path, Any, int], None]
 """Told of each item of a long list: its path, the value, and its offset in the text."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_camel, to_snake
 
 from evalgate import words
 from evalgate.errors import Place
@@ -15,6 +14,7 @@ from evalgate.wire.cases import EvalCaseWire
 from evalgate.wire.contents import ContentWire
 from evalgate.wire.invocations import STRICT
 from evalgate.wire.ledger import Ledger, Path
+from evalgate.wire.spelling import to_camel, to_snake
 
 STREAMED = frozenset({"eval_cases"})
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {to_camel(name) for name in EvalCaseWire.model_fields}

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic.alias_generators import to_camel, to_snake
-
 from evalgate import words
 from evalgate.wire.cases import EvalCaseWire, ScenarioWire, SessionInputWire
 from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
 from evalgate.wire.invocations import IntermediateDataWire, InvocationWire, RubricWire
 from evalgate.wire.ledger import Ledger, Path
+from evalgate.wire.spelling import to_camel, to_snake
 
 REJECTED = "ADK itself rejects this"
 

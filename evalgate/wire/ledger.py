@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from pydantic.alias_generators import to_camel, to_snake
-
 from evalgate.errors import Place, Problem, Severity
+from evalgate.wire.spelling import to_camel, to_snake
 from evalgate.words import counted
 
 if TYPE_CHECKING:

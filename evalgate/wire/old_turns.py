@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic.alias_generators import to_snake
-
 from evalgate import words
 from evalgate.model import Content, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.wire import mending
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger, Path
+from evalgate.wire.spelling import to_snake
 
 KEYS = frozenset({"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"})
 _UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK's own, of no use for an expectation

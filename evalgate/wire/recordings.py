@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_snake
 
 from evalgate.errors import Problem
 from evalgate.model import Case, Invocation, Transcript
@@ -17,6 +16,7 @@ from evalgate.wire.complaints import described
 from evalgate.wire.documents import Document
 from evalgate.wire.invocations import InvocationWire
 from evalgate.wire.ledger import Ledger, Path
+from evalgate.wire.spelling import to_snake
 
 _STREAMED = frozenset({"eval_cases", "eval_case_results"})
 
