@@ -23,7 +23,7 @@ from evalgate.plugins import Ballot, JudgeRequest, Sample, Vote
 from evalgate.prompts import shown
 from evalgate.wire import writing
 
-MODEL: Final = "vertex-evaluation/"
+MODEL: Final = "vertex_evaluation/"
 VERSION: Final = "1"
 
 

@@ -39,7 +39,7 @@ _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
 class Driver:
     """See `plugins.JudgeDriver`."""
 
-    name: str = "vertex-evaluation"
+    name: str = "vertex_evaluation"
 
     def missing(self, setting: JudgeSetting) -> str:
         """See `plugins.JudgeDriver`."""
@@ -47,7 +47,8 @@ class Driver:
             return ""
         return (
             f"Google Cloud's evaluation service (`{setting.model}`): no project is set; set GOOGLE_CLOUD_PROJECT and "
-            'GOOGLE_CLOUD_LOCATION, and Google Cloud credentials, or write `"judge": "llm"` in the criterion'
+            "GOOGLE_CLOUD_LOCATION, and Google Cloud credentials; or judge with recordings (`replay`), or with a model "
+            '(`"judge": "llm"` in the criterion)'
         )
 
     def open(self, setting: JudgeSetting) -> Judge:

@@ -12,7 +12,7 @@ _OPENAI_NAME = re.compile(r"gpt-|o\d+(-|$)|chatgpt-")
 _VERTEX_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/(endpoints|publishers)/.+")
 
 
-EVALUATION: Final = "vertex-evaluation"
+EVALUATION: Final = "vertex_evaluation"
 """Google Cloud's evaluation service: a prefix of its metrics, and a row of JUDGES."""
 
 

@@ -113,7 +113,7 @@ def panel(
 ) -> VotingPanel:
     """A panel whose every model is `judge`."""
     roster = Roster(
-        {"gemini": judge, "openai": judge, "replay": judge, "vertex-evaluation": judge},
+        {"gemini": judge, "openai": judge, "replay": judge, "vertex_evaluation": judge},
         defaults=defaults or JudgeDefaults(),
         environment=environment or {},
         clock=clock or HeldClock(),

@@ -68,7 +68,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(spec: CriterionSpec)
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         spec.options.model_validate({"no_such_option": 1})
     for option in _keys(spec.options):
-        use = CriterionUse(name=spec.name, threshold=0.5, options={option[:-1] + "x" + option[-1]: None})
+        options = {option[:-1] + "x" + option[-1]: None}
+        use = CriterionUse(name=spec.name, threshold=spec.highest or 0.5, options=options)
         (problem,) = checking.check([use], specs=criteria.CRITERIA).problems
         assert problem.hint == f"Did you mean `{option}`?"
 

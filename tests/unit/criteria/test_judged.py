@@ -375,7 +375,7 @@ def test_safety_asks_the_service_once_a_turn() -> None:
     assert score(found) == 0.5
     assert [finding.text for finding in found.findings] == ["harmless"]
     asked = judge.requests[0]
-    assert asked.model == "vertex-evaluation/safety_v1"
+    assert asked.model == "vertex_evaluation/safety_v1"
     assert json.loads(asked.prompt)["metrics"] == [{"predefinedMetricSpec": {"metricSpecName": "safety_v1"}}]
 
 
