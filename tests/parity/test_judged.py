@@ -3,29 +3,22 @@
 import itertools
 import json
 import random
-import re
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.judging import ScriptedJudge, panel
 from parity import judge_scripts as replies
+from parity import scripted
+from parity.scripted import THRESHOLD, Scripted
 
-from evalgate import criteria
-from evalgate.judging.options import JudgeDefaults
-from evalgate.model import Case, CriterionUse, Evidence, Grade, NotEvaluated, Text
-from evalgate.plugins import CriterionServices, JudgeReply, JudgeRequest
-from evalgate.wire.invocations import InvocationWire
+from evalgate.model import NotEvaluated
 
 pytestmark = pytest.mark.parity
 
-SIDE = Path(__file__).parent / "adk_side"
 PATTERNS = 600
-THRESHOLD = 0.5
 MATCH = "final_response_match_v2"
 RUBRIC_TYPES = {
     "rubric_based_final_response_quality_v1": "FINAL_RESPONSE_QUALITY",
@@ -34,7 +27,6 @@ RUBRIC_TYPES = {
 }
 HALLUCINATIONS = "hallucinations_v1"
 NAMES = (MATCH, *RUBRIC_TYPES, HALLUCINATIONS)
-MARK = re.compile(r"@[a-z0-9.]+@")
 TEXTS = (
     "The answer is polite.",
     "It names the price.",
@@ -42,8 +34,6 @@ TEXTS = (
     "“Quoted” \N{EN DASH} with a dash.",
     "Ünïcode ① ok",
 )
-
-Scripted = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +47,7 @@ class Pair:
 @pytest.fixture(scope="module")
 def pairs(adk_python: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
     requests = [request for name in NAMES for request in itertools.islice(_made(name), PATTERNS)]
-    folder = tmp_path_factory.mktemp("adk")
-    (folder / "requests").write_text("".join(f"{json.dumps(each)}\n" for each in requests), encoding="utf-8")
-    command = [adk_python, SIDE / "judged.py", folder / "requests", folder / "answers"]
-    subprocess.run(command, check=True, capture_output=True, timeout=570)
-    answers = [json.loads(line) for line in (folder / "answers").read_text("utf-8").splitlines()]
+    answers = scripted.ask_adk(requests, adk_python, tmp_path_factory.mktemp("adk"))
     return [Pair(request=request, adk=answer) for request, answer in zip(requests, answers, strict=True)]
 
 
@@ -90,7 +76,7 @@ def test_without_adk_compat_adks_faults_are_gone(pairs: list[Pair]) -> None:
     """Where every reply is whole, both agree; where ADK guesses, we say that we do not know."""
     unknown = Counter()
     for pair in pairs:
-        ours = _grade(pair.request, adk_compat=False)
+        ours = scripted.grade(pair.request, adk_compat=False)
         if isinstance(ours, NotEvaluated):
             unknown[pair.request["metric"]] += pair.adk["score"] is not None
     assert all(unknown[name] > 20 for name in NAMES), unknown
@@ -100,7 +86,7 @@ def test_without_adk_compat_adks_faults_are_gone(pairs: list[Pair]) -> None:
 
 
 def _ours(request: Scripted) -> dict[str, Any]:
-    grade = _grade(request, adk_compat=True)
+    grade = scripted.grade(request, adk_compat=True)
     values = [None if value is None else value.hex() for value in grade.turns]
     if isinstance(grade, NotEvaluated):
         return {"score": None, "status": "NOT_EVALUATED", "turns": values if any(values) else []}
@@ -110,37 +96,6 @@ def _ours(request: Scripted) -> dict[str, Any]:
 def _adks(adk: dict[str, Any]) -> dict[str, Any]:
     found = {key: value for key, value in adk.items() if key != "error"}
     return found | {"turns": found["turns"] if any(found["turns"]) else []} if found["score"] is None else found
-
-
-def _grade(request: Scripted, *, adk_compat: bool) -> Grade:
-    judge = ScriptedJudge(_script(request["replies"]))
-    held = panel(judge, defaults=JudgeDefaults(client="openai"))
-    options = {key: value for key, value in request["criterion"].items() if key != "threshold"}
-    use = CriterionUse(name=request["metric"], threshold=THRESHOLD, options=options)
-    try:
-        return criteria.build(use, CriterionServices(adk_compat=adk_compat, judge=held))(_evidence(request))
-    finally:
-        held.close()
-
-
-def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | JudgeReply]:
-    def say(request: JudgeRequest) -> str | JudgeReply:
-        mark = MARK.findall(request.prompt)[-1]
-        stage = 1 if "\n<<< sentences " in request.prompt else request.sample
-        reply = scripts[mark][stage] if stage < len(scripts[mark]) else "nothing"
-        if isinstance(reply, str):
-            return "<bad_request>" if reply == "raise" else "<blocked>"
-        return JudgeReply(parts=tuple(Text(text=text, thought=thought) for text, thought in reply))
-
-    return say
-
-
-def _evidence(request: Scripted) -> Evidence:
-    actual, expected = (
-        None if side is None else tuple(InvocationWire.model_validate(each).noun() for each in side)
-        for side in (request["actual"], request["expected"])
-    )
-    return Evidence(case=Case(case_id="c", conversation=expected), actual=actual or (), expected=expected)
 
 
 # --- requests -------------------------------------------------------------------------------------

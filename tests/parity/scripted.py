@@ -1,0 +1,64 @@
+"""One criterion over scripted judge replies, by google-adk and by us."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from builders.judging import ScriptedJudge, panel
+
+from evalgate import criteria
+from evalgate.judging.options import JudgeDefaults
+from evalgate.model import Case, CriterionUse, Evidence, Grade, Text
+from evalgate.plugins import CriterionServices, JudgeReply, JudgeRequest
+from evalgate.wire.invocations import InvocationWire
+
+SIDE = Path(__file__).parent / "adk_side"
+THRESHOLD = 0.5
+MARK = re.compile(r"@[a-z0-9.]+@")
+
+Scripted = dict[str, Any]
+
+
+def ask_adk(requests: Sequence[Scripted], interpreter: Path, folder: Path) -> list[dict[str, Any]]:
+    """ADK's answers, in one child process (see adk_side/judged.py)."""
+    (folder / "requests").write_text("".join(f"{json.dumps(each)}\n" for each in requests), encoding="utf-8")
+    command = [interpreter, SIDE / "judged.py", folder / "requests", folder / "answers"]
+    subprocess.run(command, check=True, capture_output=True, timeout=570)
+    return [json.loads(line) for line in (folder / "answers").read_text("utf-8").splitlines()]
+
+
+def grade(request: Scripted, *, adk_compat: bool) -> Grade:
+    """Ours."""
+    judge = ScriptedJudge(_script(request["replies"]))
+    held = panel(judge, defaults=JudgeDefaults(client="openai"))
+    options = {key: value for key, value in request["criterion"].items() if key != "threshold"}
+    use = CriterionUse(name=request["metric"], threshold=THRESHOLD, options=options)
+    try:
+        return criteria.build(use, CriterionServices(adk_compat=adk_compat, judge=held))(_evidence(request))
+    finally:
+        held.close()
+
+
+def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | JudgeReply]:
+    def say(request: JudgeRequest) -> str | JudgeReply:
+        mark = MARK.findall(request.prompt)[-1]
+        stage = request.sample
+        if "\n<<< sentences " in request.prompt:
+            stage = min(1 + request.sample, len(scripts[mark]) - 1)
+        reply = scripts[mark][stage] if stage < len(scripts[mark]) else "nothing"
+        if isinstance(reply, str):
+            return "<bad_request>" if reply == "raise" else "<blocked>"
+        return JudgeReply(parts=tuple(Text(text=text, thought=thought) for text, thought in reply))
+
+    return say
+
+
+def _evidence(request: Scripted) -> Evidence:
+    actual, expected = (
+        None if side is None else tuple(InvocationWire.model_validate(each).noun() for each in side)
+        for side in (request["actual"], request["expected"])
+    )
+    return Evidence(case=Case(case_id="c", conversation=expected), actual=actual or (), expected=expected)
