@@ -79,7 +79,7 @@ REPOSITORIES = {
             TOOL_TRAJECTORY_AVG_SCORE=1.0,
             response_match_score=7.0,
             final_session_state=0,
-            hallucinations_v1=0.8,
+            per_turn_user_simulator_quality_v1=0.8,
             politeness=0.5,
             token_usage_v1=1000,
         ),
@@ -153,7 +153,7 @@ REPOSITORIES = {
         "evals/a.evalset.json": SOUND,
         "evals/b.evalset.json": evalset("b", case("x", "Hi")),
         "evalgate.yml": "suites:\n"
-        "  - match: [evals/a.evalset.json]\n    criteria: {response_mach_score: 0.8, safety_v1: 0.5}\n"
+        "  - match: [evals/a.evalset.json]\n    criteria: {response_mach_score: 0.8, per_turn_user_simulator_quality_v1: 0.5}\n"
         "  - match: [evals/b.evalset.json]\n    config: nowhere/test_config.json\n",
     },
     # a file that cannot be read hides neither the others nor its config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import cases, sentences
+from evalgate.exhibits import cases, opinions, sentences
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.gfm import differences
 from evalgate.markup import github, plain
@@ -194,12 +194,16 @@ def _answers(turn: Turn) -> Iterator[str]:
 
 
 def _findings(findings: tuple[tuple[str, Finding], ...]) -> Iterator[str]:
-    lines = [_finding(name, finding) for name, finding in findings[:FINDINGS] if finding.text.strip()]
+    lines = [finding_line(name, finding) for name, finding in findings[:FINDINGS] if opinions.worth_showing(finding)]
     if lines:
         yield "\n".join(lines)
 
 
-def _finding(name: str, finding: Finding) -> str:
+def finding_line(name: str, finding: Finding) -> str:
+    """What a criterion found, with the votes of a judge's samples."""
     label = f" {github.code(plain.label(finding.label, ID_WIDTH))}" if finding.label else ""
+    subject = f"{github.prose(plain.clip(finding.subject, FINDING_LIMIT))} " if finding.subject else ""
     text = github.prose(plain.clip(finding.text, FINDING_LIMIT))
-    return f"- {github.code(plain.label(name, ID_WIDTH))}{label}: {text}"
+    tally = opinions.tally(finding)
+    votes = f" ({github.prose(plain.clip(tally, FINDING_LIMIT))})" if tally else ""
+    return f"- {github.code(plain.label(name, ID_WIDTH))}{label}: {subject}{text}{votes}"

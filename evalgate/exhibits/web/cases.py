@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evalgate import words
-from evalgate.exhibits import calls, cases, sentences, wording
+from evalgate.exhibits import calls, cases, opinions, sentences, wording
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.web import overview
 from evalgate.markup import github, html, page, plain
@@ -108,7 +108,7 @@ def _failures(exhibit: CaseExhibit) -> Iterator[Html]:
 
 def _conversation(exhibit: CaseExhibit, report: Report) -> Iterator[Html]:
     known = cases.turns(exhibit, report.run.transcripts)
-    yield from _findings(cases.conversation_findings(exhibit))
+    yield from findings_list(cases.conversation_findings(exhibit))
     for turn in known[:TURNS]:
         yield element("div", *_turn(turn), class_="turn")
     if len(known) > TURNS:
@@ -129,7 +129,7 @@ def _turn(turn: Turn) -> Iterator[Html]:
         yield element("p", element("strong", "The evaluation file has no such turn."))
     yield from _calls(turn)
     yield from _answers(turn)
-    yield from _findings(turn.findings)
+    yield from findings_list(turn.findings)
 
 
 def _calls(turn: Turn) -> Iterator[Html]:
@@ -174,14 +174,22 @@ def _piece(piece: wording.Piece) -> Html:
     return element("del" if piece.mark == "-" else "ins", piece.text)
 
 
-def _findings(findings: tuple[tuple[str, Finding], ...]) -> Iterator[Html]:
-    items = [
-        element("li", element("code", name), f" {finding.label}: " if finding.label else ": ", _clipped(finding.text))
-        for name, finding in findings[:100]
-        if finding.text.strip()
+def findings_list(findings: tuple[tuple[str, Finding], ...]) -> Iterator[Html]:
+    """What criteria found, the samples of a judge folded below it."""
+    shown = [(name, finding) for name, finding in findings if opinions.worth_showing(finding)][:100]
+    if shown:
+        yield element("ul", *(_finding(name, finding) for name, finding in shown))
+
+
+def _finding(name: str, finding: Finding) -> Html:
+    head = element("code", name), f" {finding.label}: " if finding.label else ": "
+    subject = (element("q", _clipped(finding.subject)), " ") if finding.subject else ()
+    said = [
+        element("li", element("code", opinion.label or opinions.UNREAD), ": ", _clipped(opinion.text))
+        for opinion in finding.opinions
     ]
-    if items:
-        yield element("ul", *items)
+    folded = element("details", element("summary", opinions.tally(finding)), element("ul", *said)) if said else ""
+    return element("li", *head, *subject, _clipped(finding.text), folded)
 
 
 def _clipped(text: str) -> str:

@@ -192,6 +192,25 @@ def test_credentials(lint, suite, case, criterion, names, expected):
     assert found(lint(made, names=names)) == expected
 
 
+@pytest.mark.parametrize(
+    ("criterion", "options", "names", "set_what"),
+    [
+        (RUBRICS, {"judge_model": "openai/gpt-4.1"}, ("OPENAI_API_KEY",), ""),
+        (RUBRICS, {"judge_model": "openai/gpt-4.1"}, ("GEMINI_API_KEY",), "OPENAI_API_KEY"),
+        (RUBRICS, {"judge_model": "ollama/qwen3"}, (), ""),  # local
+        (RUBRICS, {"judge_model": "Qwen/Qwen3"}, (), ""),  # at an endpoint that only evalgate.yml knows
+        (RUBRICS, {"judge_model": "vertex_ai/gemini-2.5-pro"}, ("GEMINI_API_KEY",), "GOOGLE_CLOUD_PROJECT"),
+        ("safety_v1", "llm", ("GEMINI_API_KEY",), ""),  # a model stands in
+        ("safety_v1", "llm", (), "GEMINI_API_KEY"),
+    ],
+)
+def test_credentials_of_the_judge_that_is_asked(lint, suite, case, criterion, options, names, set_what):
+    own = {"judge": "llm"} if options == "llm" else {"judge_model_options": options, "rubrics": [{"rubric_id": "r"}]}
+    made = suite("x.evalset.json", case("a", "hi -> hello"), criteria=criterion, options=own)
+    problems = lint(made, names=names)
+    assert [set_what in problem.hint for problem in problems] == ([True] if set_what else [])
+
+
 def test_set_ids(lint, suite, case):
     one, two = (
         suite("a/x.evalset.json", case("a", "hi"), set_id="x"),
