@@ -136,8 +136,9 @@ def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
     judged = [_judged(each, number) for number, each in enumerate(samples, start=1)]
     if not ask.adk_compat:
         return concluding.conclude(judged, nothing=_NOTHING)
-    values = tuple(turn.value for turn in judged)
-    known = [] if any(each.failure for group in samples for each in group) else [v for v in values if v is not None]
+    failed = any(each.failure for group in samples for each in group)  # one that raises ends ADK's criterion
+    values = tuple(None if failed else turn.value for turn in judged)
+    known = [value for value in values if value is not None]
     return concluding.conclude_as_adk(judged, turns.running_mean(known) if known else None, values)
 
 

@@ -153,7 +153,8 @@ REPOSITORIES = {
         "evals/a.evalset.json": SOUND,
         "evals/b.evalset.json": evalset("b", case("x", "Hi")),
         "evalgate.yml": "suites:\n"
-        "  - match: [evals/a.evalset.json]\n    criteria: {response_mach_score: 0.8, per_turn_user_simulator_quality_v1: 0.5}\n"
+        "  - match: [evals/a.evalset.json]\n"
+        "    criteria: {response_mach_score: 0.8, per_turn_user_simulator_quality_v1: 0.5}\n"
         "  - match: [evals/b.evalset.json]\n    config: nowhere/test_config.json\n",
     },
     # a file that cannot be read hides neither the others nor its config
