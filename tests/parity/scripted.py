@@ -49,6 +49,10 @@ def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | Jud
         if "\n<<< sentences " in request.prompt:
             stage = min(1 + request.sample, len(scripts[mark]) - 1)
         reply = scripts[mark][stage] if stage < len(scripts[mark]) else "nothing"
+        if request.model.startswith("vertex_evaluation/") and reply != "raise":
+            score = float(reply) if reply is not None else None
+            result = {"coherenceResult" if "coherence" in request.model else "metricResults": {"score": score}}
+            return json.dumps({key: value if "coherence" in key else [value] for key, value in result.items()})
         if isinstance(reply, str):
             return "<bad_request>" if reply == "raise" else "<blocked>"
         return JudgeReply(parts=tuple(Text(text=text, thought=thought) for text, thought in reply))

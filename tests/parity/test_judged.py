@@ -26,7 +26,15 @@ RUBRIC_TYPES = {
     "rubric_based_multi_turn_trajectory_quality_v1": "TRAJECTORY_QUALITY",
 }
 HALLUCINATIONS = "hallucinations_v1"
-NAMES = (MATCH, *RUBRIC_TYPES, HALLUCINATIONS)
+SINGLE_TURN = ("safety_v1", "response_evaluation_score")
+SERVED = (
+    *SINGLE_TURN,
+    "multi_turn_task_success_v1",
+    "multi_turn_trajectory_quality_v1",
+    "multi_turn_tool_use_quality_v1",
+)
+JUDGED = (MATCH, *RUBRIC_TYPES, HALLUCINATIONS)
+NAMES = (*JUDGED, *SERVED)
 TEXTS = (
     "The answer is polite.",
     "It names the price.",
@@ -66,7 +74,7 @@ def test_the_replies_are_worth_the_comparison(pairs: list[Pair], name: str) -> N
     own = [pair for pair in pairs if pair.request["metric"] == name]
     statuses = Counter(pair.adk["status"] for pair in own)
     assert all(statuses[status] > 20 for status in ("PASSED", "FAILED", "NOT_EVALUATED")), statuses
-    assert len({json.dumps(pair.request["replies"]) for pair in own}) > 500
+    assert len({json.dumps([pair.request["actual"], pair.request["replies"]]) for pair in own}) > 500
     assert len({pair.adk["score"] for pair in own}) > 3
     partial = [pair for pair in own if pair.adk["score"] is not None and None in pair.adk["turns"]]
     assert len(partial) > 20  # turns that ADK leaves out
@@ -79,7 +87,7 @@ def test_without_adk_compat_adks_faults_are_gone(pairs: list[Pair]) -> None:
         ours = scripted.grade(pair.request, adk_compat=False)
         if isinstance(ours, NotEvaluated):
             unknown[pair.request["metric"]] += pair.adk["score"] is not None
-    assert all(unknown[name] > 20 for name in NAMES), unknown
+    assert all(unknown[name] > 20 for name in (*JUDGED, *SINGLE_TURN)), unknown
 
 
 # --- our side -------------------------------------------------------------------------------------
@@ -108,6 +116,8 @@ def _made(name: str) -> Iterator[Scripted]:
             yield _match(rng)
         elif name == HALLUCINATIONS:
             yield _hallucinations(rng)
+        elif name in SERVED:
+            yield _served(rng, name)
         else:
             yield _rubrics(rng, name)
 
@@ -190,3 +200,19 @@ def _hallucinations(rng: random.Random) -> Scripted:
         "evaluate_intermediate_nl_responses": rng.random() < 0.5,
     }
     return {"metric": HALLUCINATIONS, "criterion": criterion, "actual": turns, "expected": None, "replies": scripts}
+
+
+def _served(rng: random.Random, name: str) -> Scripted:
+    """What Google Cloud's service says of each turn, or of the conversation."""
+    turns = [
+        {
+            "user_content": _content(f"question @t{number}@", "user"),
+            "final_response": _content(f"answer {rng.random()} to @t{number}@"),
+        }
+        for number in range(rng.choice((1, 2, 3, 4, 7)))
+    ]
+    scores = (0.0, 1.0, 1.0, rng.random(), 5 * rng.random(), 0.1, 0.7, 3, None, "nan")
+    scripts = {f"@t{number}@": ["raise" if rng.random() < 0.03 else rng.choice(scores)] for number in range(len(turns))}
+    criterion = {"threshold": THRESHOLD}
+    expected = None if rng.random() < 0.05 else turns
+    return {"metric": name, "criterion": criterion, "actual": turns, "expected": expected, "replies": scripts}
