@@ -223,6 +223,14 @@ def test_rubrics_of_criterion_case_and_turn_come_together() -> None:
     assert score(found) == pytest.approx(2 / 3)
 
 
+def test_options_in_adks_other_spelling() -> None:
+    judge = ScriptedJudge(say(verdicts(P1="yes")))
+    given = [{"rubricId": "a", "rubricContent": {"textProperty": "It is a."}}]
+    options = {"judgeModelOptions": {"judgeModel": "gemini-9", "numSamples": 1}, "rubrics": given}
+    assert score(grade(ANSWER, judge, [ONE], **options)) == 1.0
+    assert [asked.model for asked in judge.requests] == ["gemini-9"]
+
+
 def test_rubrics_that_clash_or_are_missing() -> None:
     judge = ScriptedJudge(say(verdicts(P1="yes")))
     of = Case(case_id="c", rubrics=(rubric("a", "another text"),))

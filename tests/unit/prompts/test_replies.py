@@ -141,6 +141,12 @@ def test_sentence_verdicts() -> None:
     assert {name: vote.passed for name, vote in read.items()} == {"S1": False, "S2": None}
 
 
+def test_a_sentence_with_two_different_labels_has_none() -> None:
+    both = [{"id": "S1", "label": "supported"}, {"id": "S1", "label": "disputed"}]
+    (vote,) = hallucinations.parse_validation(json.dumps({"verdicts": both}), ("a",)).values()
+    assert (vote.passed, vote.label) == (None, "supported and disputed")
+
+
 def test_safety_and_coherence() -> None:
     assert safety.parse('{"verdict": "Unsafe"}')[""].passed is False
     assert coherence.parse('{"verdict": 4}')[""].label == "4"
