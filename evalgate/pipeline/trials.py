@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import queue
 import random
 import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from evalgate import words
 from evalgate.model import (
@@ -54,6 +54,17 @@ def tasks(suites: Iterable[Suite], *, repeats: int) -> Iterator[Task]:
                 yield Task(key=TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat), suite=suite, case=case)
 
 
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What a thread ended with instead of a result."""
+
+    error: BaseException
+
+
+_NO_MORE: Final = object()
+_LEFT: Final = object()
+
+
 def map_bounded(
     function: Callable[[Item], Result],
     items: Iterable[Item],
@@ -64,34 +75,54 @@ def map_bounded(
 ) -> Generator[Result, None, None]:
     """Apply `function` to `items` on `threads` threads, yielding results as they come.
 
-    At most 2 x threads items are taken ahead, whatever their number. When `stop` is set no further item is begun.
-    When anything is raised here (by `function`, by Ctrl-C, by closing this generator), `stop` is set and `abort` is
-    called, which makes what is running end soon; all threads have ended when the exception leaves.
+    A thread takes its next item when it is done with the last, so no more than `threads` are under way. When `stop`
+    is set no further item is begun. When anything is raised here (by `function`, by Ctrl-C, by closing this
+    generator), `stop` is set and `abort` is called, which makes what is running end soon; all threads have ended
+    when the exception leaves.
     """
-    source = iter(items)
-    pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="trial")
-    pending: set[Future[Result]] = set()
-    try:
-        while True:
-            while len(pending) < 2 * threads and not stop.is_set():
-                try:
-                    item = next(source)
-                except StopIteration:
+    source, taking = iter(items), threading.Lock()
+    results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            while not stop.is_set():
+                with taking:
+                    item = next(source, _NO_MORE)
+                if item is _NO_MORE:
                     break
-                pending.add(pool.submit(function, item))
-            if not pending:
-                return
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+                results.put(function(cast("Item", item)))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            results.put(_Raised(error))
+        finally:
+            results.put(_LEFT)
+
+    workers: list[threading.Thread] = []
+    try:  # from here on: Ctrl-C may come while threads are still being started
+        for number in range(threads):
+            worker = threading.Thread(target=work, name=f"trial-{number}")
+            workers.append(worker)
+            worker.start()
+        yield from _until_all_left(results, threads)
     except BaseException:
         stop.set()
-        for future in pending:
-            future.cancel()
         abort()
         raise
     finally:
-        pool.shutdown(wait=True)
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join()
+
+
+def _until_all_left(results: queue.SimpleQueue[Any], threads: int) -> Generator[Any, None, None]:
+    left = 0
+    while left < threads:
+        result = results.get()
+        if result is _LEFT:
+            left += 1
+        elif isinstance(result, _Raised):
+            raise result.error
+        else:
+            yield result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,23 +18,27 @@ def test_the_order_is_fair() -> None:
     assert order == ["a:1#0", "a:2#0", "b:1#0", "a:1#1", "a:2#1", "b:1#1"]
 
 
-def test_no_more_is_taken_ahead_than_the_threads_can_serve() -> None:
-    taken = 0
-    highest = 0
-    done = 0
+def test_no_more_is_under_way_than_there_are_threads() -> None:
+    lock = threading.Lock()
+    taken = finished = highest = 0
 
     def source():
-        nonlocal taken
+        nonlocal taken, highest
         for number in range(1000):
-            taken += 1
+            with lock:
+                taken += 1
+                highest = max(highest, taken - finished)
             yield number
 
-    results = trials.map_bounded(lambda n: n, source(), threads=3, stop=threading.Event(), abort=lambda: None)
-    for _ in results:
-        done += 1
-        highest = max(highest, taken - done)
-    assert done == 1000
-    assert highest <= 2 * 3
+    def work(number: int) -> int:
+        nonlocal finished
+        with lock:
+            finished += 1
+        return number
+
+    results = trials.map_bounded(work, source(), threads=3, stop=threading.Event(), abort=lambda: None)
+    assert sorted(results) == list(range(1000))
+    assert highest <= 3
 
 
 def test_an_exception_aborts_and_nothing_runs_on() -> None:
