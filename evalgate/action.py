@@ -89,7 +89,7 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
     with _disarmed():
-        prepared = preparing.prepare(choice, environment_names=environ)
+        prepared = preparing.prepare(choice, environ=environ)
     if prepared.stops(strict=choice.settings.strict):
         preparing.insist(prepared, strict=choice.settings.strict)
     links = links_of(environ, read_event(environ))

@@ -118,6 +118,9 @@ class Settings(BaseModel):
         default=False,
         description="ADK's arithmetic also where ADK is wrong (docs/adk-parity.md); may be a false green.",
     )
+    skip_judged: bool = Field(
+        default=False, description="Ask no judge: judged criteria are not measured, and the verdict says so."
+    )
     strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
     output: str = Field(default="evalgate-report", description="Folder for reports, results and the journal.")
     cache: str = Field(

@@ -25,7 +25,7 @@ def command(**values: Any) -> None:
 def run(given: dict[str, Any]) -> int:
     """Run the gate; its exit code. Raises EvalgateError."""
     choice = choosing.choose(given)
-    prepared = preparing.prepare(choice, environment_names=os.environ)
+    prepared = preparing.prepare(choice, environ=os.environ)
     preparing.insist(prepared, strict=choice.settings.strict)
     door.show_problems(prepared.problems)
     watcher = watching.watch(sys.stderr)

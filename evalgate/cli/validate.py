@@ -24,7 +24,7 @@ def command(**values: Any) -> None:
 def validate(given: dict[str, Any]) -> int:
     """Show every problem; exit code 2 where a run would be refused. Raises EvalgateError."""
     choice = choosing.choose(given)
-    prepared = preparing.prepare(choice, environment_names=os.environ)
+    prepared = preparing.prepare(choice, environ=os.environ)
     door.show_problems(prepared.problems)
     counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -41,6 +41,42 @@ class SuiteRule(BaseModel):
     pass_rate: float | None = Field(default=None, ge=0, le=1, description="Share of the cases that must pass.")
 
 
+class JudgeOptionsRule(BaseModel):
+    """What a judged criterion asks with; what is not said is left to the criteria file, then to ADK's defaults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    model: str | None = Field(default=None, description="As ADK writes it: `gemini-2.5-flash`, `openai/gpt-4.1`.")
+    config: dict[str, Any] | None = Field(default=None, description="`judge_model_config`, merged by key.")
+    num_samples: int | None = Field(default=None, ge=1, description="Votes per question.")
+    exhaustive: bool | None = Field(default=None, description="Ask all samples, also those that change nothing.")
+
+
+class BudgetRule(BaseModel):
+    """Upper bounds of what judging may spend in one run; beyond them criteria are not measured."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    usd: float | None = Field(default=None, ge=0)
+
+
+class JudgeRule(JudgeOptionsRule):
+    """Judges: defaults for every judged criterion, where they are asked, and what they may cost (docs/judges.md)."""
+
+    criteria: dict[str, JudgeOptionsRule] = Field(default_factory=dict, description="For one criterion, above all.")
+    client: Literal["", "gemini", "openai", "replay"] = Field(default="", description="Empty: by the model's name.")
+    base_url: str = Field(default="", description="Another address than the provider's own.")
+    api_key_env: str = Field(default="", description="Name of the variable that holds the key.")
+    replay: str = Field(default="", description="Recorded replies, relative to the root; nobody is asked.")
+    record: str = Field(default="", description="A file that replies are recorded in, relative to the root.")
+    timeout: float = Field(default=120.0, gt=0, description="Seconds that one call may take.")
+    calls_at_once: int = Field(default=32, ge=1)
+    deadline: float | None = Field(default=None, gt=0, description="Seconds that all judging may take.")
+    budget: BudgetRule = Field(default_factory=BudgetRule)
+
+
 class GateFile(BaseModel):
     """The whole file. Every other top-level key is a setting (docs/settings.md)."""
 
@@ -48,6 +84,7 @@ class GateFile(BaseModel):
 
     agents: list[AgentRule] = Field(default_factory=list)
     suites: list[SuiteRule] = Field(default_factory=list)
+    judge: JudgeRule = Field(default_factory=JudgeRule)
     exclude: list[str] = Field(default_factory=list, description="Globs of files that are no evaluation files.")
 
 
@@ -109,7 +146,7 @@ def _settings_given(rest: dict[Any, Any], locate: _Locator) -> tuple[dict[str, A
 
 def _validation_problems(error: ValidationError, locate: _Locator, *, model: type[BaseModel]) -> list[Problem]:
     problems = []
-    known = [*model.model_fields, *SuiteRule.model_fields, *AgentRule.model_fields]
+    known = [name for rule in (model, SuiteRule, AgentRule, JudgeRule, BudgetRule) for name in rule.model_fields]
     for each in error.errors():
         path = each["loc"]
         hint = ""

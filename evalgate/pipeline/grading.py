@@ -83,5 +83,6 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence, remembered: 
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
     if isinstance(found, Score) and not math.isfinite(found.value):
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, which is no score")
-    remembered.keep(name, found)
+    if isinstance(found, Score):  # why there was none may be cured when the run is resumed
+        remembered.keep(name, found)
     return found

@@ -15,7 +15,10 @@ from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import discovery, linter
 from evalgate.settings import Settings
+from evalgate.wiring import judging
 from evalgate.wiring.choosing import Choice
+
+CREDENTIALS = "credentials-missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class Prepared:
         return any(problem.severity in worst for problem in self.problems)
 
 
-def prepare(choice: Choice, *, environment_names: Iterable[str]) -> Prepared:
+def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
     settings = choice.settings
     found = discovery.discover(
@@ -43,13 +46,30 @@ def prepare(choice: Choice, *, environment_names: Iterable[str]) -> Prepared:
         specs=criteria.CRITERIA,
     )
     suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
-    problems = (
-        *choice.problems,
-        *found.problems,
-        *linter.lint(suites, specs=criteria.CRITERIA, environment_names=frozenset(environment_names)),
-        *_option_problems(suites),
-    )
+    linted = linter.lint(suites, specs=criteria.CRITERIA, environment_names=frozenset(environ))
+    problems = (*choice.problems, *found.problems, *linted, *_option_problems(suites))
+    if not any(problem.severity is Severity.ERROR and problem.code != CREDENTIALS for problem in problems):
+        suites, problems = _with_judges(choice, suites, problems, environ)
     return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))
+
+
+def _with_judges(
+    choice: Choice, suites: tuple[Suite, ...], problems: tuple[Problem, ...], environ: Mapping[str, str]
+) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
+    """The suites with their judges settled, and what is missing to ask them.
+
+    The linter knows the usual variables and the criterion's line; where evalgate.yml names another place to ask, only
+    the judges themselves can tell.
+    """
+    defaults = judging.defaults_of(choice)
+    settled = judging.settle(suites, defaults)
+    if not choice.settings.skip_judged and not judging.names_elsewhere(choice.gate_file.judge):
+        told = any(problem.code == CREDENTIALS for problem in problems)
+        return settled, problems if told else (*problems, *judging.missing(settled, defaults, environ))
+    others = tuple(problem for problem in problems if problem.code != CREDENTIALS)
+    if choice.settings.skip_judged:
+        return settled, others
+    return settled, (*others, *judging.missing(settled, defaults, environ))
 
 
 def insist(prepared: Prepared, *, strict: bool) -> None:

@@ -21,10 +21,10 @@ from evalgate.model import AgentUse, Links, Policy, Report, Run, Suite, Verdict,
 from evalgate.pipeline import measure, results, trials
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Bench
-from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Watcher
+from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Panel, Watcher
 from evalgate.project import globs
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, preparing, surroundings, unopened
+from evalgate.wiring import agent_code, judging, preparing, surroundings, unopened
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.preparing import Prepared
 
@@ -62,10 +62,15 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     settings = choice.settings
     output = choice.root / settings.output
     with _open_journal(output / JOURNAL, settings) as journal:
-        with _opened_agents(choice, prepared.suites, scene) as opened:
+        with (
+            _opened_agents(choice, prepared.suites, scene) as opened,
+            judging.opened_panel(
+                choice, prepared.suites, environ=scene.environ, cache=cache_of(choice, scene), say=scene.watcher.say
+            ) as panel,
+        ):
             bench = Bench(
                 agents=opened,
-                criteria={suite.key: _criteria_of(suite, opened, settings) for suite in prepared.suites},
+                criteria={suite.key: _criteria_of(suite, opened, panel, settings) for suite in prepared.suites},
                 code_of=lambda use: agent_code.fingerprint(choice.root, use, apart=output),
                 journal=journal,
                 watcher=scene.watcher,
@@ -161,13 +166,12 @@ def _open(use: AgentUse, setting: AgentSetting) -> Agent:
 def _agent_setting(choice: Choice, scene: Scene, *, trials_expected: int) -> AgentSetting:
     settings = choice.settings
     environment = surroundings.allowed(scene.environ, settings.env)
-    cache = Path(settings.cache).expanduser() if settings.cache else _user_cache(scene.environ)
     workers = min(settings.workers, max(1, math.ceil(trials_expected / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(choice.root),
         environment=environment,
         install_environment=surroundings.for_installing(scene.environ, environment),
-        cache=str(cache.absolute()),
+        cache=str(cache_of(choice, scene)),
         limits=AgentLimits(
             turn_timeout_s=settings.turn_timeout,
             case_timeout_s=settings.case_timeout,
@@ -183,12 +187,20 @@ def _agent_setting(choice: Choice, scene: Scene, *, trials_expected: int) -> Age
     )
 
 
+def cache_of(choice: Choice, scene: Scene) -> Path:
+    """The absolute folder of what outlives a run: environments and verdicts."""
+    named = choice.settings.cache
+    return (Path(named).expanduser() if named else _user_cache(scene.environ)).absolute()
+
+
 def _user_cache(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118 - HOME may be relative nonsense
     return Path(base) / "evalgate"
 
 
-def _criteria_of(suite: Suite, opened: Mapping[str, Agent], settings: Settings) -> dict[str, Criterion]:
+def _criteria_of(
+    suite: Suite, opened: Mapping[str, Agent], panel: Panel | None, settings: Settings
+) -> dict[str, Criterion]:
     agent = opened[trials.agent_key(suite.agent)]
-    services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric)
+    services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric, judge=panel)
     return {use.name: criteria.build(use, services) for use in suite.criteria}

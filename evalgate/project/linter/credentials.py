@@ -52,4 +52,5 @@ def _lacking(model: models.ModelName, names: Collection[str]) -> str:
 
 def _problem(use: CriterionUse, suite: Suite, whom: str, hint: str) -> Problem:
     message = f"`{use.name}` asks {whom}, and no credentials are set"
+    hint += " Or judge from recordings (evalgate.yml: `judge: {replay: FILE}`), or leave judges out: --skip-judged."
     return finding.error("credentials-missing", message, place=use.place or Place(file=suite.key), hint=hint)

@@ -1,0 +1,152 @@
+"""`evalgate run` with a judged criterion: the real google-genai client, a local server, no key, no internet."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+EVALGATE = Path(sys.executable).parent / "evalgate"
+GOOGLE = ("GOOGLE_", "GEMINI_")
+AGENT = "def answer(text):\n    return text.replace('question', 'an answer to')\n"
+
+
+class Gemini(ThreadingHTTPServer):
+    """Says `valid` to everything, or an HTTP status; counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.status = 200
+        self.prompts: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1beta"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Gemini
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.asked += 1
+        self.server.prompts.append(body)
+        reply: dict[str, Any] = {"error": {"code": self.server.status, "message": "no", "status": "UNAVAILABLE"}}
+        if self.server.status == 200:
+            text = json.dumps(
+                {"reasoning": "It says the same.", "is_the_agent_response_valid": "valid", "verdict": "valid"}
+            )
+            part = {"text": text}
+            usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+            candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+            reply = {"candidates": [candidate], "usageMetadata": usage}
+        data = json.dumps(reply).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def gemini() -> Iterator[Gemini]:
+    server = Gemini()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def repository(root: Path, judge: str) -> Path:
+    (root / "desk.py").write_text(AGENT)
+    (root / "evalgate.yml").write_text(f"agents: [{{driver: python, call: 'desk:answer'}}]\n{judge}\n")
+    criteria = {
+        "final_response_match_v2": {"threshold": 1.0, "judge_model_options": {"judge_model": "gemini-2.5-flash"}}
+    }
+    (root / "test_config.json").write_text(json.dumps({"criteria": criteria}))
+    cases = [
+        {
+            "eval_id": f"case_{number}",
+            "conversation": [
+                {
+                    "user_content": {"role": "user", "parts": [{"text": f"question {number}"}]},
+                    "final_response": {"role": "model", "parts": [{"text": f"answer {number}"}]},
+                }
+            ],
+        }
+        for number in range(4)
+    ]
+    (root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+    return root
+
+
+def run(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(GOOGLE)}
+    command = [str(EVALGATE), "run", "--cache", str(root / "cache"), *arguments]
+    done = subprocess.run(
+        command, cwd=root, env={**inherited, **environment}, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_judged_gate_asks_three_of_five_then_nobody(tmp_path: Path, gemini: Gemini) -> None:
+    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}")
+    code, said = run(root, MY_JUDGE_KEY="a-secret-judge-key")
+    assert code == 0, said
+    assert gemini.asked == 4 * 3  # five samples agree after three
+    assert run(root, MY_JUDGE_KEY="a-secret-judge-key")[0] == 0
+    assert gemini.asked == 4 * 3  # unchanged answers are judged from the cache
+    written = b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+    assert b"a-secret-judge-key" not in written
+    assert re.search(rb"It says the same", written)  # each rationale is kept
+
+
+def test_an_outage_is_not_measured_and_resuming_asks_again(tmp_path: Path, gemini: Gemini) -> None:
+    gemini.status = 403
+    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}")
+    code, said = run(root, MY_JUDGE_KEY="a-secret-judge-key")
+    assert code == 3, said
+    assert "NOT MEASURED" in said
+    gemini.status = 200
+    assert run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")[0] == 0
+
+
+def test_without_a_key_nothing_is_spent_and_the_ways_out_are_told(tmp_path: Path) -> None:
+    root = repository(tmp_path, "")
+    code, said = run(root)
+    assert code == 2
+    assert "final_response_match_v2" in said
+    for way_out in ("GOOGLE_API_KEY", "replay", "--skip-judged"):
+        assert way_out in said
+    assert not (root / "evalgate-report").exists()
+    code, said = run(root, "--skip-judged")
+    assert code == 3  # skipped is not passed
+    assert "NOT MEASURED" in said
+
+
+def test_a_recording_gates_without_an_account(tmp_path: Path, gemini: Gemini) -> None:
+    record = f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY, record: verdicts.jsonl}}"
+    root = repository(tmp_path, record)
+    assert run(root, MY_JUDGE_KEY="a-secret-judge-key")[0] == 0
+    asked = gemini.asked
+    repository(tmp_path, "judge: {replay: verdicts.jsonl}")
+    code, said = run(root, "--cache", str(tmp_path / "another"))
+    assert code == 0, said
+    assert gemini.asked == asked
