@@ -179,14 +179,14 @@ def test_without_a_verdict_there_is_no_score(reply: str, expected: Reason, name:
 
 
 def test_one_unknown_turn_leaves_the_score_unknown_and_keeps_the_rest() -> None:
-    judge = ScriptedJudge(lambda asked: valid("valid") if "how much?" in asked.prompt else "<server_error>")
+    judge = ScriptedJudge(lambda asked: valid("valid") if "how much?" in asked.prompt else "<bad_request>")
     found = grade(MATCH, judge, [ONE, turn("b", answer="x")], [REFERENCE, turn("b", answer="y")])
     assert reason(found)[0] is Reason.JUDGE_UNAVAILABLE
     assert reason(found)[1].startswith("turn 2: ")
     assert found.turns == (1.0, None)
     assert [finding.label for finding in found.findings] == ["valid", ""]
     compat = ScriptedJudge(
-        lambda asked: '{"is_the_agent_response_valid": "valid"\n}' if "how much?" in asked.prompt else "<server_error>"
+        lambda asked: '{"is_the_agent_response_valid": "valid"\n}' if "how much?" in asked.prompt else "<bad_request>"
     )
     assert score(grade(MATCH, compat, [ONE, turn("b", answer="x")], [REFERENCE, REFERENCE], adk_compat=True)) == 1.0
 
