@@ -13,10 +13,12 @@ VERSION = 1
 """Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
 def digest(value: Any) -> str:
     """16 hex digits over the canonical JSON of a value."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(_CANONICAL.encode(value).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def of_task(case: Case) -> str:

@@ -22,6 +22,7 @@ from evalgate.pipeline import fingerprints
 from evalgate.wire import records
 
 VERSION = 1
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class Journal:
 
     def _append(self, value: Mapping[str, Any]) -> _Line:
         # lone surrogates come in agents' answers; escaped they survive, in UTF-8 they cannot
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = _COMPACT.encode(value)
         try:
             data = text.encode() + b"\n"
         except UnicodeEncodeError:

@@ -18,6 +18,8 @@ CONVERSATIONS_SHARE = 0.7
 """Of the room, for conversations; the rest is for the rows of all cases."""
 PASSING = 500
 """So many passing cases are shown whole at most: nobody reads thousands of conversations that went well."""
+LISTED = 2_000
+"""So many passing cases are listed at all at most; a page of more is slow to make, to load and to read."""
 ORDER = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
 FILTERS = (
     ("", "all"),
@@ -30,7 +32,7 @@ FILTERS = (
 
 def render(report: Report) -> str:
     """The page, at most about 20 MB: broken cases first and whole, then passing ones; those beyond the room or
-    PASSING in a few lines; cases without any room are counted."""
+    PASSING in a few lines; cases without any room, and passing ones beyond LISTED, are counted."""
     exhibits = cases.collect(report)
     main = element(
         "main",
@@ -59,6 +61,8 @@ def _within(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> tu
     passing = 0
     for number, exhibit in enumerate(ordered, 1):
         passing += exhibit.verdict.kind is VerdictKind.PASS
+        if passing > LISTED:
+            return shown, len(ordered) - len(shown)
         whole = conversations > 0 and passing <= PASSING
         made = web_cases.render_case(exhibit, report, number=number, whole=whole)
         if whole and len(made.encode()) > conversations:
