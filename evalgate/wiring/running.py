@@ -75,7 +75,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
                 journal=journal,
                 watcher=scene.watcher,
                 stop=threading.Event(),
-                concurrency=settings.concurrency,
+                concurrency=_threads(prepared.suites, panel, settings),
                 retries=settings.retries,
                 adk_compat=settings.adk_compat,
                 criterion_version=__version__,
@@ -84,6 +84,13 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
                 prepared.suites, bench, repeats=settings.runs, seed=settings.seed, now=datetime.now(UTC)
             )
         return _conclude(dataclasses.replace(run, commit=scene.commit), journal, choice, prepared.problems, scene)
+
+
+def _threads(suites: tuple[Suite, ...], panel: Panel | None, settings: Settings) -> int:
+    """How many trials at once. Where nothing waits for a process or a network, threads only take turns at one
+    interpreter, which costs half as much again."""
+    waits = panel is not None or any(suite.agent.driver != "replay" for suite in suites)
+    return settings.concurrency if waits else 1
 
 
 def policy_of(choice: Choice, suites: tuple[Suite, ...]) -> Policy:
