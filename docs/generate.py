@@ -1,10 +1,12 @@
-"""Writes what is said in several places from where it is said once: action.yml, the README's tables, docs/settings.md.
+"""Writes what is said in several places from where it is said once: action.yml, the README's tables, docs/settings.md,
+and the JSON schema of results.json.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import textwrap
@@ -14,6 +16,7 @@ from typing import Any
 
 from evalgate import settings
 from evalgate.settings import Settings
+from evalgate.wire import results
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -96,6 +99,7 @@ def documents() -> dict[Path, str]:
     tables = {"inputs": render_inputs_table(), "outputs": render_outputs_table()}
     return {
         ROOT / "action.yml": render_action(),
+        ROOT / "docs" / "results.schema.json": json.dumps(results.schema(), indent=2) + "\n",
         readme: filled(readme.read_text(encoding="utf-8"), tables),
         page: filled(page.read_text(encoding="utf-8"), {"settings": render_settings_table()}),
     }
