@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from typing import Any
 
 import click
 
 from evalgate import __version__
+from evalgate.errors import ExitCode
 
 COMMANDS = {
     "run": ("evalgate.cli.run", "Run the gate: find, run, score, decide, report."),
@@ -56,3 +58,6 @@ def main(argv: list[str] | None = None) -> Any:
     except BrokenPipeError:  # `evalgate list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
+        traceback.print_exc()
+        sys.exit(ExitCode.BUG)

@@ -80,3 +80,10 @@ def test_help_imports_no_heavy_module() -> None:
     check = "import sys; import evalgate.cli as c; c.cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
     assert not [name for name in ("pydantic", "rich", "yaml", "requests", "google") if f"'{name}'" in loaded]
+
+
+def test_a_command_that_cannot_be_imported_is_a_bug_and_no_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "run", ("evalgate.cli.no_such_module", ""))
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["run"])
+    assert caught.value.code == ExitCode.BUG
