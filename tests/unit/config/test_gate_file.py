@@ -70,7 +70,8 @@ def test_all_mistakes_at_once() -> None:
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_text_crashes_the_reader(text: str) -> None:
-    gate_file.parse_gate_file(text, file="f")
+    reading = gate_file.parse_gate_file(text, file="f")
+    assert all(problem.place is not None and problem.place.file == "f" for problem in reading.problems)
 
 
 def test_an_empty_file_says_nothing() -> None:
