@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-VERDICTS_THAT_CAN_BLOCK = ("fail", "not_measured", "inconclusive")
-
 
 def split_list(value: Any) -> Any:
     """`a, b` or one item a line, as inputs of a workflow are strings; a list stays as it is."""
@@ -26,7 +24,9 @@ def split_lines(value: Any) -> Any:
 
 Listed = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 Lines = Annotated[tuple[str, ...], BeforeValidator(split_lines)]
-Blocking = Annotated[tuple[Literal["fail", "not_measured", "inconclusive"], ...], BeforeValidator(split_list)]
+Blocking = Annotated[
+    tuple[Literal["threshold", "regression", "not_measured", "inconclusive"], ...], BeforeValidator(split_list)
+]
 
 DOORS_ONLY: dict[str, Any] = {"doors": ["cli", "action"]}
 
@@ -105,8 +105,9 @@ class Settings(BaseModel):
         description="What to install for the agent, one a line: requirement files or specifiers.",
     )
     fail_on: Blocking = Field(
-        default=("fail", "not_measured"),
-        description="Verdicts that end the job red: `fail`, `not_measured`, `inconclusive`.",
+        default=("threshold", "regression", "not_measured"),
+        description="What ends the job red: `threshold` (cases below their thresholds), `regression` (worse than the "
+        "base), `not_measured`, `inconclusive`.",
     )
     pass_rate: float = Field(
         default=1.0, ge=0, le=1, description="Share of a suite's measured cases that must pass; 1.0 is ADK's meaning."

@@ -9,7 +9,19 @@ from collections.abc import Mapping, Sequence
 from evalgate import words
 from evalgate.gate import threshold
 from evalgate.gate.threshold import Scale
-from evalgate.model import CaseVerdict, GradedTrial, Policy, Run, Suite, SuiteVerdict, Verdict, VerdictKind
+from evalgate.model import (
+    CaseVerdict,
+    FailOn,
+    GateKind,
+    GateVerdict,
+    GradedTrial,
+    Policy,
+    Run,
+    Suite,
+    SuiteVerdict,
+    Verdict,
+    VerdictKind,
+)
 
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
 """Most severe first: the most severe of the suites' kinds is the verdict's kind."""
@@ -27,7 +39,20 @@ def decide(run: Run, policy: Policy, *, scales: Mapping[str, Scale]) -> Verdict:
     kind = next((each for each in SEVERITY if any(suite.kind is each for suite in suites)), VerdictKind.NOT_MEASURED)
     if not run.complete and kind is VerdictKind.PASS:
         kind = VerdictKind.NOT_MEASURED
-    return Verdict(kind=kind, reason=_sentence(kind, suites), blocks=kind in policy.blocks_on, suites=suites)
+    reason = _sentence(kind, suites)
+    blocks = kind in blocking(GateKind.THRESHOLD, policy)
+    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocks=blocks)
+    return Verdict(kind=kind, reason=reason, blocks=blocks, suites=suites, gates=(gate,))
+
+
+def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
+    """The kinds of a gate's verdict that end the job red."""
+    named = {
+        VerdictKind.FAIL: FailOn(gate.value),
+        VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
+        VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
+    }
+    return frozenset(kind for kind, word in named.items() if word in policy.fail_on)
 
 
 def _judge_suite(

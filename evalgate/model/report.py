@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evalgate.errors import Problem
+from evalgate.model.comparison import Comparison
 from evalgate.model.run import Run
 from evalgate.model.verdict import Policy, Verdict
 
@@ -20,11 +21,12 @@ class Links:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The run, the verdict, and what a reader needs around them."""
+    """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for."""
 
     run: Run
     verdict: Verdict
     policy: Policy
+    comparison: Comparison | None = None
     problems: tuple[Problem, ...] = ()
     links: Links = Links()
     title: str = "evalgate"

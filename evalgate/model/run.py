@@ -15,7 +15,8 @@ from evalgate.model.trial import AgentFailure, Transcript, TrialKey
 class GradedTrial:
     """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
 
-    `tokens`: all that its model calls reported, None where none reported any.
+    `tokens`: all that its model calls reported, None where none reported any. `behaviour`: equal for equal answers and
+    tool calls; "" where it was not asked for or the agent failed.
     """
 
     key: TrialKey
@@ -24,6 +25,7 @@ class GradedTrial:
     seconds: float = 0.0
     attempts: int = 1
     tokens: int | None = None
+    behaviour: str = ""
 
 
 class Transcripts(Protocol):
@@ -48,17 +50,27 @@ class InMemoryTranscripts:
 class Run:
     """All that one side gave: `trials` in the order of suites, cases and repeats, whatever order they ran in.
 
-    `repeats`: how many trials each case was to have. `started_at`: ISO 8601, UTC. `complete` False: the run
-    was interrupted, and the cases without trials were not measured.
+    `repeats`: how many trials each case was to have; `more`: how many further ones the cases in `repeated` (suite key,
+    case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure was
+    confirmed with; they are in no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the
+    cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
     """
 
     suites: tuple[Suite, ...]
     trials: tuple[GradedTrial, ...]
     transcripts: Transcripts
     repeats: int = 1
+    more: int = 0
+    repeated: frozenset[tuple[str, str]] = frozenset()
+    confirmations: tuple[GradedTrial, ...] = ()
+    truncated: str = ""
     seed: int = 0
     started_at: str = ""
     seconds: float = 0.0
     complete: bool = True
     commit: str = ""
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def expected(self, suite: str, case_id: str) -> int:
+        """How many trials a case was to have."""
+        return self.repeats + (self.more if (suite, case_id) in self.repeated else 0)

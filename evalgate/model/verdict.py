@@ -18,20 +18,75 @@ class VerdictKind(enum.StrEnum):
     NOT_MEASURED = "not_measured"  # something was broken
 
 
+class FailOn(enum.StrEnum):
+    """What can end the job red."""
+
+    THRESHOLD = "threshold"  # cases below their thresholds
+    REGRESSION = "regression"  # head is worse than base
+    NOT_MEASURED = "not_measured"
+    INCONCLUSIVE = "inconclusive"
+
+
+class ThresholdRule(enum.StrEnum):
+    """Which cases below their thresholds fail the gate where there is a base."""
+
+    ALL = "all"
+    NEW = "new"  # those that the base passes, confirmed by fresh runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionRule:
+    """How one criterion is compared with the base; None: as the criterion itself has it.
+
+    `max_drop`: on the criterion's scale 0..1; a share of the base's mean for open scales (tokens, seconds, calls).
+    """
+
+    gating: bool | None = None
+    lower_is_better: bool | None = None
+    max_drop: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The rules of the gate.
 
-    `blocks_on`: verdicts that end the job red. `pass_rate`: share of a suite's cases that must pass (1.0 is
-    ADK's meaning: all). `min_measured`: share of a suite's cases that must have been measured.
-    `adk_compat`: ADK's arithmetic even where ADK is wrong (docs/adk-parity.md).
+    `fail_on`: what ends the job red. `pass_rate`: share of a suite's cases that must pass (1.0 is ADK's meaning: all).
+    `min_measured`: share of a suite's cases that must have been measured. `alpha`: how often a comparison may be
+    wrong by chance. `max_drop`: the drop that is let pass. `confirm`: fresh runs of both sides that must agree before a
+    failure counts as new. `advisory`: suites that are shown and never decide. `admission`: base runs that a case must
+    have been reliable in before it decides; 0 asks for none. `adk_compat`: ADK's arithmetic even where ADK is wrong
+    (docs/adk-parity.md).
     """
 
-    blocks_on: frozenset[VerdictKind] = frozenset({VerdictKind.FAIL, VerdictKind.NOT_MEASURED})
+    fail_on: frozenset[FailOn] = frozenset({FailOn.THRESHOLD, FailOn.REGRESSION, FailOn.NOT_MEASURED})
     pass_rate: float = 1.0
     min_measured: float = 1.0
     suite_pass_rate: Mapping[str, float] = field(default_factory=dict)
     adk_compat: bool = False
+    alpha: float = 0.05
+    max_drop: float = 0.05
+    threshold: ThresholdRule = ThresholdRule.ALL
+    confirm: int = 2
+    advisory: frozenset[str] = frozenset()
+    criteria: Mapping[str, CriterionRule] = field(default_factory=dict)
+    admission: int = 0
+
+
+class GateKind(enum.StrEnum):
+    """The two questions of the gate."""
+
+    THRESHOLD = "threshold"  # is head good enough?
+    REGRESSION = "regression"  # is head worse than base?
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateVerdict:
+    """The answer to one of the two questions, and whether the policy ends the job red for it."""
+
+    gate: GateKind
+    kind: VerdictKind
+    reason: str
+    blocks: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +127,7 @@ class SuiteVerdict:
     cases: tuple[CaseVerdict, ...]
     required_pass_rate: float = 1.0
     reason: str = ""
+    advisory: bool = False
 
     def count(self, kind: VerdictKind) -> int:
         """How many cases ended as `kind`."""
@@ -80,12 +136,16 @@ class SuiteVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer: one kind, one sentence, and whether the policy ends the job red."""
+    """The answer: one kind, one sentence, whether the policy ends the job red, and the answers that it is made of.
+
+    `suites`: the threshold gate's word on every suite and case.
+    """
 
     kind: VerdictKind
     reason: str
     blocks: bool
     suites: tuple[SuiteVerdict, ...] = ()
+    gates: tuple[GateVerdict, ...] = ()
 
     def count(self, kind: VerdictKind) -> int:
         """How many cases ended as `kind`, over all suites."""

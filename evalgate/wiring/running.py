@@ -17,7 +17,7 @@ from evalgate import __version__, agents, criteria, publish, reports
 from evalgate.errors import ExitCode, Problem
 from evalgate.gate import verdict as verdicts
 from evalgate.gate.threshold import Scale
-from evalgate.model import AgentUse, Links, Policy, Report, Run, Suite, Verdict, VerdictKind
+from evalgate.model import AgentUse, FailOn, Links, Policy, Report, Run, Suite, Verdict, VerdictKind
 from evalgate.pipeline import measure, results, trials
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Bench
@@ -102,7 +102,7 @@ def policy_of(choice: Choice, suites: tuple[Suite, ...]) -> Policy:
             if rule.pass_rate is not None and globs.matches(suite.key, rule.match):
                 own_rates[suite.key] = rule.pass_rate
     return Policy(
-        blocks_on=frozenset(VerdictKind(word) for word in settings.fail_on),
+        fail_on=frozenset(FailOn(word) for word in settings.fail_on),
         pass_rate=settings.pass_rate,
         min_measured=settings.min_measured,
         suite_pass_rate=own_rates,

@@ -20,7 +20,7 @@ suites:
     criteria: {tool_trajectory_avg_score: 1.0}
 exclude: ["vendor/**"]
 runs: 3
-fail-on: [fail]
+fail-on: [threshold]
 turn_timeout: 20
 """
 
@@ -32,7 +32,7 @@ def test_everything_is_read() -> None:
     assert (first.driver, first.options) == ("adk", {"path": "agents/weather"})
     assert (second.driver, second.suites, second.options) == ("command", ["**"], {"command": "node agent.mjs"})
     assert reading.gate_file.suites[0].pass_rate == 0.9
-    assert reading.given == {"runs": 3, "fail_on": ["fail"], "turn_timeout": 20}
+    assert reading.given == {"runs": 3, "fail_on": ["threshold"], "turn_timeout": 20}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_why_a_case_was_not_measured(words: str, why: str) -> None:
         ("pass", Policy(), "Pass", ""),
         ("pass fail", Policy(pass_rate=0.5), "Pass", "within what the required pass rate allows"),
         ("fail", Policy(), "Fail", "Repair the agent"),
-        ("fail", Policy(blocks_on=frozenset()), "Fail, but the policy does not block on it", "Repair the agent"),
+        ("fail", Policy(fail_on=frozenset()), "Fail, but the policy does not block on it", "Repair the agent"),
         ("error", Policy(), "Not measured", "says nothing about the agent's quality"),
     ],
 )

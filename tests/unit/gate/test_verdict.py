@@ -14,6 +14,7 @@ from evalgate.model import (
     CriteriaSource,
     CriterionUse,
     EvalSet,
+    FailOn,
     FailureKind,
     GradedTrial,
     InMemoryTranscripts,
@@ -94,7 +95,7 @@ def test_an_interrupted_run_is_no_pass() -> None:
 
 def test_the_policy_says_what_blocks() -> None:
     assert decide("a: error").blocks
-    assert not decide("a: error", blocks_on=frozenset({VerdictKind.FAIL})).blocks
+    assert not decide("a: error", fail_on=frozenset({FailOn.THRESHOLD})).blocks
     assert not decide("a: pass").blocks
 
 

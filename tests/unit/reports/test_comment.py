@@ -17,7 +17,7 @@ from evalgate.reports import comment, summary
     [
         ("pass", Policy(), "TIP", "pass."),
         ("fail", Policy(), "CAUTION", "fail."),
-        ("fail", Policy(blocks_on=frozenset()), "WARNING", "fail, but the policy does not block on it."),
+        ("fail", Policy(fail_on=frozenset()), "WARNING", "fail, but the policy does not block on it."),
         ("error", Policy(), "WARNING", "not measured."),
     ],
 )

@@ -1,0 +1,240 @@
+"""Base against head: what changed, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from evalgate.errors import Place
+from evalgate.model.run import Run
+from evalgate.model.verdict import VerdictKind
+
+
+class Change(enum.StrEnum):
+    """What can be said of a criterion over the cases that both sides ran."""
+
+    REGRESSED = "regressed"  # significant, and larger than what the policy lets pass
+    IMPROVED = "improved"
+    UNCHANGED = "unchanged"  # the whole interval lies within what the policy lets pass
+    INCONCLUSIVE = "inconclusive"  # the data cannot tell
+    NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
+
+
+class Standing(enum.StrEnum):
+    """Whether a case can be compared."""
+
+    PAIRED = "paired"  # the same question on both sides
+    NEW = "new"  # base's evaluation files do not have it; it may still have been run on both sides
+    CHANGED = "changed"  # base's results are of another content of the case
+    REMOVED = "removed"  # only base has it
+
+
+class FailureOrigin(enum.StrEnum):
+    """Whose failure a case below its threshold is."""
+
+    NEW = "new"  # the base passes
+    KNOWN = "known"  # the base fails it too
+    FLAKY = "flaky"  # outcomes differ within a side, or fresh runs did not confirm it
+    UNKNOWN = "unknown"  # the base's outcome is not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Both ends of a 95 % interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One side's trials of one case by outcome, and the threshold gate's word on the case.
+
+    A trial passes when every deciding criterion reaches its threshold; `unmeasured` ones have no score.
+    """
+
+    passed: int
+    failed: int
+    unmeasured: int
+    kind: VerdictKind
+
+    @property
+    def flaky(self) -> bool:
+        """Whether repeats of the same side ended differently."""
+        return self.passed > 0 and self.failed > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseComparison:
+    """One case on both sides.
+
+    `origin`: whose failure it is, None where head does not fail. `confirmations`: fresh pairs of runs that agreed with
+    a new failure. `why`: what keeps it from being compared.
+    """
+
+    suite: str
+    case_id: str
+    standing: Standing
+    head: Arm | None
+    base: Arm | None
+    origin: FailureOrigin | None = None
+    confirmations: int = 0
+    why: str = ""
+
+    @property
+    def flaky(self) -> bool:
+        """Whether outcomes differ within a side."""
+        return any(arm is not None and arm.flaky for arm in (self.head, self.base))
+
+    @property
+    def broken(self) -> bool:
+        """Base passes, head fails."""
+        return self._turned(VerdictKind.PASS, VerdictKind.FAIL)
+
+    @property
+    def fixed(self) -> bool:
+        """Base fails, head passes."""
+        return self._turned(VerdictKind.FAIL, VerdictKind.PASS)
+
+    def _turned(self, base: VerdictKind, head: VerdictKind) -> bool:
+        if self.base is None or self.head is None:
+            return False
+        return (self.base.kind, self.head.kind) == (base, head)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionComparison:
+    """One criterion over the paired cases of all suites of one severity; means of the cases' means.
+
+    `delta` is head - base on the criterion's own scale; `drop` counts what is worse as positive. `p`: one-sided, of a
+    drop; `p_rise`: of a rise; the adjusted ones are Holm's over the criteria of the verdict. `floor`: the drop that
+    the policy lets pass, absolute. `fact`: both sides repeat themselves exactly, so the difference is no sample.
+    `gating` False: shown, never decides.
+    """
+
+    name: str
+    gating: bool
+    lower_is_better: bool
+    cases: int
+    base: float | None
+    head: float | None
+    interval: Interval | None
+    p: float | None
+    p_rise: float | None
+    p_adjusted: float | None
+    p_rise_adjusted: float | None
+    floor: float
+    change: Change
+    fact: bool = False
+    unpaired: int = 0
+
+    @property
+    def delta(self) -> float | None:
+        """head - base; None where either is unknown."""
+        return None if self.head is None or self.base is None else self.head - self.base
+
+    @property
+    def drop(self) -> float | None:
+        """By how much head is worse; negative where it is better."""
+        if self.delta is None:
+            return None
+        return self.delta if self.lower_is_better else -self.delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRates:
+    """One side over its cases: pass rate of trials with Wilson's interval, pass^k and pass@k at k runs a case."""
+
+    k: int
+    rate: float
+    interval: Interval
+    all_of_k: float
+    any_of_k: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """The smallest drop of the pass rate that these runs could have told from noise with a probability of 80 %.
+
+    `would`: the same for other numbers of repeats, as (repeats, drop).
+    """
+
+    drop: float | None
+    repeats: int
+    would: tuple[tuple[int, float], ...] = ()
+
+
+class BaseSource(enum.StrEnum):
+    """Where the base's results come from."""
+
+    RERUN = "rerun"  # its code was checked out and run
+    STORE = "store"  # results of an earlier run
+    MIXED = "mixed"  # some were stored, the rest was run
+    FILE = "file"  # a results.json that somebody named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseOrigin:
+    """Which base, and how its results came to be.
+
+    `found_by`: merge-base, base, given. `measured_at`: ISO 8601, UTC. `distance`: commits between the stored results
+    and the wanted base. `reused`, `run`: trials taken from the store, and trials run now. `notes`: what a reader
+    must know (stale results, another model answered).
+    """
+
+    source: BaseSource
+    commit: str = ""
+    found_by: str = ""
+    measured_at: str = ""
+    age_days: float | None = None
+    distance: int | None = None
+    reused: int = 0
+    run: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class LooseningKind(enum.StrEnum):
+    """How a change may lower its own bar."""
+
+    THRESHOLD = "threshold"
+    CRITERION_REMOVED = "criterion_removed"
+    CRITERION_CHANGED = "criterion_changed"
+    CASE_REMOVED = "case_removed"
+    CASE_CHANGED = "case_changed"
+    SUITE_REMOVED = "suite_removed"
+    POLICY = "policy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loosening:
+    """One rule that is weaker than the base's: `subject` names it, `base` and `head` are its values in words."""
+
+    kind: LooseningKind
+    subject: str
+    suite: str = ""
+    base: str = ""
+    head: str = ""
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Head's run beside base's.
+
+    `base` None: there was to be a base, and `problem` says why there are no results of it. `overall`: trials that pass
+    every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and of the bootstrap.
+    """
+
+    origin: BaseOrigin
+    base: Run | None = None
+    problem: str = ""
+    cases: tuple[CaseComparison, ...] = ()
+    criteria: tuple[CriterionComparison, ...] = ()
+    overall: CriterionComparison | None = None
+    head_rates: PassRates | None = None
+    base_rates: PassRates | None = None
+    power: Power | None = None
+    loosened: tuple[Loosening, ...] = ()
+    alpha: float = 0.05
+    seed: int = 0
+    draws: int = 0
