@@ -21,6 +21,7 @@ from evalgate.plugins import (
     JudgeRequest,
     JudgeSetting,
 )
+from evalgate.web import waiting
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -205,7 +206,7 @@ def _api_failure(
     elif kind is JudgeFailureKind.RATE_LIMITED and retry_after.is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
     said = retry_after.parse_google(details)
-    wait = retry_after.parse_header(headers, now=datetime.now(UTC)) if said is None else said
+    wait = waiting.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
     return failures.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evalgate.judging import failures, retry_after
+from evalgate.judging import failures
 from evalgate.model import Text, Usage
 from evalgate.plugins import (
     Judge,
@@ -24,6 +24,7 @@ from evalgate.plugins import (
     JudgeRequest,
     JudgeSetting,
 )
+from evalgate.web import waiting
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -196,7 +197,7 @@ def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
     headers = {str(name).lower(): str(value) for name, value in error.response.headers.items()}
     body = error.body if isinstance(error.body, Mapping) else {}
     detail = f"{error.status_code} {body.get('message') or error.message}"
-    wait = retry_after.parse_header(headers, now=datetime.now(UTC))
+    wait = waiting.parse_retry_after(headers, now=datetime.now(UTC))
     return failures.failure(kind, setting, detail=detail, retry_after_s=wait)
 
 

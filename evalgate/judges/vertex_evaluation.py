@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from evalgate.judging import failures, retry_after
+from evalgate.judging import failures
 from evalgate.model import Text
 from evalgate.plugins import (
     Judge,
@@ -25,6 +25,7 @@ from evalgate.plugins import (
     JudgeRequest,
     JudgeSetting,
 )
+from evalgate.web import waiting
 from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class VertexEvaluation:
     def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
         if not 200 <= answer.status < 300:
             kind = failures.kind_of_status(answer.status)
-            wait = retry_after.parse_header(answer.headers, now=datetime.now(UTC))
+            wait = waiting.parse_retry_after(answer.headers, now=datetime.now(UTC))
             detail = f"{answer.status} {_message(answer)}"
             return failures.failure(kind, self._setting, detail=detail, retry_after_s=wait)
         try:

@@ -1,29 +1,13 @@
-"""How long a provider asks to wait: Retry-After in seconds or as a date, and Google's RetryInfo and QuotaFailure."""
+"""How long Google asks to wait in the body of an error: RetryInfo and QuotaFailure."""
 
 from __future__ import annotations
 
-import email.utils
-import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")
 _DAILY = re.compile(r"per[-_ ]?day", re.IGNORECASE)
-
-
-def parse_header(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None where unsaid.
-
-    Header names in lower case. A date in the past is 0.
-    """
-    milliseconds = _number(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after", "")
-    seconds = _number(value)
-    return seconds if seconds is not None else _until(value, now=now)
 
 
 def parse_google(details: Iterable[Any]) -> float | None:
@@ -49,21 +33,3 @@ def is_daily_quota(details: Iterable[Any]) -> bool:
 
 def _typed(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:
     return (each for each in details if isinstance(each, Mapping) and str(each.get("@type", "")).endswith(f".{name}"))
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None
-
-
-def _until(text: str, *, now: datetime) -> float | None:
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())

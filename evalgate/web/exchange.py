@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+import io
 import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 if TYPE_CHECKING:  # requests takes 0.1 s to import, and most runs make no request
@@ -58,7 +59,7 @@ class Exchange:
     """A connection to speak over, kept open between requests; for one thread at a time.
 
     Proxies and certificates come from `environment` (HTTP_PROXY, HTTPS_PROXY, NO_PROXY, REQUESTS_CA_BUNDLE); this
-    process's own environment and ~/.netrc are not looked at. Redirects to another host get none of `headers`.
+    process's own environment and ~/.netrc are not looked at. Redirects to another host get none of the headers.
     """
 
     def __init__(self, *, environment: Mapping[str, str], headers: Mapping[str, str], most_bytes: int) -> None:
@@ -67,13 +68,15 @@ class Exchange:
         self._most_bytes = most_bytes
         self._session: requests.Session | None = None
 
-    def request(self, method: str, url: str, *, body: Any = None, timeout_s: float) -> Answer:
-        """Send JSON (or nothing) and read the whole answer. Raises ExchangeFailed."""
+    def request(
+        self, method: str, url: str, *, body: Any = None, timeout_s: float, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send JSON (or nothing) and read the whole answer; `headers` come on top. Raises ExchangeFailed."""
         deadline = time.monotonic() + timeout_s
-        home = _origin(url)
+        home = origin(url)
+        own = {**self._headers, **(headers or {})}
         for _ in range(MOST_REDIRECTS + 1):
-            headers = self._headers if _origin(url) == home else {}
-            answer = self._once(method, url, body=body, headers=headers, deadline=deadline)
+            answer = self._once(method, url, body=body, headers=own if origin(url) == home else {}, deadline=deadline)
             target = answer.headers.get("location")
             if answer.status not in REDIRECTS or not target:
                 return answer
@@ -82,12 +85,38 @@ class Exchange:
                 method, body = "GET", None
         raise ExchangeFailed(Fault.REDIRECTS, f"more than {MOST_REDIRECTS} redirects, the last to {url}")
 
+    def request_once(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Any = None,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+        into: IO[bytes] | None = None,
+    ) -> Answer:
+        """`request` that follows no redirect. The body of a 200 goes to `into`, where that is given.
+
+        Raises ExchangeFailed, and OSError of `into`.
+        """
+        own = {**self._headers, **(headers or {})}
+        return self._once(method, url, body=body, headers=own, deadline=time.monotonic() + timeout_s, into=into)
+
     def close(self) -> None:
         """Let go of the connection."""
         if self._session is not None:
             self._session.close()
 
-    def _once(self, method: str, url: str, *, body: Any, headers: Mapping[str, str], deadline: float) -> Answer:
+    def _once(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Any,
+        headers: Mapping[str, str],
+        deadline: float,
+        into: IO[bytes] | None = None,
+    ) -> Answer:
         import requests  # noqa: PLC0415 - see above
         import urllib3  # noqa: PLC0415 - requests brings it
 
@@ -114,7 +143,9 @@ class Exchange:
                 proxies=_proxies(url, self._environment),
                 verify=self._environment.get("REQUESTS_CA_BUNDLE") or self._environment.get("SSL_CERT_FILE") or True,
             ) as response:
-                content = self._content(response, deadline)
+                kept = into if into is not None and response.status_code == 200 else io.BytesIO()
+                self._copy(response, kept, deadline)
+                content = kept.getvalue() if isinstance(kept, io.BytesIO) and kept is not into else b""
                 names = {name.lower(): value for name, value in response.headers.items()}
                 return Answer(status=response.status_code, headers=names, body=content)
         except requests.ConnectTimeout as error:
@@ -125,24 +156,36 @@ class Exchange:
             raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is no address of HTTP") from None
         except requests.exceptions.InvalidHeader as error:
             raise ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {_plain(error)}") from None
+        except _SinkFailed as failed:
+            raise failed.error from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if "timed out" in str(error).lower():
                 raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
             raise ExchangeFailed(Fault.UNREACHABLE, _plain(error)) from None
 
-    def _content(self, response: requests.Response, deadline: float) -> bytes:
-        content = bytearray()
+    def _copy(self, response: requests.Response, into: IO[bytes], deadline: float) -> None:
+        size = 0
         # Not `iter_content`: that waits until a chunk is full, and an endpoint that trickles never fills one.
         while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
-            content += chunk
-            if len(content) > self._most_bytes:
+            size += len(chunk)
+            if size > self._most_bytes:
                 raise ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {self._most_bytes:,} bytes")
             if time.monotonic() > deadline:
                 raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time")
-        return bytes(content)
+            try:
+                into.write(chunk)
+            except OSError as error:
+                raise _SinkFailed(error) from None
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
+class _SinkFailed(Exception):  # noqa: N818 - a wrapper on its way out of a block that takes OSError for the network's
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host in lower case and port. Raises ExchangeFailed where `url` is no address."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
@@ -152,7 +195,7 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _proxies(url: str, environment: Mapping[str, str]) -> dict[str, str]:
-    scheme, host, _ = _origin(url)
+    scheme, host, _ = origin(url)
     lowered = {name.lower(): value for name, value in environment.items()}
     for entry in lowered.get("no_proxy", "").split(","):
         name = entry.strip().lstrip(".").partition(":")[0].lower()

@@ -1,0 +1,40 @@
+"""What servers say about waiting."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.web import waiting
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),  # no RFC, but sent
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, 0.0),  # over already
+        ({"retry-after": "Saturday, 21-Nov-26 12:01:00 GMT"}, 60.0),  # the obsolete form
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),  # OpenAI's finer word
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": ""}, None),
+        ({}, None),
+    ],
+)
+def test_header(headers: dict[str, str], seconds: float | None) -> None:
+    assert waiting.parse_retry_after(headers, now=NOW) == seconds
+
+
+@given(st.text(max_size=40))
+def test_any_header_is_a_time_or_nothing(value: str) -> None:
+    found = waiting.parse_retry_after({"retry-after": value}, now=NOW)
+    assert found is None or found >= 0
