@@ -67,6 +67,8 @@ REASONS: Final[Mapping[Reason, str]] = {
     Reason.JUDGE_UNREADABLE: "the judge's answer cannot be read",
     Reason.CREDENTIALS_MISSING: "the judge's credentials are missing or refused",
     Reason.RUBRICS_MISSING: "there are no rubrics",
+    Reason.SIMULATOR_FAILED: "the simulated user failed",
+    Reason.TEST_BROKEN: "the test was broken, not the agent",
     Reason.SKIPPED: "skipped",
 }
 """Why a criterion has no score; a test holds every reason to a row."""
@@ -84,15 +86,17 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
     FailureKind.FLOODED: "wrote more than allowed",
     FailureKind.PROTOCOL: "broke the protocol",
     FailureKind.NO_RECORDING: "has no recording",
+    FailureKind.SIMULATOR: "gave no message",
 }
-"""What happened to the agent; a test holds every kind to a row."""
+"""What happened to the agent, or to the simulated user; a test holds every kind to a row."""
 
 
 def failure_sentence(failure: AgentFailure) -> str:
     """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
+    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
     where = f" in turn {failure.turn}" if failure.turn is not None else ""
     message = plain.one_line(plain.clip(failure.message, WHY_LIMIT))
-    return f"The agent {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
+    return f"The {who} {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:

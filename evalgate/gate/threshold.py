@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from statistics import mean as exact_mean
 
 from evalgate.model import (
+    AgentFailure,
     CaseVerdict,
     CriterionUse,
     CriterionVerdict,
+    FailureKind,
     Grade,
     GradedTrial,
     NotEvaluated,
@@ -57,7 +59,7 @@ def judge_case(
     kind, reason = combine(verdicts, adk_compat=adk_compat)
     failures = [trial.failure for trial in trials if trial.failure is not None]
     if failures and kind is not VerdictKind.FAIL:
-        reason = f"agent failed: {failures[0].message}"
+        reason = _of_failure(failures[0])
         if adk_compat:
             kind = VerdictKind.FAIL
     elif not trials:
@@ -78,7 +80,8 @@ def judge_criterion(
     """One criterion over the repeats of a case: the mean of its scores against the threshold.
 
     With repeats missing, the criterion is not measured, unless even the best possible scores in their place would
-    leave the mean below the threshold: then it has failed whatever they would have been.
+    leave the mean below the threshold: then it has failed whatever they would have been. A criterion on the test itself
+    that misses its threshold leaves the case not measured: the test was broken, and nothing is known of the agent.
     """
     values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     values += (None,) * (repeats - len(values))
@@ -94,10 +97,18 @@ def judge_criterion(
     kind = _kind(use, values=values, mean=mean, scale=scale)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
         reason, message = Reason.SKIPPED, "did not run"
+    if kind is VerdictKind.FAIL and use.on_the_test:
+        kind, reason = VerdictKind.NOT_MEASURED, Reason.TEST_BROKEN
+        message = f"{mean:.3g} where {use.threshold:g} is asked for" if mean is not None else "below its threshold"
     verdict = CriterionVerdict(
         name=use.name, kind=kind, value=mean, threshold=use.threshold, values=values, reason=reason, message=message
     )
     return _shared(verdict)
+
+
+def _of_failure(failure: AgentFailure) -> str:
+    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
+    return f"{who} failed: {failure.message}"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -130,6 +141,9 @@ def combine(verdicts: Iterable[CriterionVerdict], *, adk_compat: bool) -> tuple[
     failed = [verdict.name for verdict in deciding if verdict.kind is VerdictKind.FAIL]
     unmeasured = [verdict for verdict in deciding if verdict.kind is VerdictKind.NOT_MEASURED]
     passed = [verdict for verdict in deciding if verdict.kind is VerdictKind.PASS]
+    broken = next((verdict for verdict in deciding if verdict.reason is Reason.TEST_BROKEN), None)
+    if broken:
+        return VerdictKind.NOT_MEASURED, f"the test was broken, not the agent: {broken.name} {broken.message}"
     if failed:
         return VerdictKind.FAIL, f"below threshold: {', '.join(failed)}"
     if unmeasured and not (adk_compat and passed):

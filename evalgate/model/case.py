@@ -79,7 +79,8 @@ class EvalSet:
 class CriterionUse:
     """A criterion as configured: `options` holds all but the threshold, as validated by the criterion.
 
-    `threshold` None only for informational criteria. `code` is the dotted path of a custom metric.
+    `threshold` None only for informational criteria. `code` is the dotted path of a custom metric. `on_the_test`: it
+    measures the test and not the agent: a case that misses its threshold was not measured.
     """
 
     name: str
@@ -88,6 +89,24 @@ class CriterionUse:
     informational: bool = False
     lower_is_better: bool = False
     code: str | None = None
+    on_the_test: bool = False
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatorUse:
+    """Who leads the scenarios of a suite: ADK's user_simulator_config, with ADK's defaults.
+
+    `config`: `model_configuration`; None: nothing was said of it. `max_turns`: `max_allowed_invocations`, the starting
+    prompt counted; None: no limit. `custom_instructions`: a Jinja template in place of our own words.
+    """
+
+    model: str = "gemini-2.5-flash"
+    config: Json | None = None
+    max_turns: int | None = 20
+    custom_instructions: str | None = None
+    include_function_calls: bool = False
+    stop_signal: str = "</finished>"
     place: Place | None = None
 
 
@@ -130,3 +149,4 @@ class Suite:
     criteria: tuple[CriterionUse, ...]
     criteria_source: CriteriaSource
     agent: AgentUse
+    simulator: SimulatorUse = SimulatorUse()

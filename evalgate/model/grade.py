@@ -21,6 +21,8 @@ class Reason(enum.StrEnum):
     JUDGE_UNREADABLE = "judge_unreadable"  # it replied, but with none of the labels
     CREDENTIALS_MISSING = "credentials_missing"  # the judge refused whoever asked, or cannot be asked at all
     RUBRICS_MISSING = "rubrics_missing"  # there is no rubric to judge by
+    SIMULATOR_FAILED = "simulator_failed"  # the simulated user gave no message
+    TEST_BROKEN = "test_broken"  # the simulated user did not do what the scenario says
     SKIPPED = "skipped"  # the user asked for it
 
 

@@ -23,16 +23,27 @@ class TrialKey:
         return f"{self.suite}:{self.case_id}#{self.repeat}"
 
 
+class Ending(enum.StrEnum):
+    """How a conversation with a simulated user came to its end."""
+
+    STOP_SIGNAL = "stop_signal"  # the user had what it wanted, or gave up
+    TURN_LIMIT = "turn_limit"  # it might have gone on, and was cut
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """A conversation that came to its end; `final_state` None where the driver cannot know it."""
+    """A conversation that came to its end; `final_state` None where the driver cannot know it.
+
+    `ended_by` None: the user's turns were written down, or nobody kept how it ended.
+    """
 
     invocations: tuple[Invocation, ...]
     final_state: Json | None = None
+    ended_by: Ending | None = None
 
 
 class FailureKind(enum.StrEnum):
-    """How an agent failed to give a transcript."""
+    """Why there is no transcript: how the agent failed, or the simulated user that talked to it."""
 
     INSTALL = "install"  # its environment could not be made
     START = "start"  # import error, missing dependency, no root agent: it never said that it is ready
@@ -46,6 +57,7 @@ class FailureKind(enum.StrEnum):
     FLOODED = "flooded"  # more output than allowed
     PROTOCOL = "protocol"  # what it said is not the protocol
     NO_RECORDING = "no_recording"  # a replay has nothing for this case or turn
+    SIMULATOR = "simulator"  # the simulated user gave no message: never the agent's fault
 
 
 INFRASTRUCTURE: frozenset[FailureKind] = frozenset({FailureKind.RATE_LIMITED, FailureKind.UNREACHABLE})
@@ -89,3 +101,4 @@ class Evidence:
     actual: tuple[Invocation, ...]
     expected: tuple[Invocation, ...] | None
     final_state: Json | None = None
+    ended_by: Ending | None = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from evalgate.model import (
     AgentFailure,
     Evidence,
+    FailureKind,
     Grade,
     GradedTrial,
     NotEvaluated,
@@ -62,16 +63,22 @@ def _grades(
 ) -> dict[str, Grade]:
     match outcome:
         case AgentFailure():
-            message = f"the agent failed: {outcome.message}"
-            return dict.fromkeys(criteria, NotEvaluated(reason=Reason.AGENT_FAILED, message=message))
+            return dict.fromkeys(criteria, _unmeasured(outcome))
         case Transcript():
             evidence = Evidence(
                 case=task.case,
                 actual=outcome.invocations,
                 expected=task.case.conversation,
                 final_state=outcome.final_state,
+                ended_by=outcome.ended_by,
             )
             return {name: _grade_one(name, criterion, evidence, remembered) for name, criterion in criteria.items()}
+
+
+def _unmeasured(failure: AgentFailure) -> NotEvaluated:
+    if failure.kind is FailureKind.SIMULATOR:
+        return NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=failure.message)
+    return NotEvaluated(reason=Reason.AGENT_FAILED, message=f"the agent failed: {failure.message}")
 
 
 def _grade_one(name: str, criterion: Criterion, evidence: Evidence, remembered: Remembered) -> Grade:

@@ -11,7 +11,7 @@ from evalgate import words
 from evalgate.exhibits import calls, cases, sentences
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.markup import plain
-from evalgate.model import Report, SuiteVerdict, VerdictKind
+from evalgate.model import FailureKind, Report, SuiteVerdict, VerdictKind
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
@@ -107,7 +107,7 @@ def _why(exhibit: CaseExhibit) -> str:
 def _error_type(exhibit: CaseExhibit) -> str:
     failure = next((trial.failure for trial in exhibit.trials if trial.failure is not None), None)
     if failure is not None:
-        return f"agent.{failure.kind.value}"
+        return failure.kind.value if failure.kind is FailureKind.SIMULATOR else f"agent.{failure.kind.value}"
     reason = exhibit.unmeasured[0].reason if exhibit.unmeasured else None
     return f"criterion.{reason.value}" if reason is not None else "not_measured"
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
+    Ending,
     FailureKind,
     Finding,
     Grade,
@@ -35,6 +36,7 @@ class TranscriptWire(Wire):
     kind: Literal["transcript"] = "transcript"
     invocations: list[InvocationWire]
     final_state: dict[str, Any] | None = None
+    ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
     agents: list[str] | None = None
 
 
@@ -184,6 +186,8 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
             }
             if outcome.final_state is not None:
                 written["final_state"] = dict(outcome.final_state)
+            if outcome.ended_by is not None:
+                written["ended_by"] = outcome.ended_by.value
             if any(each.agents for each in outcome.invocations):
                 written["agents"] = [_remember(each.agents, agents_seen, address) for each in outcome.invocations]
             return written
@@ -213,7 +217,7 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
             _with_agents(invocation, agents_seen.get(address, ()))
             for invocation, address in zip(invocations, wire.agents, strict=False)
         )
-    return Transcript(invocations=invocations, final_state=wire.final_state)
+    return Transcript(invocations=invocations, final_state=wire.final_state, ended_by=wire.ended_by)
 
 
 def agents_json(agents: tuple[AgentDetails, ...]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from evalgate import words
-from evalgate.model import AgentFailure, Outcome, TrialKey
+from evalgate.model import AgentFailure, FailureKind, Outcome, TrialKey
 from evalgate.plugins import Watcher
 
 PLAIN_EVERY_S = 15.0
@@ -87,12 +87,13 @@ class PlainWatcher:
             new_failure = ""
             if isinstance(outcome, AgentFailure):
                 self._failures[outcome.message] += 1
-                new_failure = outcome.message if self._failures[outcome.message] == 1 else ""
+                who = "simulated user" if outcome.kind is FailureKind.SIMULATOR else "agent"
+                new_failure = f"the {who} failed: {outcome.message}" if self._failures[outcome.message] == 1 else ""
             now = time.monotonic()
             speaks = now - self._spoke >= self._every_s
             self._spoke = now if speaks else self._spoke
         if new_failure:
-            self.say(f"{key}: the agent failed: {new_failure}")
+            self.say(f"{key}: {new_failure}")
         if speaks:
             self.say(self._state())
 

@@ -127,7 +127,7 @@ def _failures(exhibit: CaseExhibit) -> Iterator[str]:
         yield f"**{run}{github.prose(sentence)}**"
     yield from _detail(failure)
     if len(failed) > 1:
-        yield f"The agent failed in {words.counted(len(failed) - 1, 'more run')} of this case."
+        yield f"It failed in {words.counted(len(failed) - 1, 'more run')} of this case."
 
 
 def _detail(failure: AgentFailure) -> Iterator[str]:
