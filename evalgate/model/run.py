@@ -54,6 +54,7 @@ class Run:
     case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure was
     confirmed with; they are in no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the
     cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
+    `fingerprints`: of the content of cases, by suite key and case id, as far as they are known.
     """
 
     suites: tuple[Suite, ...]
@@ -70,6 +71,7 @@ class Run:
     complete: bool = True
     commit: str = ""
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def expected(self, suite: str, case_id: str) -> int:
         """How many trials a case was to have."""

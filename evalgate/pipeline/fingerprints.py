@@ -34,11 +34,11 @@ def of_task(case: Case) -> str:
     )
 
 
-def of_case(case: Case) -> str:
-    """Everything that a criterion may see of the case, references and rubrics included."""
+def of_case(case: Case, *, task: str = "") -> str:
+    """Everything that a criterion may see of the case, references and rubrics included; `task` where it is known."""
     return digest(
         {
-            "task": of_task(case),
+            "task": task or of_task(case),
             "expected": None
             if case.conversation is None
             else [writing.invocation_json(turn) for turn in case.conversation],

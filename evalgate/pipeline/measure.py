@@ -1,145 +1,249 @@
-"""Measuring one side: trials and grades, from the journal where they are known, into a Run."""
+"""Measuring one side, or both side by side: trials and grades, from the journals where they are known, into Runs."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from evalgate.model import AgentFailure, AgentUse, GradedTrial, Run, Suite, TrialKey
-from evalgate.pipeline import fingerprints, grading, trials
+from evalgate.model import AgentFailure, AgentUse, GradedTrial, Run, Suite, Trial, TrialKey
+from evalgate.pipeline import behaviour, fingerprints, grading, trials
+from evalgate.pipeline.budget import Budget, Limits
 from evalgate.pipeline.grading import Remembered
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.trials import Task, TrialRunner
 from evalgate.plugins import Agent, Criterion, Watcher
 
+FRESH = 1_000_000
+"""Where the repeats begin that only confirm a failure: they are in no mean."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """All that measuring needs of the world.
-
-    `agents` by `trials.agent_key`; `criteria` by suite key, each by name in the suite's order; `code_of` gives the
-    fingerprint of an agent's own files; `criterion_version` stands in every grade's address.
+class Side:
+    """One side: its suites, its agents by `trials.agent_key`, the criteria of every suite by name in the suite's order,
+    the fingerprint of an agent's own files, and the journal that holds what is known of this side.
     """
 
+    suites: tuple[Suite, ...]
     agents: Mapping[str, Agent]
     criteria: Mapping[str, Mapping[str, Criterion]]
     code_of: Callable[[AgentUse], str]
     journal: Journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What all sides share. `criterion_version` stands in every grade's address. `behaviours`: whether to tell trials
+    that did the same from those that did not, which needs repeats to be of use.
+    """
+
     watcher: Watcher
     stop: threading.Event
     concurrency: int = 8
     retries: int = 2
     adk_compat: bool = False
     criterion_version: str = ""
+    limits: Limits = field(default_factory=Limits)
+    behaviours: bool = False
 
 
-def measure(suites: tuple[Suite, ...], bench: Bench, *, repeats: int, seed: int, now: datetime) -> Run:
-    """Run and grade every trial of `suites`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where the journal of a side keeps a trial, and its grades by criterion name."""
 
-    Trials that the journal holds are not run again, grades that it holds are not asked for again. When `stop` is set
-    (Ctrl-C), what is running ends and the Run is marked incomplete. Raises UnavailableError when the journal
-    cannot be written: what cannot be kept must not be paid for.
+    trial: str
+    grades: Mapping[str, str]
+
+
+class Measuring:
+    """Sides that are measured together: the same cases, the same criteria, trials of all sides interleaved.
+
+    Trials that a side's journal holds are not run again, grades that it holds are not asked for again. When `stop` is
+    set (Ctrl-C), what is running ends and the Runs are marked incomplete; when the budget is spent, no trial is begun
+    any more and the Runs are marked truncated.
     """
-    started = time.monotonic()
-    desk = _Desk(suites, bench, seed=seed)
-    total = sum(len(suite.eval_set.cases) for suite in suites) * repeats
-    bench.watcher.begin(trials=total, done=0)
-    results = trials.map_bounded(
-        desk.serve,
-        trials.tasks(suites, repeats=repeats),
-        threads=bench.concurrency,
-        stop=bench.stop,
-        abort=lambda: _close(bench.agents.values()),
-    )
-    try:
-        with contextlib.closing(results):
-            for _ in results:
-                pass
-    except KeyboardInterrupt:
-        bench.watcher.say("interrupted: what is finished is kept; go on with --resume")
-    finally:
-        bench.watcher.end()
-    graded = desk.graded
-    ordered = tuple(
-        graded[key]
-        for suite in suites
-        for case in suite.eval_set.cases
-        for key in (TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat) for repeat in range(repeats))
-        if key in graded
-    )
-    return Run(
-        suites=suites,
-        trials=ordered,
-        transcripts=bench.journal,
-        repeats=repeats,
-        seed=seed,
-        started_at=now.isoformat(timespec="seconds"),
-        seconds=time.monotonic() - started,
-        complete=len(graded) == total,
-        agents={key: dict(agent.about()) for key, agent in bench.agents.items()},
-    )
 
+    def __init__(self, sides: Sequence[Side], bench: Bench, *, seed: int, now: datetime) -> None:
+        self._sides = tuple(sides)
+        self._bench = bench
+        self._seed = seed
+        self._now = now
+        self._started = time.monotonic()
+        self._budget = Budget(bench.limits)
+        self._desks = [_Desk(side, bench, budget=self._budget, seed=seed) for side in self._sides]
+        self._repeats = 0
+        self._more = 0
+        self._repeated: frozenset[tuple[str, str]] = frozenset()
+        self._wanted = 0
+        self._fresh = 0
 
-def _close(agents: Iterable[Agent]) -> None:
-    for agent in agents:
-        agent.close()
+    def first(self, repeats: int) -> None:
+        """Run every case `repeats` times. Raises UnavailableError when a journal cannot be written: what cannot be
+        kept must not be paid for."""
+        self._repeats = repeats
+        self._carry_out(range(repeats), only=None)
+
+    def again(self, cases: Collection[tuple[str, str]], *, more: int) -> None:
+        """Run these cases `more` times more on every side. Raises as `first` does."""
+        self._more, self._repeated = more, frozenset(cases)
+        self._carry_out(range(self._repeats, self._repeats + more), only=self._repeated)
+
+    def confirm(self, cases: Collection[tuple[str, str]]) -> None:
+        """One fresh run of these cases on every side, which is in no mean. Raises as `first` does."""
+        self._fresh += 1
+        self._carry_out([FRESH + self._fresh - 1], only=frozenset(cases))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether further trials would be run: nobody has stopped it and the budget lasts."""
+        return not self._bench.stop.is_set() and not self._budget.ended
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Models whose price is not known: a budget in dollars cannot count them."""
+        return frozenset(self._budget.unpriced)
+
+    def knows(self, task: Task) -> bool:
+        """Whether the side's journal has this trial."""
+        return self._sides[task.side].journal.knows(self.addresses(task).trial)
+
+    def addresses(self, task: Task) -> Addresses:
+        """Where the side's journal keeps what comes of a task."""
+        return self._desks[task.side].addresses(task)
+
+    def run(self, side: int) -> Run:
+        """What a side gave until now."""
+        desk, of = self._desks[side], self._sides[side]
+        keys = [
+            TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+            for suite in of.suites
+            for case in suite.eval_set.cases
+            for repeat in self._repeats_of(suite.key, case.case_id)
+        ]
+        return Run(
+            suites=of.suites,
+            trials=tuple(desk.graded[key] for key in keys if key in desk.graded),
+            transcripts=of.journal,
+            repeats=self._repeats,
+            more=self._more,
+            repeated=self._repeated,
+            confirmations=tuple(sorted(desk.fresh, key=lambda trial: trial.key)),
+            truncated=self._budget.ended,
+            seed=self._seed,
+            started_at=self._now.isoformat(timespec="seconds"),
+            seconds=time.monotonic() - self._started,
+            complete=not self._bench.stop.is_set() or all(key in desk.graded for key in keys),
+            agents={key: dict(agent.about()) for key, agent in of.agents.items()},
+            fingerprints=desk.fingerprints,
+        )
+
+    def _repeats_of(self, suite: str, case_id: str) -> range:
+        return range(self._repeats + (self._more if (suite, case_id) in self._repeated else 0))
+
+    def _carry_out(self, repeats: Sequence[int], *, only: Container[tuple[str, str]] | None) -> None:
+        bench = self._bench
+        cases = sum(
+            only is None or (suite.key, case.case_id) in only
+            for suite in self._sides[0].suites
+            for case in suite.eval_set.cases
+        )
+        bench.watcher.begin(trials=cases * len(repeats) * len(self._sides), done=0)
+        results = trials.map_bounded(
+            lambda task: self._desks[task.side].serve(task),
+            trials.tasks([side.suites for side in self._sides], repeats, only=only),
+            threads=bench.concurrency,
+            stop=bench.stop,
+            abort=self._close,
+        )
+        try:
+            with contextlib.closing(results):
+                for _ in results:
+                    pass
+        except KeyboardInterrupt:
+            bench.watcher.say("interrupted: what is finished is kept; go on with --resume")
+        finally:
+            bench.watcher.end()
+
+    def _close(self) -> None:
+        for side in self._sides:
+            for agent in side.agents.values():
+                agent.close()
 
 
 class _Desk:
-    """Serves one task after another, on any thread."""
+    """Serves one task of a side after another, on any thread."""
 
-    def __init__(self, suites: tuple[Suite, ...], bench: Bench, *, seed: int) -> None:
+    def __init__(self, side: Side, bench: Bench, *, budget: Budget, seed: int) -> None:
+        self._side = side
         self._bench = bench
+        self._budget = budget
         self._seed = seed
         self.graded: dict[TrialKey, GradedTrial] = {}
+        self.fresh: list[GradedTrial] = []
+        self.fingerprints: dict[tuple[str, str], str] = {}
         self._settings = {
             suite.key: {
                 use.name: fingerprints.of_criterion(use, version=bench.criterion_version, adk_compat=bench.adk_compat)
                 for use in suite.criteria
             }
-            for suite in suites
+            for suite in side.suites
         }
-        self._codes = {trials.agent_key(suite.agent): bench.code_of(suite.agent) for suite in suites}
-        self._runner = TrialRunner(agents=bench.agents, retries=bench.retries, stop=bench.stop, say=bench.watcher.say)
+        self._codes = {trials.agent_key(suite.agent): side.code_of(suite.agent) for suite in side.suites}
+        self._runner = TrialRunner(agents=side.agents, retries=bench.retries, stop=bench.stop, say=bench.watcher.say)
 
-    def serve(self, task: Task) -> None:
-        """Put the graded trial of a task into `graded`; none where the end of the run cut it off."""
-        bench = self._bench
-        address = fingerprints.of_trial(
+    def addresses(self, task: Task) -> Addresses:
+        """See Measuring.addresses."""
+        asked = fingerprints.of_task(task.case)
+        trial = fingerprints.of_trial(
             task.key,
-            task=fingerprints.of_task(task.case),
+            task=asked,
             agent=task.suite.agent,
             code=self._codes[trials.agent_key(task.suite.agent)],
             seed=self._seed,
         )
-        if bench.journal.knows(address):
-            trial = bench.journal.trial(address, task.key)
-        else:
-            trial = self._runner.run(task)
-            if bench.stop.is_set() and isinstance(trial.outcome, AgentFailure):
-                return
-            bench.journal.add_trial(address, trial)
-        self.graded[task.key] = grading.grade(
-            trial,
-            task,
-            criteria=bench.criteria[task.suite.key],
-            remembered=self._remembered(task, address),
-        )
-        bench.watcher.trial_done(task.key, trial.outcome, trial.seconds)
-
-    def _remembered(self, task: Task, trial_address: str) -> Remembered:
-        journal = self._bench.journal
+        name_of_case = (task.suite.key, task.case.case_id)
+        case = self.fingerprints.get(name_of_case) or fingerprints.of_case(task.case, task=asked)
+        self.fingerprints[name_of_case] = case
         settings = self._settings[task.suite.key]
-        case_address = fingerprints.of_case(task.case)
+        grades = {
+            name: fingerprints.of_grade(trial=trial, case=case, criterion=setting) for name, setting in settings.items()
+        }
+        return Addresses(trial=trial, grades=grades)
 
-        def address_of(name: str) -> str:
-            return fingerprints.of_grade(trial=trial_address, case=case_address, criterion=settings[name])
-
-        return Remembered(
-            find=lambda name: journal.grade(address_of(name)),
-            keep=lambda name, grade: journal.add_grade(address_of(name), grade),
+    def serve(self, task: Task) -> None:
+        """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
+        addresses = self.addresses(task)
+        trial = self._trial(task, addresses)
+        if trial is None:
+            return
+        journal = self._side.journal
+        remembered = Remembered(
+            find=lambda name: journal.grade(addresses.grades[name]),
+            keep=lambda name, grade: journal.add_grade(addresses.grades[name], grade),
         )
+        criteria = self._side.criteria[task.suite.key]
+        graded = grading.grade(trial, task, criteria=criteria, remembered=remembered)
+        if self._bench.behaviours:
+            graded = dataclasses.replace(graded, behaviour=behaviour.of_outcome(trial.outcome))
+        if task.key.repeat >= FRESH:
+            self.fresh.append(graded)
+        else:
+            self.graded[task.key] = graded
+        self._bench.watcher.trial_done(task.key, trial.outcome, trial.seconds)
+
+    def _trial(self, task: Task, addresses: Addresses) -> Trial | None:
+        journal = self._side.journal
+        if journal.knows(addresses.trial):
+            return journal.trial(addresses.trial, task.key)
+        if not self._budget.begin():
+            return None
+        trial = self._runner.run(task)
+        self._budget.spend(trial.outcome)
+        if self._bench.stop.is_set() and isinstance(trial.outcome, AgentFailure):
+            return None
+        journal.add_trial(addresses.trial, trial)
+        return trial

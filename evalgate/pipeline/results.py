@@ -82,7 +82,7 @@ def _suite(
         written = _compact(
             case_id=case.case_id,
             line=case.place.line if case.place else None,
-            fingerprint=fingerprints.of_case(case),
+            fingerprint=report.run.fingerprints.get((suite.key, case.case_id)) or fingerprints.of_case(case),
             **_case_verdict(case_verdict),
             trials=[_trial(each, journal) for each in by_case.get((suite.key, case.case_id), ())],
         )

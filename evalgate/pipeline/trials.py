@@ -7,7 +7,7 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
@@ -37,21 +37,30 @@ BACKOFF_CEILING_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One trial to run."""
+    """One trial to run; `side`: the position of its side among those that are measured together."""
 
     key: TrialKey
     suite: Suite
     case: Case
+    side: int = 0
 
 
-def tasks(suites: Iterable[Suite], *, repeats: int) -> Iterator[Task]:
-    """Every trial, in a fair order: all cases once, then all a second time, so that a drifting provider or a budget
-    that runs out hits all cases alike."""
-    listed = tuple(suites)
-    for repeat in range(repeats):
-        for suite in listed:
-            for case in suite.eval_set.cases:
-                yield Task(key=TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat), suite=suite, case=case)
+def tasks(
+    sides: Sequence[Sequence[Suite]], repeats: Iterable[int], *, only: Container[tuple[str, str]] | None = None
+) -> Iterator[Task]:
+    """The trials with the numbers `repeats` of every case, or of those in `only` (suite key, case id).
+
+    The order is fair: all cases once, then all a second time, and each case on one side right after the other, so that
+    a drifting provider or a budget that runs out hits all cases and both sides alike. Sides have the same suites, in
+    the same order, with the same cases.
+    """
+    for repeat in repeats:
+        for suites in zip(*sides, strict=True):
+            for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
+                for side, (suite, case) in enumerate(zip(suites, cases, strict=True)):
+                    if only is None or (suite.key, case.case_id) in only:
+                        key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+                        yield Task(key=key, suite=suite, case=case, side=side)
 
 
 @dataclass(frozen=True, slots=True)

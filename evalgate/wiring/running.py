@@ -18,9 +18,9 @@ from evalgate.errors import ExitCode, Problem
 from evalgate.gate import verdict as verdicts
 from evalgate.gate.threshold import Scale
 from evalgate.model import AgentUse, FailOn, Links, Policy, Report, Run, Suite, Verdict, VerdictKind
-from evalgate.pipeline import measure, results, trials
+from evalgate.pipeline import results, trials
 from evalgate.pipeline.journal import Journal
-from evalgate.pipeline.measure import Bench
+from evalgate.pipeline.measure import Bench, Measuring, Side
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Panel, Watcher
 from evalgate.project import globs
 from evalgate.settings import Settings
@@ -68,21 +68,25 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
                 choice, prepared.suites, environ=scene.environ, cache=cache_of(choice, scene), say=scene.watcher.say
             ) as panel,
         ):
-            bench = Bench(
+            head = Side(
+                suites=prepared.suites,
                 agents=opened,
                 criteria={suite.key: _criteria_of(suite, opened, panel, settings) for suite in prepared.suites},
                 code_of=lambda use: agent_code.fingerprint(choice.root, use, apart=output),
                 journal=journal,
+            )
+            bench = Bench(
                 watcher=scene.watcher,
                 stop=threading.Event(),
                 concurrency=_threads(prepared.suites, panel, settings),
                 retries=settings.retries,
                 adk_compat=settings.adk_compat,
                 criterion_version=__version__,
+                behaviours=settings.runs > 1,
             )
-            run = measure.measure(
-                prepared.suites, bench, repeats=settings.runs, seed=settings.seed, now=datetime.now(UTC)
-            )
+            measuring = Measuring([head], bench, seed=settings.seed, now=datetime.now(UTC))
+            measuring.first(settings.runs)
+            run = measuring.run(0)
         return _conclude(dataclasses.replace(run, commit=scene.commit), journal, choice, prepared.problems, scene)
 
 

@@ -143,7 +143,7 @@ def test_a_broken_agent_is_not_measured(desk: Desk) -> None:
     assert code == 3
     assert "NOT MEASURED" in out
     assert "exited with code 3" in out
-    code, _, _ = desk.run("run", "--fail-on", "fail", AGENT_EXITS_ON="question 2")
+    code, _, _ = desk.run("run", "--fail-on", "threshold", AGENT_EXITS_ON="question 2")
     assert code == 0  # the policy may let it through, and the verdict still says what it is
     assert desk.results()["verdict"]["kind"] == "not_measured"
 

@@ -29,13 +29,15 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.pipeline import measure, results, trials
+from evalgate.pipeline import results, trials
+from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.journal import Journal
-from evalgate.pipeline.measure import Bench
+from evalgate.pipeline.measure import Bench, Measuring, Side
 from evalgate.plugins import Criterion, SilentWatcher
 from evalgate.wire import results as results_wire
 from tests.unit.pipeline import fakes
 
+NO_LIMITS = Limits()
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SUITES = (
     fakes.suite("b", *(fakes.case(f"c{number}") for number in range(4))),
@@ -53,17 +55,38 @@ def measured(
     code: str = "v1",
     concurrency: int = 4,
 ) -> Run:
-    bench = Bench(
+    side = side_of(journal, agent, suites=suites, criterion=criterion, code=code)
+    measuring = Measuring([side], bench(concurrency=concurrency), seed=7, now=NOW)
+    measuring.first(repeats)
+    return measuring.run(0)
+
+
+def side_of(
+    journal: Journal,
+    agent: fakes.FakeAgent,
+    *,
+    suites: tuple[Suite, ...] = SUITES,
+    criterion: Criterion = fakes.all_calls,
+    code: str = "v1",
+) -> Side:
+    return Side(
+        suites=suites,
         agents={trials.agent_key(suite.agent): agent for suite in suites},
         criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
         code_of=lambda use: code,
         journal=journal,
+    )
+
+
+def bench(*, concurrency: int = 4, limits: Limits = NO_LIMITS) -> Bench:
+    return Bench(
         watcher=SilentWatcher(),
         stop=threading.Event(),
         concurrency=concurrency,
         retries=0,
+        limits=limits,
+        behaviours=True,
     )
-    return measure.measure(suites, bench, repeats=repeats, seed=7, now=NOW)
 
 
 def scores(run: Run) -> list[tuple[str, object]]:

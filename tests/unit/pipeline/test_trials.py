@@ -14,7 +14,7 @@ from tests.unit.pipeline import fakes
 
 def test_the_order_is_fair() -> None:
     suites = [fakes.suite("a", fakes.case("1"), fakes.case("2")), fakes.suite("b", fakes.case("1"))]
-    order = [str(task.key) for task in trials.tasks(suites, repeats=2)]
+    order = [str(task.key) for task in trials.tasks([suites], range(2))]
     assert order == ["a:1#0", "a:2#0", "b:1#0", "a:1#1", "a:2#1", "b:1#1"]
 
 
