@@ -1,0 +1,224 @@
+"""A judge beside people: labels, how often the judge agrees with them, and scores corrected for its errors."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from evalgate.errors import Place
+from evalgate.model.comparison import Interval
+from evalgate.model.conversation import Json
+from evalgate.model.trial import Evidence, TrialKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeIdentity:
+    """Who judges: what must be equal for two verdicts to come from the same judge.
+
+    `model`: as ADK writes it. `prompt_version`: of our question; empty where it is not known. `num_samples`, `config`:
+    what the model is asked with.
+    """
+
+    model: str
+    prompt_version: str
+    num_samples: int = 1
+    config: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a person says of one thing that a judge can say yes or no to.
+
+    `human`, `word`: the label as yes or no, and as it was written. `where`: the trial in results.json. `evidence`: what
+    was judged, where it stands in the label itself; one of the two is there. `turn` counts from 1, None: the
+    only one. `subject`: the rubric (id or text) or the sentence; empty: there is but one thing to judge. `answer`: the
+    answer that the person saw. `note`: why the person says so.
+    """
+
+    criterion: str
+    human: bool
+    word: str
+    place: Place
+    where: TrialKey | None = None
+    evidence: Evidence | None = None
+    turn: int | None = None
+    subject: str = ""
+    answer: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledVerdict:
+    """A label beside what the judge said of the same thing.
+
+    `judge` None: it could not decide, and `message` says why. `said`: its label. `address` is equal for equal things
+    judged by the same criterion; `cluster`: what moves together (the case). `shown`: the judged text, for people.
+    """
+
+    label: Label
+    judge: bool | None
+    address: str
+    cluster: str
+    said: str = ""
+    message: str = ""
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion:
+    """Counts of labels by what the person and the judge said; positive is yes, true is as the person says."""
+
+    true_positive: int = 0
+    false_negative: int = 0
+    false_positive: int = 0
+    true_negative: int = 0
+
+    @property
+    def total(self) -> int:
+        """All labels that the judge decided."""
+        return self.positives + self.negatives
+
+    @property
+    def positives(self) -> int:
+        """Those to which the person says yes."""
+        return self.true_positive + self.false_negative
+
+    @property
+    def negatives(self) -> int:
+        """Those to which the person says no."""
+        return self.false_positive + self.true_negative
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """An estimate and its 95 % interval."""
+
+    value: float
+    interval: Interval
+
+
+class ConfusionKind(enum.StrEnum):
+    """How a judge and a person can fail to agree."""
+
+    FALSE_POSITIVE = "false_positive"  # the judge says yes, the person no: a gate that lets it through
+    FALSE_NEGATIVE = "false_negative"  # the judge says no, the person yes: a gate that stops for nothing
+    UNDECIDED = "undecided"  # the judge could not decide: no disagreement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One label that the judge did not agree with; texts are clipped. `line`: of the labels file."""
+
+    kind: ConfusionKind
+    line: int
+    where: str
+    subject: str
+    human: str
+    judge: str
+    shown: str
+    rationale: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One label as later calibrations compare with it; `judge` None: undecided."""
+
+    address: str
+    human: bool
+    judge: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionCalibration:
+    """One criterion by one judge beside people.
+
+    `clusters`: how many cases the labels come from. `tpr`: share of people's yes that the judge says yes to; `tnr`: the
+    same of no. None where it cannot be computed: no label of that kind; for `kappa`, only one kind on both sides.
+    """
+
+    criterion: str
+    judge: JudgeIdentity
+    matrix: Confusion
+    undecided: int
+    clusters: int
+    agreement: Rate | None
+    kappa: Rate | None
+    tpr: Rate | None
+    tnr: Rate | None
+    examples: tuple[Example, ...] = ()
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What calibration.json holds. `made_at`: ISO 8601, UTC. `source`: `asked`, or `results` for stored verdicts."""
+
+    evalgate: str
+    made_at: str
+    labels_file: str
+    source: str
+    criteria: tuple[CriterionCalibration, ...]
+    seed: int = 0
+    draws: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateChange:
+    """An estimate now and before, and the 95 % interval of the difference.
+
+    `p`: two-sided, of the labels that both calibrations have; None where it was not tested on them.
+    """
+
+    name: str
+    new: Rate
+    old: Rate
+    interval: Interval
+    p: float | None = None
+
+    @property
+    def delta(self) -> float:
+        """New - old."""
+        return self.new.value - self.old.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One criterion's calibration beside an earlier one.
+
+    `judge_changes`: what differs between the two judges, in words. `shared`: labels that both have; `turned`: those of
+    them that the judge now says otherwise. `beyond_noise`: more than chance makes of one and the same judge.
+    """
+
+    criterion: str
+    judge: JudgeIdentity
+    changes: tuple[RateChange, ...]
+    judge_changes: tuple[str, ...]
+    shared: int
+    turned: int
+    beyond_noise: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """A share of yes, and what it would be by people's labels; `refused`: why that cannot be said.
+
+    `cases`: how many cases the raw share is over. `interval` holds the noise of the cases and of the labels.
+    """
+
+    raw: float
+    cases: int
+    value: float | None = None
+    interval: Interval | None = None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedCriterion:
+    """A judged criterion of a suite in a run: its judge, and what people's labels say of that judge, where they do."""
+
+    suite: str
+    criterion: str
+    judge: JudgeIdentity
+    calibration: CriterionCalibration | None = None
+    corrected: Corrected | None = None
