@@ -11,7 +11,7 @@ from evalgate.judged.asking import Asking, Lack
 from evalgate.judged.concluding import JudgedTurn
 from evalgate.judged.options import AnswerOptions
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason
-from evalgate.plugins import Ballot, Criterion, CriterionServices, CriterionSpec, Need, Sample, VoteResult
+from evalgate.plugins import Ballot, Criterion, CriterionServices, CriterionSpec, Need, Sample, Verdicts, VoteResult
 from evalgate.prompts import adk_replies, final_response_match, shown
 
 NO_REFERENCE = "no expected answer with words in it: the turn is left out of the mean"
@@ -117,4 +117,5 @@ SPEC = CriterionSpec(
     options=AnswerOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.REFERENCE}),
+    verdicts=Verdicts(labels=final_response_match.LABELS, prompt_version=final_response_match.VERSION),
 )

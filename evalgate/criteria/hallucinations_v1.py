@@ -14,7 +14,17 @@ from evalgate.judged.concluding import JudgedTurn
 from evalgate.judged.options import JudgedOptions
 from evalgate.judged.texts import Checked
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, Reason
-from evalgate.plugins import Ballot, Criterion, CriterionServices, CriterionSpec, Need, Panel, Vote, VoteResult
+from evalgate.plugins import (
+    Ballot,
+    Criterion,
+    CriterionServices,
+    CriterionSpec,
+    Need,
+    Panel,
+    Verdicts,
+    Vote,
+    VoteResult,
+)
 from evalgate.prompts import adk_replies, hallucinations
 
 NO_TEXT = "the agent said nothing that could be checked: the turn is left out of the mean"
@@ -204,4 +214,5 @@ SPEC = CriterionSpec(
     options=Options,
     build=build,
     needs=frozenset({Need.JUDGE}),
+    verdicts=Verdicts(labels=hallucinations.LABELS, prompt_version=hallucinations.VERSION, unit="sentence"),
 )

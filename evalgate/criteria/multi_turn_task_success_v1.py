@@ -21,4 +21,5 @@ SPEC = CriterionSpec(
     options=VertexOptions,
     build=build,
     needs=frozenset({Need.VERTEX}),
+    verdicts=vertex_conversations.VERDICTS,
 )

@@ -9,7 +9,7 @@ from evalgate.judged.asking import Asking
 from evalgate.judged.options import RubricOptions
 from evalgate.judged.rubrics import Judging, RubricsClash
 from evalgate.model import CriterionUse, Evidence, Grade
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need, Panel
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need, Panel, Verdicts
 from evalgate.prompts import rubrics as prompt
 from evalgate.prompts.rubrics import Subject
 
@@ -65,4 +65,5 @@ SPEC = CriterionSpec(
     options=RubricOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.RUBRICS}),
+    verdicts=Verdicts(labels=prompt.LABELS, prompt_version=prompt.VERSION, unit="rubric", whole=True),
 )

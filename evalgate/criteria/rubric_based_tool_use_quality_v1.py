@@ -10,7 +10,7 @@ from evalgate.judged.asking import Asking
 from evalgate.judged.options import RubricOptions
 from evalgate.judged.rubrics import Judging
 from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Rubric
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need, Panel
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need, Panel, Verdicts
 from evalgate.prompts import rubrics as prompt
 from evalgate.prompts.question import Question
 from evalgate.prompts.rubrics import Subject
@@ -58,4 +58,5 @@ SPEC = CriterionSpec(
     options=RubricOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.RUBRICS}),
+    verdicts=Verdicts(labels=prompt.LABELS, prompt_version=prompt.VERSION, unit="rubric"),
 )

@@ -8,7 +8,7 @@ from evalgate.judged import asking, vertex
 from evalgate.judged.asking import Asking
 from evalgate.judged.vertex import Source, VertexOptions
 from evalgate.model import CriterionUse, Evidence, Grade
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
 from evalgate.prompts import safety, shown
 
 METRIC = "safety_v1"
@@ -57,4 +57,5 @@ SPEC = CriterionSpec(
     options=VertexOptions,
     build=build,
     needs=frozenset({Need.VERTEX}),
+    verdicts=Verdicts(labels=safety.LABELS, prompt_version=safety.VERSION),
 )

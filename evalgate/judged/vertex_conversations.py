@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Final
 
 from evalgate.judged import asking, pieces, rubrics, vertex
 from evalgate.judged.asking import Asking
@@ -10,10 +11,15 @@ from evalgate.judged.options import RubricOptions
 from evalgate.judged.rubrics import Judging
 from evalgate.judged.vertex import Source, VertexOptions
 from evalgate.model import CriterionUse, Evidence, Grade
-from evalgate.plugins import Criterion, CriterionServices
+from evalgate.plugins import Criterion, CriterionServices, Verdicts
 from evalgate.prompts import conversation
 from evalgate.prompts import rubrics as prompt
 from evalgate.prompts.rubrics import Subject
+
+VERDICTS: Final = Verdicts(
+    labels=prompt.LABELS, prompt_version=f"{prompt.VERSION}.{conversation.VERSION}", unit="rubric", whole=True
+)
+"""What the judge model says of each property; the version counts the question and the properties."""
 
 
 def build(options: VertexOptions, use: CriterionUse, services: CriterionServices, *, metric: str) -> Criterion:

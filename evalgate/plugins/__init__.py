@@ -9,7 +9,7 @@ from evalgate.plugins.agents import (
     Conversation,
     MetricRunner,
 )
-from evalgate.plugins.criteria import Criterion, CriterionServices, CriterionSpec, Need
+from evalgate.plugins.criteria import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
 from evalgate.plugins.judges import (
     FINAL,
     RETRIABLE,
@@ -61,6 +61,7 @@ __all__ = [
     "Sample",
     "SilentWatcher",
     "Undecided",
+    "Verdicts",
     "Vote",
     "VoteResult",
     "Watcher",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,12 +45,26 @@ class Criterion(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """The yes or no that a criterion's judge model says, which a person can say as well.
+
+    `labels`: its words, and which of them are a yes. `prompt_version`: of the question. `unit`: what one verdict is
+    about within a turn (`rubric`, `sentence`), empty: the turn itself. `whole`: it is about the conversation.
+    """
+
+    labels: Mapping[str, bool]
+    prompt_version: str
+    unit: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionSpec:
     """One row of `evalgate.criteria.CRITERIA`.
 
     `options`: shape of the object form without its threshold (unknown keys refused there).
     `lowest`, `highest`: ends of the scale, None where open. `summary`: one line for reports and docs.
-    `build(options, use, services)` makes the criterion.
+    `build(options, use, services)` makes the criterion. `verdicts`: None where no judge model says yes or no.
     """
 
     name: str
@@ -63,3 +77,4 @@ class CriterionSpec:
     informational: bool = False
     lower_is_better: bool = False
     ours: bool = False
+    verdicts: Verdicts | None = None
