@@ -10,8 +10,9 @@ from typing import Any
 from pydantic.alias_generators import to_snake
 
 from evalgate import words
+from evalgate.formats import simulators
 from evalgate.formats.readings import CriteriaReading
-from evalgate.model import CriterionUse
+from evalgate.model import CriterionUse, SimulatorUse
 from evalgate.wire import documents
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger, Path
@@ -214,9 +215,6 @@ class _Criterion:
         return number
 
 
-def _simulator(fields: dict[str, tuple[str, Any]], ledger: Ledger) -> dict[str, Any] | None:
+def _simulator(fields: dict[str, tuple[str, Any]], ledger: Ledger) -> SimulatorUse | None:
     key, raw = fields.get("user_simulator_config", ("", None))
-    if raw is None or isinstance(raw, dict):
-        return raw
-    ledger.error("wrong-type", f"expected an object, found {described(raw)}", path=(key,))
-    return None
+    return None if raw is None else simulators.parse_simulator(raw, path=(key,), ledger=ledger)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from evalgate.errors import Problem
-from evalgate.model import CriterionUse, EvalSet
+from evalgate.model import CriterionUse, EvalSet, SimulatorUse
 
 
 class FileKind(enum.StrEnum):
@@ -44,8 +42,8 @@ class EvalSetReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriteriaReading:
-    """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config as it stands."""
+    """`criteria` holds those that were understood; `simulator` is ADK's user_simulator_config; None: there is none."""
 
     criteria: tuple[CriterionUse, ...] = ()
-    simulator: Mapping[str, Any] | None = None
+    simulator: SimulatorUse | None = None
     problems: tuple[Problem, ...] = ()

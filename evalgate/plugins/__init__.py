@@ -30,6 +30,14 @@ from evalgate.plugins.judges import (
     VoteResult,
 )
 from evalgate.plugins.reports import Renderer
+from evalgate.plugins.simulation import (
+    Message,
+    SimulatorFailure,
+    SimulatorServices,
+    SimulatorSpec,
+    Stop,
+    UserSimulator,
+)
 from evalgate.plugins.watching import SilentWatcher, Watcher
 
 __all__ = [
@@ -54,13 +62,19 @@ __all__ = [
     "JudgeReply",
     "JudgeRequest",
     "JudgeSetting",
+    "Message",
     "MetricRunner",
     "Need",
     "Panel",
     "Renderer",
     "Sample",
     "SilentWatcher",
+    "SimulatorFailure",
+    "SimulatorServices",
+    "SimulatorSpec",
+    "Stop",
     "Undecided",
+    "UserSimulator",
     "Verdicts",
     "Vote",
     "VoteResult",

@@ -13,7 +13,7 @@ from evalgate import formats, words
 from evalgate.config import criteria
 from evalgate.config.gate_file import GateFile, SuiteRule
 from evalgate.errors import Place, Problem, Severity
-from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse
+from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse
 from evalgate.plugins import CriterionSpec
 from evalgate.project import globs, reading
 
@@ -39,10 +39,11 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteCriteria:
-    """The checked criteria of a suite, informational ones last, and where they come from."""
+    """The checked criteria of a suite, informational ones last, where they come from, and who leads its scenarios."""
 
     criteria: tuple[CriterionUse, ...]
     source: CriteriaSource
+    simulator: SimulatorUse
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +55,7 @@ class CriteriaFinder:
     announced: Collection[str]
     problems: list[Problem] = field(default_factory=list)
     _read: dict[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
+    _simulators: dict[str, SimulatorUse] = field(default_factory=dict)
 
     def criteria_of(self, key: str, *, is_dataset: bool) -> SuiteCriteria:
         """The first that there is: explicit > gate file > beside > above > ADK's defaults."""
@@ -77,7 +79,11 @@ class CriteriaFinder:
 
     def _suite_criteria(self, uses: tuple[CriterionUse, ...], origin: ConfigOrigin, file: str) -> SuiteCriteria:
         informational = criteria.informational_uses(self.specs, beside=uses)
-        return SuiteCriteria(criteria=(*uses, *informational), source=CriteriaSource(origin=origin, file=file))
+        return SuiteCriteria(
+            criteria=(*uses, *informational),
+            source=CriteriaSource(origin=origin, file=file),
+            simulator=self._simulators.get(PurePosixPath(file).as_posix(), SimulatorUse()),
+        )
 
     def _explicit(self, path: Path) -> tuple[tuple[CriterionUse, ...], str]:
         full = path if path.is_absolute() else self.sources.root / path
@@ -117,6 +123,8 @@ class CriteriaFinder:
         read = parse(text, file=path)
         checked = criteria.check(read.criteria, specs=self.specs, announced=self.announced)
         self.problems.extend((*read.problems, *checked.problems))
+        if read.simulator is not None:
+            self._simulators[path] = read.simulator
         if not any(problem.severity is Severity.ERROR for problem in read.problems):
             self.problems.extend(_vacuous(checked.criteria, path))
         return checked.criteria

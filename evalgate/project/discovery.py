@@ -151,6 +151,7 @@ def _suites(
             criteria=found.criteria,
             criteria_source=found.source,
             agent=agents.by_key[key],
+            simulator=found.simulator,
         )
         suites.append(suite)
     return tuple(suites)

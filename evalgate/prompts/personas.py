@@ -1,0 +1,249 @@
+"""Who a simulated user can be: ADK's three built-in personas in our words, each a set of habits.
+
+A habit says how it is lived, for the simulated user, and how it is broken, for the judge of the simulated user.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from evalgate.model import Persona, PersonaBehavior
+
+VERSION: Final = "1"
+"""Raised whenever a word below changes: it counts for the address of a reply."""
+
+_PLACEHOLDER = re.compile(r"\{\{\s*stop_signal\s*\}\}")
+
+_FULL_REQUESTS = PersonaBehavior(
+    name="Asks with all details",
+    description="One goal of the plan at a time, each asked for with everything that the agent needs to know for it.",
+    instructions=(
+        "When the agent has done what you asked, go on to the next goal of the plan.",
+        "Pass over a goal that is reached already.",
+        "Name the goal and give, in the same message, every detail that the plan has for it.",
+    ),
+    violation_rubrics=(
+        "The message asks again for something that was done in an earlier turn, or gives details for it.",
+        "The message takes up a goal, or agrees to one, that the plan does not have.",
+        "The message states a detail (a number, a name, an address) that the plan does not give.",
+        "The message names a new goal and keeps back details that the plan has for it.",
+        "The message asks for more than one goal of the plan at once.",
+    ),
+)
+
+_BARE_GOALS = PersonaBehavior(
+    name="Asks for goals only",
+    description="One goal of the plan at a time, without details: the agent has to ask for what it needs.",
+    instructions=(
+        "When the agent has done what you asked, go on to the next goal of the plan.",
+        "Pass over a goal that is reached already.",
+        "Name only the goal. Keep every detail to yourself until the agent asks for it.",
+    ),
+    violation_rubrics=(
+        "The message asks again for something that was done in an earlier turn, or gives details for it.",
+        "The message takes up a goal that neither the plan nor the agent has brought up.",
+        "The message states a detail that neither the plan nor the agent has given.",
+        "The message gives a detail of a goal before the agent has asked for it.",
+        "The message asks for more than one goal of the plan at once.",
+    ),
+)
+
+_ANSWERS_THE_RELEVANT = PersonaBehavior(
+    name="Answers what matters to the plan",
+    description="Questions that serve a goal of the plan are answered; small talk and side issues are not. Where the "
+    "agent asks nothing else, it is led back to the plan.",
+    instructions=(
+        "Answer from the plan, and only what was asked.",
+        "Say so where the plan does not hold the answer; never make one up.",
+        "Leave questions that have nothing to do with the plan's goals unanswered.",
+    ),
+    violation_rubrics=("The message goes along with a question that has nothing to do with the plan's goals.",),
+)
+
+_ANSWERS_EVERYTHING = PersonaBehavior(
+    name="Answers every question",
+    description="Whatever the agent asks gets an answer, small talk included.",
+    instructions=(
+        "Take up each question of the agent's last message.",
+        "Answer from the plan, and only what was asked.",
+        "Say that you do not know where the plan does not hold the answer; never make one up.",
+    ),
+    violation_rubrics=(
+        "The agent asked something, and the message leaves it, or one of several questions, without an answer.",
+        "The agent asked for something that the plan does not hold, and the message makes it up.",
+    ),
+)
+
+_CORRECTS = PersonaBehavior(
+    name="Corrects mistakes",
+    description="What the agent gets wrong is pointed out.",
+    instructions=(
+        "Contradict what is wrong or makes no sense.",
+        "Where the agent did the wrong thing, ask it to put that right.",
+    ),
+    violation_rubrics=(
+        "The agent said something false, and the message carries on as if it were true.",
+        "The agent took something risky for granted (as the text of a letter to send), and the message lets it pass.",
+    ),
+)
+
+_NEVER_CORRECTS = PersonaBehavior(
+    name="Leaves mistakes uncorrected",
+    description="What the agent gets wrong is not put right; it ends the conversation.",
+    instructions=("Where the agent says something false or senseless, end the conversation with {{ stop_signal }}.",),
+    violation_rubrics=("The agent made a mistake or took something for granted, and the message corrects it.",),
+)
+
+_ONE_MORE_TRY = PersonaBehavior(
+    name="Helps out once",
+    description="A failure of the agent (a wrong call, or no answer where the plan expects one) is helped once in a "
+    "conversation, never twice. Answering a question of the agent is no such help. The failures so far can be counted "
+    "in the conversation.",
+    instructions=(
+        "At the agent's first failure, help it to get there.",
+        "Where the conversation shows that you have helped once already, do not help again.",
+    ),
+    violation_rubrics=(
+        "The message ends the conversation at the agent's first failure.",
+        "The agent has failed at least twice, and the message goes on without {{ stop_signal }}.",
+    ),
+)
+
+_ENDS_AFTER_TWO_FAILURES = PersonaBehavior(
+    name="Ends in time, after a second failure at the latest",
+    description="The conversation is over when the agent has confirmed that every goal of the plan is reached, has "
+    "handed over to a person, or has failed more than once. To fail is to do a thing wrongly or not to give what the "
+    "plan expects; to ask back is no failure.",
+    instructions=(
+        "Stay until one of these holds, and leave when it does.",
+        "Wait for the agent to confirm the last goal before you leave.",
+        "Leave by writing {{ stop_signal }}.",
+        "Count the agent's failures in the conversation: the second one is the end.",
+    ),
+    violation_rubrics=(
+        "One of the ends above is reached, and the message does not hold {{ stop_signal }}.",
+        "The message holds {{ stop_signal }}, and none of the ends above is reached.",
+    ),
+)
+
+_ENDS_AFTER_A_FAILURE = PersonaBehavior(
+    name="Ends in time, at the first failure",
+    description="The conversation is over when the agent has confirmed that every goal of the plan is reached, has "
+    "handed over to a person, or has failed once. To fail is to do a thing wrongly or not to give what the plan "
+    "expects; to ask back is no failure.",
+    instructions=(
+        "Stay until one of these holds, and leave when it does.",
+        "Wait for the agent to confirm the last goal before you leave.",
+        "Leave by writing {{ stop_signal }}.",
+        "Where the agent's last message shows a failure, leave.",
+    ),
+    violation_rubrics=(
+        "One of the ends above is reached, and the message does not hold {{ stop_signal }}.",
+        "The message holds {{ stop_signal }}, and none of the ends above is reached.",
+        "The agent has failed, at its last message or before, and the message goes on without {{ stop_signal }}.",
+    ),
+)
+
+_MATTER_OF_FACT = PersonaBehavior(
+    name="Speaks like a specialist",
+    description="Clear and technical. {{ stop_signal }} is no matter of tone.",
+    instructions=(
+        "Use the exact terms of the field.",
+        "No slang, no chains of abbreviations, no emoji, no pleasantries, nothing personal.",
+    ),
+    violation_rubrics=(
+        "The message has slang, many abbreviations or emoji.",
+        "A good part of the message is greeting, thanks or personal remark.",
+        "The message is long where one plain sentence would do.",
+        "The message does not sound like the user's earlier ones.",
+    ),
+)
+
+_CHATTY = PersonaBehavior(
+    name="Speaks as people chat",
+    description="Informal. {{ stop_signal }} is no matter of tone.",
+    instructions=(
+        "Write as somebody does who talks to a shop assistant.",
+        "Neither stiff nor overly polite.",
+        "Not in bare commands either: put a request in a few natural words.",
+    ),
+    violation_rubrics=(
+        "The message is a bare command without any natural wording.",
+        "The message is stiff, or more polite than people are in a chat.",
+        "The message is long where one plain sentence would do.",
+        "The message does not sound like the user's earlier ones.",
+    ),
+)
+
+BUILT_IN: Final[Mapping[str, Persona]] = MappingProxyType(
+    {
+        persona.persona_id: persona
+        for persona in (
+            Persona(
+                persona_id="EXPERT",
+                description="Somebody who knows the field and exactly what is wanted. The agent is a tool that should "
+                "do it quickly; there is no patience for chatter or needless questions.",
+                behaviors=(
+                    _FULL_REQUESTS,
+                    _ANSWERS_THE_RELEVANT,
+                    _CORRECTS,
+                    _ONE_MORE_TRY,
+                    _ENDS_AFTER_TWO_FAILURES,
+                    _MATTER_OF_FACT,
+                ),
+            ),
+            Persona(
+                persona_id="NOVICE",
+                description="Somebody with a problem that they only half understand, who leans on the agent. There is "
+                "patience for its questions, and no knowledge to notice or mend its mistakes.",
+                behaviors=(_BARE_GOALS, _NEVER_CORRECTS, _ANSWERS_EVERYTHING, _ENDS_AFTER_A_FAILURE, _CHATTY),
+            ),
+            Persona(
+                persona_id="EVALUATOR",
+                description="Somebody who tries out whether the agent can reach the goals of the plan.",
+                behaviors=(
+                    _FULL_REQUESTS,
+                    _ANSWERS_THE_RELEVANT,
+                    _ENDS_AFTER_A_FAILURE,
+                    _NEVER_CORRECTS,
+                    _CHATTY,
+                ),
+            ),
+        )
+    }
+)
+"""By the id that an evaluation file names."""
+
+
+def resolve(persona: Persona) -> Persona:
+    """The persona with its habits: a built-in one is named by its id alone."""
+    known = BUILT_IN.get(persona.persona_id)
+    return known if known is not None and not persona.description and not persona.behaviors else persona
+
+
+def instructions(persona: Persona, *, stop_signal: str) -> str:
+    """How the persona behaves, to whoever plays it."""
+    return "\n".join(_described(persona, [each.instructions for each in persona.behaviors], stop_signal=stop_signal))
+
+
+def violations(persona: Persona, *, stop_signal: str) -> str:
+    """How the persona's habits are broken, to whoever judges one that plays it."""
+    return "\n".join(
+        _described(persona, [each.violation_rubrics for each in persona.behaviors], stop_signal=stop_signal)
+    )
+
+
+def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> Iterator[str]:
+    yield _filled(persona.description, stop_signal)
+    for behavior, own in zip(persona.behaviors, points, strict=True):
+        yield ""
+        yield f"## {_filled(behavior.name, stop_signal)}"
+        yield _filled(behavior.description, stop_signal)
+        yield from (f"- {_filled(point, stop_signal)}" for point in own)
+
+
+def _filled(text: str, stop_signal: str) -> str:
+    return _PLACEHOLDER.sub(lambda _: stop_signal, text)
