@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evalgate import settings, words
+from evalgate.config import yaml_places
+from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.settings import Settings
 
@@ -77,6 +79,21 @@ class JudgeRule(JudgeOptionsRule):
     budget: BudgetRule = Field(default_factory=BudgetRule)
 
 
+class ToolsRule(BaseModel):
+    """Where the answers of the agents' tools come from (docs/tools.md); a text alone is the mode."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Literal["live", "record", "replay", "mock"] = Field(default="live", description="As the setting `tools`.")
+    cassettes: str = Field(default="tool-cassettes", min_length=1, description="A folder, relative to the root.")
+    mocks: str = Field(default="", description="A file of mock rules, relative to the root.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode_alone(cls, value: Any) -> Any:
+        return {"mode": value} if isinstance(value, str) else value
+
+
 class GateFile(BaseModel):
     """The whole file. Every other top-level key is a setting (docs/settings.md)."""
 
@@ -85,6 +102,7 @@ class GateFile(BaseModel):
     agents: list[AgentRule] = Field(default_factory=list)
     suites: list[SuiteRule] = Field(default_factory=list)
     judge: JudgeRule = Field(default_factory=JudgeRule)
+    tools: ToolsRule = Field(default_factory=ToolsRule)
     exclude: list[str] = Field(default_factory=list, description="Globs of files that are no evaluation files.")
 
 
@@ -110,7 +128,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         found = f"evalgate.yml holds {_kind(raw)} where a mapping was expected"
         return GateFileReading(problems=(_problem("gate-file-shape", found, Place(file=file, line=1)),))
 
-    locate = _Locator(node, file)
+    locate = Locator(node, file)
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
     given, problems = _settings_given(rest, locate)
@@ -122,7 +140,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems))
 
 
-def _settings_given(rest: dict[Any, Any], locate: _Locator) -> tuple[dict[str, Any], list[Problem]]:
+def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
     given: dict[str, Any] = {}
     problems: list[Problem] = []
     allowed = [name for name in Settings.model_fields if "file" in settings.doors_of(name)]
@@ -144,9 +162,10 @@ def _settings_given(rest: dict[Any, Any], locate: _Locator) -> tuple[dict[str, A
     return given, problems
 
 
-def _validation_problems(error: ValidationError, locate: _Locator, *, model: type[BaseModel]) -> list[Problem]:
+def _validation_problems(error: ValidationError, locate: Locator, *, model: type[BaseModel]) -> list[Problem]:
     problems = []
-    known = [name for rule in (model, SuiteRule, AgentRule, JudgeRule, BudgetRule) for name in rule.model_fields]
+    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, ToolsRule)
+    known = [name for rule in rules for name in rule.model_fields]
     for each in error.errors():
         path = each["loc"]
         hint = ""
@@ -158,36 +177,8 @@ def _validation_problems(error: ValidationError, locate: _Locator, *, model: typ
     return problems
 
 
-class _Locator:
-    """Finds the line of a path in a composed YAML document."""
-
-    def __init__(self, node: Any, file: str) -> None:
-        self._node = node
-        self._file = file
-
-    def __call__(self, *path: Any) -> Place:
-        node, mark, shown = self._node, self._node.start_mark, "$"
-        for step in path:
-            if isinstance(node, yaml.MappingNode):
-                found = next((pair for pair in node.value if pair[0].value == str(step)), None)
-                if found is None:
-                    break
-                mark, node = found[0].start_mark, found[1]
-                shown += f".{step}"
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-                node = node.value[step]
-                mark = node.start_mark
-                shown += f"[{step}]"
-            else:
-                break
-        return Place(file=self._file, line=mark.line + 1, column=mark.column + 1, json_path=shown)
-
-
 def _syntax_problem(error: yaml.YAMLError, *, file: str) -> Problem:
-    mark = getattr(error, "problem_mark", None)
-    place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
-    what = getattr(error, "problem", None) or str(error)
-    return _problem("yaml-syntax", f"not valid YAML: {what}", place)
+    return _problem("yaml-syntax", *yaml_places.syntax_fault(error, file=file))
 
 
 def _problem(code: str, message: str, place: Place, hint: str = "") -> Problem:

@@ -86,6 +86,7 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
     FailureKind.FLOODED: "wrote more than allowed",
     FailureKind.PROTOCOL: "broke the protocol",
     FailureKind.NO_RECORDING: "has no recording",
+    FailureKind.TOOL_UNMATCHED: "called a tool that has no answer",
     FailureKind.SIMULATOR: "gave no message",
 }
 """What happened to the agent, or to the simulated user; a test holds every kind to a row."""

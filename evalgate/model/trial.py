@@ -57,6 +57,7 @@ class FailureKind(enum.StrEnum):
     FLOODED = "flooded"  # more output than allowed
     PROTOCOL = "protocol"  # what it said is not the protocol
     NO_RECORDING = "no_recording"  # a replay has nothing for this case or turn
+    TOOL_UNMATCHED = "tool_unmatched"  # it called a tool that no cassette and no mock rule answers
     SIMULATOR = "simulator"  # the simulated user gave no message: never the agent's fault
 
 
