@@ -141,7 +141,7 @@ def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, An
     seconds = time.perf_counter() - began
     panel.close()
     return {
-        "calls": ledger.accounts()["bench"].calls,
+        "calls": ledger.uses()[0].calls,
         "wall_s": seconds,
         "scores": [None if result.items[""].passed is None else float(result.items[""].passed) for result in results],
     }

@@ -108,6 +108,13 @@ def tokens(count: int) -> str:
     return f"{amount:.1f}{unit}" if amount < 99.95 else f"{amount:,.0f}{unit}"
 
 
+def dollars(value: float) -> str:
+    """`$1,204.00`, `$0.02`, `$0.004`: two decimals, more only where they would say 0 of what is not."""
+    if value == 0 or abs(value) >= 0.01:
+        return f"${value:,.2f}"
+    return f"${value:.{-math.floor(math.log10(abs(value)))}f}"
+
+
 def amount(value: float | None) -> str:
     """A quantity that is no score (calls, tokens, seconds): whole numbers without decimals."""
     if value is None or not math.isfinite(value) or not value.is_integer():

@@ -1,98 +1,78 @@
-"""Who asked the judges how often, and what it cost: accounts by criterion, for the results."""
+"""Who asked the judges how often, and what it cost: the books of one run, by criterion and model."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from evalgate.model import Usage
-from evalgate.plugins import JudgeFailure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """What one criterion asked of the judges.
-
-    `calls`: answered; `cached`: read instead of asked; `retries`: calls made again. `prompt_tokens`, `output_tokens`
-    (thoughts among them): of the calls that said so. `cost_usd`: of the calls whose price is known; None where no call
-    was priced. `unpriced`: calls of unknown price, so that the cost is a lower bound where it is not 0.
-    `failures`: by kind, calls that ended without a reply.
-    """
-
-    calls: int = 0
-    cached: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None
-    unpriced: int = 0
-    failures: Mapping[str, int] = field(default_factory=dict)
-    models: tuple[str, ...] = ()
+from evalgate.model import JudgeUse, Usage
+from evalgate.plugins import JudgeFailure, JudgeRequest
 
 
 class _Page:
-    """One criterion's account, being written."""
+    """What one criterion asked of one model, being written."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
-        self.models: set[str] = set()
         self.cost_usd: float | None = None
+
+    def charge(self, usage: Usage | None, cost_usd: float | None) -> None:
+        """Enter a call that is paid for; None: nobody knows."""
+        if usage is not None:
+            self.counts["prompt"] += (usage.prompt_tokens or 0) + (usage.tool_use_prompt_tokens or 0)
+            self.counts["output"] += (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
+        if cost_usd is None:
+            self.counts["unpriced"] += 1
+        else:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
 
 
 class Ledger:
-    """The accounts of one run; safe to use from many threads."""
+    """The books of one run; safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pages: dict[str, _Page] = {}
+        self._pages: dict[tuple[str, str], _Page] = {}
 
-    def asked(self, criterion: str, *, model: str, usage: Usage | None, cost_usd: float | None) -> None:
-        """A call was answered by `model`."""
+    def asked(self, request: JudgeRequest, *, usage: Usage | None, cost_usd: float | None) -> None:
+        """A call was answered."""
         with self._lock:
-            page = self._pages.setdefault(criterion, _Page())
-            page.models.add(model)
+            page = self._page(request)
             page.counts["calls"] += 1
-            _charge(page, usage, cost_usd)
+            page.charge(usage, cost_usd)
 
-    def read(self, criterion: str) -> None:
-        """A reply was found in the cache."""
+    def read(self, request: JudgeRequest) -> None:
+        """A reply was found instead of asked for."""
         with self._lock:
-            self._pages.setdefault(criterion, _Page()).counts["cached"] += 1
+            self._page(request).counts["cached"] += 1
 
-    def retried(self, criterion: str) -> None:
+    def retried(self, request: JudgeRequest) -> None:
         """A call failed and is made again."""
         with self._lock:
-            self._pages.setdefault(criterion, _Page()).counts["retries"] += 1
+            self._page(request).counts["retries"] += 1
 
-    def failed(self, criterion: str, failure: JudgeFailure, *, cost_usd: float | None = None) -> None:
+    def failed(self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None) -> None:
         """A call ended without a reply, which may have cost something all the same."""
         with self._lock:
-            page = self._pages.setdefault(criterion, _Page())
+            page = self._page(request)
             page.failures[failure.kind.value] += 1
             if failure.usage is not None:
-                _charge(page, failure.usage, cost_usd)
+                page.charge(failure.usage, cost_usd)
 
-    def accounts(self) -> Mapping[str, Account]:
-        """All accounts as they stand, by criterion."""
+    def uses(self) -> tuple[JudgeUse, ...]:
+        """The books as they stand, in the order of criteria and models."""
         with self._lock:
-            return {name: _closed(page) for name, page in sorted(self._pages.items())}
+            return tuple(_closed(*names, page) for names, page in sorted(self._pages.items()))
+
+    def _page(self, request: JudgeRequest) -> _Page:
+        return self._pages.setdefault((request.criterion, request.model), _Page())
 
 
-def _charge(page: _Page, usage: Usage | None, cost_usd: float | None) -> None:
-    if usage is not None:
-        page.counts["prompt"] += (usage.prompt_tokens or 0) + (usage.tool_use_prompt_tokens or 0)
-        page.counts["output"] += (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
-    if cost_usd is None:
-        page.counts["unpriced"] += 1
-    else:
-        page.cost_usd = (page.cost_usd or 0.0) + cost_usd
-
-
-def _closed(page: _Page) -> Account:
-    return Account(
+def _closed(criterion: str, model: str, page: _Page) -> JudgeUse:
+    return JudgeUse(
+        criterion=criterion,
+        model=model,
         calls=page.counts["calls"],
         cached=page.counts["cached"],
         retries=page.counts["retries"],
@@ -101,5 +81,4 @@ def _closed(page: _Page) -> Account:
         cost_usd=page.cost_usd,
         unpriced=page.counts["unpriced"],
         failures=dict(sorted(page.failures.items())),
-        models=tuple(sorted(page.models)),
     )

@@ -1,20 +1,20 @@
-"""What a criterion asks: every question goes past the cache, the budget and the governor, and into the accounts."""
+"""What a criterion asks: every question goes past the cache, the budget and the governor, and into the books."""
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from evalgate.judging import entries, prices, voting
 from evalgate.judging.budget import Budget
 from evalgate.judging.cache import VerdictCache
-from evalgate.judging.ledger import Account, Ledger
+from evalgate.judging.ledger import Ledger
 from evalgate.judging.recording import Recorder
 from evalgate.judging.roster import Roster, Seat
-from evalgate.model import Usage
+from evalgate.model import JudgeUse, Usage
 from evalgate.plugins import (
     FINAL,
     Ballot,
@@ -59,9 +59,9 @@ class VotingPanel:
         self._refusals: dict[str, JudgeFailure] = {}
         self._without_schema: set[str] = set()
 
-    def accounts(self) -> Mapping[str, Account]:
+    def uses(self) -> tuple[JudgeUse, ...]:
         """What each criterion asked so far, and what it cost."""
-        return self._ledger.accounts()
+        return self._ledger.uses()
 
     def close(self) -> None:
         """End all waits, let clients go, put the recording in order; calls not begun are dropped."""
@@ -136,7 +136,7 @@ class VotingPanel:
         address = entries.address(request)
         found = self._cache.read(address) if self._cache is not None else None
         if found is not None:
-            self._ledger.read(request.criterion)
+            self._ledger.read(request)
             self._keep(request, found, fresh=False)
             return found
         with self._lock:
@@ -146,7 +146,7 @@ class VotingPanel:
                 future = self._under_way[address] = Future()
         if not mine:
             reply = dataclasses.replace(future.result(), cached=True)
-            self._ledger.read(request.criterion)
+            self._ledger.read(request)
             return reply
         try:
             reply = self._fetch(request)
@@ -177,19 +177,19 @@ class VotingPanel:
             seat = self._roster.seat(request.model)
             self._budget.reserve()
         except JudgeFailed as failed:
-            self._ledger.failed(request.criterion, failed.failure)
+            self._ledger.failed(request, failed.failure)
             return failed.failure
         usage: Usage | None = None
         answered = False
         try:
             reply = seat.governor.run(
-                lambda: self._ask_seat(seat, request), retried=lambda _: self._ledger.retried(request.criterion)
+                lambda: self._ask_seat(seat, request), retried=lambda _: self._ledger.retried(request)
             )
             usage, answered = reply.usage, not reply.cached
         except JudgeFailed as failed:
             usage, answered = failed.failure.usage, failed.failure.usage is not None
             failure = dataclasses.replace(failed.failure, message=self._roster.redact(failed.failure.message))
-            self._ledger.failed(request.criterion, failure, cost_usd=_price(seat, usage))
+            self._ledger.failed(request, failure, cost_usd=_price(seat, usage))
             return failure
         finally:
             if answered:
@@ -197,9 +197,9 @@ class VotingPanel:
             else:
                 self._budget.release()
         if reply.cached:  # a replay
-            self._ledger.read(request.criterion)
+            self._ledger.read(request)
         else:
-            self._ledger.asked(request.criterion, model=request.model, usage=usage, cost_usd=_price(seat, usage))
+            self._ledger.asked(request, usage=usage, cost_usd=_price(seat, usage))
         return reply
 
     def _ask_seat(self, seat: Seat, request: JudgeRequest) -> JudgeReply:

@@ -63,7 +63,7 @@ from evalgate.model.conversation import (
 )
 from evalgate.model.grade import Finding, Grade, NotEvaluated, Opinion, Reason, Score
 from evalgate.model.report import Links, Report
-from evalgate.model.run import GradedTrial, InMemoryTranscripts, Run, Transcripts
+from evalgate.model.run import GradedTrial, InMemoryTranscripts, JudgeUse, Run, Transcripts
 from evalgate.model.trial import (
     INFRASTRUCTURE,
     AgentFailure,
@@ -136,6 +136,7 @@ __all__ = [
     "Item",
     "Json",
     "JudgeIdentity",
+    "JudgeUse",
     "JudgedCriterion",
     "Label",
     "LabelledVerdict",

@@ -28,6 +28,28 @@ class GradedTrial:
     behaviour: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUse:
+    """What one criterion asked of one model while a run was measured, on all sides.
+
+    `calls`: answered; `cached`: read instead of asked; `retries`: calls made again; `failures`: by kind, calls that
+    ended without a reply. `prompt_tokens`, `output_tokens` (thoughts among them): of the calls that said so.
+    `cost_usd`: of the calls whose price is known, None where no call was priced; `unpriced`: paid calls of unknown
+    price, which make it a lower bound.
+    """
+
+    criterion: str
+    model: str
+    calls: int = 0
+    cached: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    unpriced: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+
+
 class Transcripts(Protocol):
     """Where the transcripts of a run lie: on disk for a real run, since 100,000 do not fit in memory."""
 
@@ -54,7 +76,9 @@ class Run:
     case id) were to have, because their outcomes differed. `confirmations`: fresh trials that a new failure was
     confirmed with; they are in no mean. `started_at`: ISO 8601, UTC. `complete` False: the run was interrupted, and the
     cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
-    `fingerprints`: of the content of cases, by suite key and case id, as far as they are known.
+    `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the agents'
+    own files, by the same key as `agents`. `judges`: what judging took, by criterion and model; what was taken from a
+    journal is not in it.
     """
 
     suites: tuple[Suite, ...]
@@ -72,6 +96,8 @@ class Run:
     commit: str = ""
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    judges: tuple[JudgeUse, ...] = ()
+    codes: Mapping[str, str] = field(default_factory=dict)
 
     def expected(self, suite: str, case_id: str) -> int:
         """How many trials a case was to have."""

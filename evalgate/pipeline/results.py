@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -36,6 +37,7 @@ def render_results(report: Report, *, journal: Journal, exit_code: int) -> Itera
             "exit_code": exit_code,
         },
         "agent_details": _agent_details(journal.agents()),
+        "judges": [_compact(**dataclasses.asdict(use)) for use in run.judges],
     }
     yield _dump(head)[:-1] + ',"suites":['
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):

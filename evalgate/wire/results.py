@@ -77,6 +77,23 @@ class SuiteResult(ResultsShape):
     cases: list[CaseResult]
 
 
+class JudgeResult(ResultsShape):
+    """What one criterion asked of one model."""
+
+    criterion: str
+    model: str
+    calls: int = Field(default=0, description="Calls that were answered.")
+    cached: int = Field(default=0, description="Replies that were read instead of asked for.")
+    retries: int = Field(default=0, description="Calls made again.")
+    failures: dict[str, int] = Field(default_factory=dict, description="Calls that ended without a reply, by kind.")
+    prompt_tokens: int = Field(default=0, description="Of the calls that said so.")
+    output_tokens: int = Field(default=0, description="Of the calls that said so, thoughts among them.")
+    cost_usd: float | None = Field(
+        default=None, description="US dollars of the calls whose price is known; absent where no call was priced."
+    )
+    unpriced: int = Field(default=0, description="Paid calls of unknown price: cost_usd is a lower bound.")
+
+
 class VerdictResult(ResultsShape):
     """The answer."""
 
@@ -101,6 +118,9 @@ class Results(ResultsShape):
     verdict: VerdictResult
     agent_details: dict[str, list[AgentDetailsWire]] = Field(
         default_factory=dict, description="What agents were told and given; transcripts refer to it by address."
+    )
+    judges: list[JudgeResult] = Field(
+        default_factory=list, description="What judging took in this run; what was taken from its journal is not in it."
     )
     suites: list[SuiteResult]
 

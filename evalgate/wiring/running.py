@@ -86,8 +86,9 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             )
             measuring = Measuring([head], bench, seed=settings.seed, now=datetime.now(UTC))
             measuring.first(settings.runs)
-            run = measuring.run(0)
-        return _conclude(dataclasses.replace(run, commit=scene.commit), journal, choice, prepared.problems, scene)
+            asked = panel.uses() if panel is not None else ()
+            run = dataclasses.replace(measuring.run(0), commit=scene.commit, judges=asked)
+        return _conclude(run, journal, choice, prepared.problems, scene)
 
 
 def _threads(suites: tuple[Suite, ...], panel: Panel | None, settings: Settings) -> int:

@@ -92,7 +92,7 @@ def judge_all(
     )
     try:
         ballots = [Ballot(request=request(prompt, model=model), parse=votes_in) for prompt in prompts]
-        return panel.vote_all(ballots), panel.accounts()["c"]
+        return panel.vote_all(ballots), panel.uses()[0]
     finally:
         panel.close()
 

@@ -93,7 +93,7 @@ def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     results = held.vote_all(ballots)
     held.close()
     assert [result.items[""].passed for result in results] == [True] * 8
-    account = ledger.accounts()["c"]
+    [account] = ledger.uses()
     assert (account.calls, account.retries, account.failures) == (8, 12, {})
     assert account.prompt_tokens > 0
     llmock.assert_resilient(strict=True)
@@ -167,7 +167,7 @@ def test_a_reply_without_a_label_is_no_verdict(client: str, said: str, llmock: A
     item = result.items[""]
     assert (item.passed, item.undecided, item.unreadable) == (None, Undecided.UNREADABLE, 5)
     assert [sample.text for sample in result.samples] == [said] * 5
-    assert ledger.accounts()["c"].calls == 5
+    assert ledger.uses()[0].calls == 5
 
 
 def script_one_cut(llmock: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
-from builders.judging import USAGE, failure
+from builders.judging import USAGE, failure, request
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ from evalgate.judging import budget, prices
 from evalgate.judging.budget import Budget, Limits
 from evalgate.judging.ledger import Ledger
 from evalgate.model import Usage
-from evalgate.plugins import JudgeFailed, JudgeFailureKind
+from evalgate.plugins import JudgeFailed, JudgeFailureKind, JudgeRequest
 
 # --- prices ---------------------------------------------------------------------------------------
 
@@ -116,28 +118,33 @@ def test_money_without_prices_is_a_mistake_of_the_config() -> None:
         budget.check_priced(Limits(cost_usd=5), known)
 
 
-# --- accounts -------------------------------------------------------------------------------------
+# --- the books ------------------------------------------------------------------------------------
 
 
-def test_accounts_by_criterion() -> None:
+def asking(criterion: str, model: str = "m") -> JudgeRequest:
+    return dataclasses.replace(request(model=model), criterion=criterion)
+
+
+def test_the_books_by_criterion_and_model() -> None:
     ledger = Ledger()
-    ledger.asked("a", model="m", usage=USAGE, cost_usd=0.25)
-    ledger.asked("a", model="n", usage=None, cost_usd=None)
-    ledger.read("a")
-    ledger.retried("a")
-    ledger.failed("a", failure("timeout"))
-    ledger.failed("b", failure("truncated", usage=USAGE), cost_usd=0.5)
-    found = ledger.accounts()
-    assert list(found) == ["a", "b"]
-    first, second = found["a"], found["b"]
-    assert (first.calls, first.cached, first.retries, first.models) == (2, 1, 1, ("m", "n"))
+    ledger.asked(asking("a"), usage=USAGE, cost_usd=0.25)
+    ledger.asked(asking("a"), usage=None, cost_usd=None)
+    ledger.asked(asking("a", "n"), usage=USAGE, cost_usd=0.5)
+    ledger.read(asking("a"))
+    ledger.retried(asking("a"))
+    ledger.failed(asking("a"), failure("timeout"))
+    ledger.failed(asking("b"), failure("truncated", usage=USAGE), cost_usd=0.5)
+    first, other, second = ledger.uses()
+    assert [(use.criterion, use.model) for use in (first, other, second)] == [("a", "m"), ("a", "n"), ("b", "m")]
+    assert (first.calls, first.cached, first.retries) == (2, 1, 1)
     assert (first.prompt_tokens, first.output_tokens) == (100, 10)
     assert (first.cost_usd, first.unpriced, first.failures) == (0.25, 1, {"timeout": 1})
+    assert (other.calls, other.cost_usd, other.unpriced) == (1, 0.5, 0)
     # a reply that was cut is no answer, and paid for
     assert (second.calls, second.cost_usd, second.failures) == (0, 0.5, {"truncated": 1})
 
 
 def test_no_price_at_all_is_no_cost() -> None:
     ledger = Ledger()
-    ledger.asked("a", model="m", usage=USAGE, cost_usd=None)
-    assert ledger.accounts()["a"].cost_usd is None
+    ledger.asked(asking("a"), usage=USAGE, cost_usd=None)
+    assert [(use.cost_usd, use.unpriced) for use in ledger.uses()] == [(None, 1)]

@@ -59,7 +59,7 @@ def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:
     nobody = ScriptedJudge(lambda _: "<unauthorized>")
     replaying = opened(nobody, JudgeDefaults(client="replay", replay=str(path)))
     replayed, unknown = replaying.vote_all([ballot(), ballot("what else?")])
-    account = replaying.accounts()["c"]
+    [account] = replaying.uses()
     replaying.close()
     assert nobody.requests == []
     assert replayed.items == recorded.items

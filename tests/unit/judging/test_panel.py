@@ -42,7 +42,7 @@ def test_five_that_agree_take_three_calls() -> None:
     assert result.items[""].passed is True
     assert sorted(asked.sample for asked in judge.requests) == [0, 1, 2]
     assert [sample.text for sample in result.samples] == ["valid"] * 3
-    account = ledger.accounts()["c"]
+    [account] = ledger.uses()
     assert (account.calls, account.cached, account.prompt_tokens) == (3, 0, 300)
     assert account.cost_usd is not None
 
@@ -126,7 +126,7 @@ def test_a_second_run_asks_nobody(tmp_path: Path) -> None:
     assert (len(first.requests), len(second.requests)) == (3, 0)
     assert after.items == before.items
     assert all(sample.cached for sample in after.samples)
-    account = ledger.accounts()["c"]
+    [account] = ledger.uses()
     assert (account.calls, account.cached, account.cost_usd) == (0, 3, None)
 
 
@@ -161,7 +161,7 @@ def test_the_same_question_at_once_is_asked_once() -> None:
     for thread in threads:
         thread.join(timeout=10)
     assert [each.text for each in replies] == ["valid"] * 4
-    account = ledger.accounts()["c"]
+    [account] = ledger.uses()
     assert account.calls == len(judge.requests)
     assert account.calls + account.cached == 4
 
@@ -218,7 +218,7 @@ def test_what_a_cut_reply_cost_is_counted() -> None:
         with pytest.raises(JudgeFailed) as raised:
             held.ask(request(sample=len(kind.value)))
         assert raised.value.failure.kind is kind
-    assert ledger.accounts()["c"].prompt_tokens == 100
+    assert ledger.uses()[0].prompt_tokens == 100
 
 
 def test_an_endpoint_without_schemas_is_asked_without() -> None:
@@ -253,7 +253,7 @@ def test_a_replay_costs_nothing_and_needs_no_budget() -> None:
     held = panel(judge, ledger=ledger, limits=Limits(calls=1), defaults=JudgeDefaults(client="replay"))
     for prompt in ("one", "two", "three"):
         held.ask(request(prompt))
-    assert (ledger.accounts()["c"].calls, ledger.accounts()["c"].cached) == (0, 3)
+    assert (ledger.uses()[0].calls, ledger.uses()[0].cached) == (0, 3)
 
 
 # --- secrets --------------------------------------------------------------------------------------
