@@ -1,0 +1,237 @@
+"""labels.jsonl: what people say of things that a judge judges, one JSON object a line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from pydantic import Field, ValidationError
+
+from evalgate import words
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import Case, Content, Evidence, Invocation, Label, Text, TrialKey
+from evalgate.wire import complaints
+from evalgate.wire.invocations import InvocationWire, RubricWire
+from evalgate.wire.ledger import Ledger
+from evalgate.wire.shapes import Wire
+from evalgate.wire.spelling import to_snake
+
+COMMON: Mapping[str, bool] = {
+    **dict.fromkeys(("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True),
+    **dict.fromkeys(("no", "fail", "failed", "false", "invalid", "wrong", "incorrect", "bad", "0"), False),
+}
+"""Words that are a yes or a no for every criterion, besides its judge's own."""
+UNSURE = frozenset({"", "?", "unsure", "unclear", "skip"})
+"""Words of a line that is not labelled (yet)."""
+
+
+class LabelWire(Wire):
+    """One line."""
+
+    criterion: str
+    label: str | bool | int | None = None
+    suite: str = ""
+    case: str = ""
+    repeat: int = Field(default=0, ge=0)
+    turn: int | None = Field(default=None, ge=1)
+    rubric: str = ""
+    sentence: str = ""
+    user: str | None = None
+    answer: str | None = None
+    reference: str | None = None
+    conversation: list[InvocationWire] | None = Field(default=None, min_length=1)
+    expected: list[InvocationWire] | None = None
+    rubrics: list[RubricWire] = Field(default_factory=list)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """What a criterion's label may say and must have: see `plugins.Verdicts`.
+
+    `from_texts`: the words of user and agent are all that is judged. `needs_reference`: an expected answer is compared.
+    """
+
+    labels: Mapping[str, bool]
+    unit: str = ""
+    from_texts: bool = True
+    needs_reference: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsReading:
+    """The labels in the order of the file; `unlabelled`: lines that nobody has decided on."""
+
+    labels: tuple[Label, ...]
+    unlabelled: int
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_labels(
+    text: str, *, file: str, vocabularies: Mapping[str, Vocabulary], others: Collection[str] = ()
+) -> LabelsReading:
+    """Read a file of labels. `others`: criteria whose verdicts nobody can label. Empty lines are passed over."""
+    reader = _Reader(file, vocabularies, others)
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if line.strip():
+            reader.read(line.strip(), number)
+    return LabelsReading(labels=tuple(reader.labels), unlabelled=reader.unlabelled, problems=tuple(reader.problems))
+
+
+class _Reader:
+    """Reads one line after another."""
+
+    def __init__(self, file: str, vocabularies: Mapping[str, Vocabulary], others: Collection[str]) -> None:
+        self._file = file
+        self._vocabularies = vocabularies
+        self._others = others
+        self.labels: list[Label] = []
+        self.unlabelled = 0
+        self.problems: list[Problem] = []
+
+    def read(self, line: str, number: int) -> None:
+        """Keep the label of a line, or what is wrong with it."""
+        wire = self._wire(line, number)
+        if wire is None:
+            return
+        vocabulary = self._vocabularies.get(wire.criterion)
+        if vocabulary is None:
+            self._unknown_criterion(wire.criterion, number)
+            return
+        word = str(wire.label).strip() if wire.label is not None else ""
+        if word.lower() in UNSURE:
+            self.unlabelled += 1
+            return
+        human = _meaning(word, vocabulary.labels)
+        found = [*self._about_word(word, human, vocabulary), *_lacks(wire, vocabulary)]
+        for code, message, hint in found:
+            self._error(code, message, number, hint)
+        if human is None or found:
+            return
+        place = Place(file=self._file, line=number)
+        self.labels.append(_label(wire, human=human, word=word, place=place))
+
+    def _wire(self, line: str, number: int) -> LabelWire | None:
+        try:
+            raw = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            said = getattr(error, "msg", "nested too deeply")
+            self._error("json-syntax", f"not JSON: {said}", number, "one JSON object stands on each line")
+            return None
+        if not isinstance(raw, dict):
+            self._error("wrong-type", f"expected an object, found {complaints.described(raw)}", number)
+            return None
+        known = {to_snake(str(key)): key for key in raw}
+        unknown = [name for name in known if name not in LabelWire.model_fields]
+        for name in unknown:
+            close = words.nearest(name, LabelWire.model_fields)
+            hint = f"did you mean `{close}`?" if close else f"known keys: {', '.join(LabelWire.model_fields)}"
+            self._error("unknown-key", f"`{name[:60]}` is no key of a label", number, hint)
+        try:
+            wire = LabelWire.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
+        except ValidationError as error:
+            ledger = Ledger(line, file=self._file)
+            complaints.complain(error, raw, path=(), ledger=ledger)
+            self.problems += [_at_line(problem, number) for problem in ledger.problems()]
+            return None
+        return None if unknown else wire
+
+    def _unknown_criterion(self, name: str, number: int) -> None:
+        if name in self._others:
+            message = f"the judge of `{name}` does not say yes or no, so that nobody can label it"
+            able = ", ".join(self._vocabularies)
+            self._error("label-without-verdict", message, number, f"These can be labelled: {able}.")
+            return
+        close = words.nearest(name, self._vocabularies)
+        hint = f"Did you mean `{close}`?" if close else f"These can be labelled: {', '.join(self._vocabularies)}."
+        self._error("unknown-criterion", f"no judged criterion is called `{name[:80]}`", number, hint)
+
+    def _about_word(self, word: str, human: bool | None, vocabulary: Vocabulary) -> list[tuple[str, str, str]]:  # noqa: FBT001 - yes, no, or neither
+        if human is not None:
+            return []
+        right = [*vocabulary.labels, "yes", "no", "pass", "fail"]
+        close = words.nearest(word, [*vocabulary.labels, *COMMON])
+        hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(dict.fromkeys(right))}."
+        return [("unknown-label", f"`{word[:60]}` is neither a yes nor a no", hint)]
+
+    def _error(self, code: str, message: str, number: int, hint: str = "") -> None:
+        place = Place(file=self._file, line=number)
+        self.problems.append(Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint))
+
+
+def _meaning(word: str, labels: Mapping[str, bool]) -> bool | None:
+    spelled = word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
+    return labels.get(spelled, COMMON.get(spelled))
+
+
+def _lacks(wire: LabelWire, vocabulary: Vocabulary) -> list[tuple[str, str, str]]:
+    """What the line does not say, as code, message and hint."""
+    in_texts = wire.user is not None and wire.answer is not None
+    placed = bool(wire.suite and wire.case)
+    if wire.conversation is None and not placed:
+        if not in_texts:
+            hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
+            return [("label-without-evidence", "the line does not say what was judged", hint)]
+        if not vocabulary.from_texts:
+            hint = "Give `conversation`, or `suite` and `case` of results.json."
+            return [("label-without-evidence", "two texts do not show how tools were used", hint)]
+    own = wire.conversation is not None or in_texts
+    if own and vocabulary.needs_reference and not (wire.expected or (wire.reference and not wire.conversation)):
+        key = "expected" if wire.conversation is not None else "reference"
+        return [("label-without-evidence", f"the judge compares with an expected answer: `{key}` is missing", "")]
+    turns = wire.conversation
+    if turns is not None and wire.turn is not None and wire.turn > len(turns):
+        message = f"`turn` is {wire.turn}, the conversation has {words.counted(len(turns), 'turn')}"
+        return [("label-place-unknown", message, "Turns count from 1.")]
+    stray = {"rubric": wire.rubric, "sentence": wire.sentence}
+    wrong = next((name for name, value in stray.items() if value and name != vocabulary.unit), None)
+    if wrong:
+        return [("label-subject-unknown", f"`{wire.criterion}` has no verdict on a {wrong}", "")]
+    return []
+
+
+def _label(wire: LabelWire, *, human: bool, word: str, place: Place) -> Label:
+    evidence = _evidence(wire, f"label-{place.line}")
+    where = TrialKey(suite=wire.suite, case_id=wire.case, repeat=wire.repeat) if wire.suite and wire.case else None
+    return Label(
+        criterion=wire.criterion,
+        human=human,
+        word=word,
+        place=place,
+        where=where,
+        evidence=evidence,
+        turn=wire.turn,
+        subject=wire.rubric or wire.sentence,
+        answer=wire.answer,
+        note=wire.note,
+    )
+
+
+def _evidence(wire: LabelWire, name: str) -> Evidence | None:
+    rubrics = tuple(rubric.noun() for rubric in wire.rubrics)
+    if wire.conversation is not None:
+        actual = tuple(turn.noun() for turn in wire.conversation)
+        expected = None if wire.expected is None else tuple(turn.noun() for turn in wire.expected)
+        case = Case(case_id=name, conversation=expected or (), rubrics=rubrics)
+        return Evidence(case=case, actual=actual, expected=expected)
+    if wire.user is None or wire.answer is None:
+        return None
+    turn = Invocation(user_content=_text(wire.user, "user"), final_response=_text(wire.answer, "model"))
+    reference = _text(wire.reference, "model") if wire.reference is not None else None
+    expected_turn = dataclasses.replace(turn, final_response=reference)
+    return Evidence(
+        case=Case(case_id=name, conversation=(expected_turn,), rubrics=rubrics),
+        actual=(turn,),
+        expected=(expected_turn,) if reference is not None else None,
+    )
+
+
+def _text(text: str, role: str) -> Content:
+    return Content(parts=(Text(text=text),), role=role)
+
+
+def _at_line(problem: Problem, number: int) -> Problem:
+    place = problem.place or Place(file="")
+    return dataclasses.replace(problem, place=dataclasses.replace(place, line=number))
