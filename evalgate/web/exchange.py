@@ -30,11 +30,12 @@ class Fault(enum.StrEnum):
 
 
 class ExchangeFailed(Exception):  # noqa: N818 - it says what happened
-    """There is no answer; `fault` says of which kind."""
+    """There is no answer; `fault` says of which kind, `sent` whether the request may have reached the server."""
 
-    def __init__(self, fault: Fault, message: str) -> None:
+    def __init__(self, fault: Fault, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
         self.fault = fault
+        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +150,7 @@ class Exchange:
                 names = {name.lower(): value for name, value in response.headers.items()}
                 return Answer(status=response.status_code, headers=names, body=content)
         except requests.ConnectTimeout as error:
-            raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}") from None
+            raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}", sent=False) from None
         except requests.Timeout:
             raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
@@ -161,7 +162,8 @@ class Exchange:
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if "timed out" in str(error).lower():
                 raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
-            raise ExchangeFailed(Fault.UNREACHABLE, _plain(error)) from None
+            refused = isinstance(_innermost(error), urllib3.exceptions.NewConnectionError | ConnectionRefusedError)
+            raise ExchangeFailed(Fault.UNREACHABLE, _plain(error), sent=not refused) from None
 
     def _copy(self, response: requests.Response, into: IO[bytes], deadline: float) -> None:
         size = 0
@@ -205,16 +207,20 @@ def _proxies(url: str, environment: Mapping[str, str]) -> dict[str, str]:
     return {scheme: proxy} if proxy else {}
 
 
-def _plain(error: BaseException) -> str:
-    """The innermost reason that a chain of wrapped errors gives, without object addresses."""
-    reason: Any = error
+def _innermost(error: BaseException) -> BaseException:
+    """What a chain of wrapped errors began with."""
     while True:
-        inner = getattr(reason, "reason", None) or next(
-            (arg for arg in getattr(reason, "args", ()) if isinstance(arg, BaseException)), None
+        inner = getattr(error, "reason", None) or next(
+            (arg for arg in getattr(error, "args", ()) if isinstance(arg, BaseException)), None
         )
         if not isinstance(inner, BaseException):
-            break
-        reason = inner
+            return error
+        error = inner
+
+
+def _plain(error: BaseException) -> str:
+    """The innermost reason that a chain of wrapped errors gives, without object addresses."""
+    reason = _innermost(error)
     text = str(reason)
     if text.startswith("<") and "object at 0x" in text:
         text = text.partition(">: ")[2] or text

@@ -1,0 +1,236 @@
+"""What a workflow's event says: which pull request, which commits, whether from a fork."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evalgate.errors import ConfigError
+
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NOTHING = re.compile(r"0+")
+_MERGE_REF = re.compile(r"refs/pull/(\d{1,10})/(?:merge|head)")
+_LONGEST_NAME = 400
+
+
+class EventKind(enum.StrEnum):
+    """The events that evalgate knows; `other`: any other, of which only the commit is known."""
+
+    PULL_REQUEST = "pull_request"
+    PULL_REQUEST_TARGET = "pull_request_target"
+    PUSH = "push"
+    MERGE_GROUP = "merge_group"
+    SCHEDULE = "schedule"
+    WORKFLOW_DISPATCH = "workflow_dispatch"
+    WORKFLOW_RUN = "workflow_run"
+    OTHER = "other"
+    NONE = "none"  # no workflow of GitHub: a desk, GitLab, Jenkins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventContext:
+    """One event. SHAs are full and in lower case, refs without `refs/heads/`; "" and None are unknown.
+
+    `is_fork`: the head is in another repository, or in one that was deleted; None where no head is spoken of.
+    `label`: the one that was just added (`action` is labeled).
+    `pulls`: of a `workflow_run`, empty for forks; ask the API for the pull requests of `head_sha` then.
+    `trigger`: of a `workflow_run`, the event of the run that ended, `trigger_run_id` and `conclusion` that run's.
+    """
+
+    kind: EventKind
+    name: str = ""
+    action: str = ""
+    repository: str = ""
+    number: int | None = None
+    base_sha: str = ""
+    base_ref: str = ""
+    head_sha: str = ""
+    head_ref: str = ""
+    head_repository: str = ""
+    is_fork: bool | None = None
+    draft: bool = False
+    labels: tuple[str, ...] = ()
+    label: str = ""
+    before: str = ""
+    after: str = ""
+    ref: str = ""
+    default_branch: str = ""
+    deleted: bool = False
+    sender: str = ""
+    trigger: str = ""
+    trigger_run_id: int | None = None
+    conclusion: str = ""
+    pulls: tuple[int, ...] = ()
+
+    @property
+    def on_default_branch(self) -> bool:
+        """Whether it is a push to the default branch, from which baselines are seeded."""
+        return (
+            self.kind is EventKind.PUSH
+            and bool(self.default_branch)
+            and self.ref == f"refs/heads/{self.default_branch}"
+            and not self.deleted
+        )
+
+
+def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:
+    """The context of event `name`. Raises ConfigError where the payload of a known event lacks what it must have.
+
+    Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment (GITHUB_SHA, GITHUB_REF).
+    """
+    if not name:
+        return EventContext(kind=EventKind.NONE)
+    try:
+        kind = EventKind(name)
+    except ValueError:
+        kind = EventKind.OTHER
+    whole = payload if isinstance(payload, Mapping) else {}
+    match kind:
+        case EventKind.PULL_REQUEST | EventKind.PULL_REQUEST_TARGET:
+            return _pull_request(kind, whole, environ)
+        case EventKind.PUSH:
+            return _push(whole, environ)
+        case EventKind.MERGE_GROUP:
+            return _merge_group(whole, environ)
+        case EventKind.WORKFLOW_RUN:
+            return _workflow_run(whole, environ)
+        case _:
+            return EventContext(kind=kind, head_sha=_sha(environ.get("GITHUB_SHA")), **_about(name, whole, environ))
+
+
+def _pull_request(kind: EventKind, payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+    pull = _part(payload, "pull_request")
+    base, head = _part(pull, "base"), _part(pull, "head")
+    number = _number(pull.get("number")) or _number(payload.get("number"))
+    base_sha, head_sha = _sha(base.get("sha")), _sha(head.get("sha"))
+    if number is None or not base_sha or not head_sha:
+        raise _unreadable(kind.value, "pull_request.number, .base.sha and .head.sha")
+    base_repository, head_repository = _name_of(base), _name_of(head)
+    action = _text(payload.get("action"))
+    return EventContext(
+        kind=kind,
+        number=number,
+        base_sha=base_sha,
+        base_ref=_text(base.get("ref")),
+        head_sha=head_sha,
+        head_ref=_text(head.get("ref")),
+        head_repository=head_repository,
+        # A head without a repository is a fork that was deleted. What cannot be told apart is treated as foreign.
+        is_fork=not head_repository or head_repository.lower() != base_repository.lower(),
+        draft=pull.get("draft") is True,
+        labels=_labels(pull.get("labels")),
+        label=_text(_part(payload, "label").get("name")) if action == "labeled" else "",
+        **_about(kind.value, payload, environ),
+    )
+
+
+def _push(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+    after, ref = _sha(payload.get("after")), _text(payload.get("ref"))
+    deleted = payload.get("deleted") is True
+    if not ref or (not after and not deleted):
+        raise _unreadable("push", "ref and after")
+    return EventContext(
+        kind=EventKind.PUSH,
+        before=_sha(payload.get("before")),
+        after=after,
+        base_sha=_sha(payload.get("before")),
+        head_sha=after,
+        head_ref=ref.removeprefix("refs/heads/"),
+        ref=ref,
+        deleted=deleted,
+        **_about("push", payload, environ),
+    )
+
+
+def _merge_group(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+    group = _part(payload, "merge_group")
+    base_sha, head_sha = _sha(group.get("base_sha")), _sha(group.get("head_sha"))
+    if not base_sha or not head_sha:
+        raise _unreadable("merge_group", "merge_group.base_sha and .head_sha")
+    return EventContext(
+        kind=EventKind.MERGE_GROUP,
+        base_sha=base_sha,
+        base_ref=_text(group.get("base_ref")).removeprefix("refs/heads/"),
+        head_sha=head_sha,
+        head_ref=_text(group.get("head_ref")).removeprefix("refs/heads/"),
+        **_about("merge_group", payload, environ),
+    )
+
+
+def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+    run = _part(payload, "workflow_run")
+    head_sha, run_id = _sha(run.get("head_sha")), _number(run.get("id"))
+    if not head_sha or run_id is None:
+        raise _unreadable("workflow_run", "workflow_run.id and .head_sha")
+    head_repository = _text(_part(run, "head_repository").get("full_name"))
+    here = _text(_part(payload, "repository").get("full_name")) or environ.get("GITHUB_REPOSITORY", "")
+    listed = run.get("pull_requests")
+    rows = listed if isinstance(listed, list) else []
+    numbers = [_number(each.get("number")) for each in rows if isinstance(each, Mapping)]
+    return EventContext(
+        kind=EventKind.WORKFLOW_RUN,
+        head_sha=head_sha,
+        head_ref=_text(run.get("head_branch")),
+        head_repository=head_repository,
+        is_fork=not head_repository or head_repository.lower() != here.lower(),
+        trigger=_text(run.get("event")),
+        trigger_run_id=run_id,
+        conclusion=_text(run.get("conclusion")),
+        pulls=tuple(number for number in numbers if number is not None),
+        **_about("workflow_run", payload, environ),
+    )
+
+
+def merge_ref_number(environ: Mapping[str, str]) -> int | None:
+    """The pull request that GITHUB_REF names (`refs/pull/12/merge`), for when there is no payload."""
+    found = _MERGE_REF.fullmatch(environ.get("GITHUB_REF", ""))
+    return int(found[1]) if found else None
+
+
+def _about(name: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    repository = _part(payload, "repository")
+    return {
+        "name": _text(name),
+        "action": _text(payload.get("action")),
+        "repository": environ.get("GITHUB_REPOSITORY", "") or _text(repository.get("full_name")),
+        "default_branch": _text(repository.get("default_branch")),
+        "sender": _text(_part(payload, "sender").get("login")),
+    }
+
+
+def _unreadable(name: str, lacking: str) -> ConfigError:
+    return ConfigError(
+        f"the payload of the event {name} cannot be read: it lacks {lacking}",
+        hint="GITHUB_EVENT_PATH must point at the file that GitHub wrote.",
+    )
+
+
+def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = value.get(key)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _name_of(side: Mapping[str, Any]) -> str:
+    return _text(_part(side, "repo").get("full_name"))
+
+
+def _labels(value: Any) -> tuple[str, ...]:
+    named = [_text(each.get("name")) for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return tuple(name for name in named if name)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_NAME else ""
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _sha(value: Any) -> str:
+    """A commit; "" for anything else, and for the row of zeros that stands for no commit."""
+    text = value.lower() if isinstance(value, str) else ""
+    return text if _SHA.fullmatch(text) and not _NOTHING.fullmatch(text) else ""
