@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evalgate.criteria import (
+    conversation_ended,
     custom_metric,
     final_response_match_v2,
     final_session_state,
@@ -17,6 +18,7 @@ from evalgate.criteria import (
     multi_turn_task_success_v1,
     multi_turn_tool_use_quality_v1,
     multi_turn_trajectory_quality_v1,
+    per_turn_user_simulator_quality_v1,
     response_evaluation_score,
     response_match,
     rubric_based_final_response_quality_v1,
@@ -47,6 +49,8 @@ CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
             multi_turn_task_success_v1.SPEC,
             multi_turn_trajectory_quality_v1.SPEC,
             multi_turn_tool_use_quality_v1.SPEC,
+            per_turn_user_simulator_quality_v1.SPEC,
+            conversation_ended.SPEC,
             tool_call_count.SPEC,
             inference_call_count.SPEC,
             token_usage.SPEC,
@@ -72,9 +76,7 @@ class Announced:
     highest: float = 1.0
 
 
-ANNOUNCED: Final[Mapping[str, Announced]] = MappingProxyType(
-    {"per_turn_user_simulator_quality_v1": Announced(needs=frozenset({Need.JUDGE, Need.SCENARIO}))}
-)
+ANNOUNCED: Final[Mapping[str, Announced]] = MappingProxyType({})
 """Names that ADK knows and this version does not grade: a config that uses one is told so, never passed over."""
 
 

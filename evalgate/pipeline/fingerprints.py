@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from typing import Any
 
-from evalgate.model import AgentUse, Case, ConversationScenario, CriterionUse, TrialKey
+from evalgate.model import AgentUse, Case, ConversationScenario, CriterionUse, SimulatorUse, TrialKey
+from evalgate.prompts import simulated_user
 from evalgate.wire import writing
 
 VERSION = 1
@@ -21,15 +23,16 @@ def digest(value: Any) -> str:
     return hashlib.sha256(_CANONICAL.encode(value).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def of_task(case: Case) -> str:
-    """What the agent is asked: its session, the user's turns or the scenario; references do not count."""
+def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
+    """What the agent is asked: its session, the user's turns, or the scenario and who plays it; references do not
+    count."""
     return digest(
         {
             "session": _session(case),
             "turns": None
             if case.conversation is None
             else [writing.content_json(turn.user_content) for turn in case.conversation],
-            "scenario": _scenario(case.scenario),
+            "scenario": _scenario(case.scenario, simulator or SimulatorUse()),
         }
     )
 
@@ -70,8 +73,13 @@ def _session(case: Case) -> Any:
     return [session.app_name, session.user_id, session.session_id, dict(session.state)]
 
 
-def _scenario(scenario: ConversationScenario | None) -> Any:
+def _scenario(scenario: ConversationScenario | None, use: SimulatorUse) -> Any:
     if scenario is None:
         return None
-    persona = scenario.persona.persona_id if scenario.persona else None
-    return [scenario.starting_prompt, scenario.conversation_plan, persona]
+    persona = scenario.persona
+    return [
+        [scenario.starting_prompt, scenario.conversation_plan],
+        None if persona is None else dataclasses.astuple(persona),
+        [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
+        simulated_user.VERSION,
+    ]

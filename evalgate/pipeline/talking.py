@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
 
-from evalgate.model import AgentFailure, FailureKind, Invocation, Transcript
-from evalgate.plugins import AgentFailed, Conversation, Message, SimulatorFailure, Stop, UserSimulator
+from evalgate import simulation
+from evalgate.model import AgentFailure, Case, FailureKind, Invocation, Suite, Transcript, TrialKey
+from evalgate.plugins import (
+    AgentFailed,
+    Conversation,
+    Message,
+    SimulatorFailure,
+    SimulatorServices,
+    Stop,
+    UserSimulator,
+)
+
+Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
+"""Makes the user of one trial."""
+
+
+def written(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:  # noqa: ARG001 - the shape of Simulate
+    """The user where no model may be asked: says what is written down, and cannot follow a scenario."""
+    return simulation.begin(case, suite.simulator, SimulatorServices())
 
 
 def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation]) -> Transcript:

@@ -21,12 +21,12 @@ from evalgate.model import (
     Invocation,
     Outcome,
     Suite,
-    Transcript,
     Trial,
     TrialKey,
 )
-from evalgate.pipeline import fingerprints
-from evalgate.plugins import Agent, AgentFailed
+from evalgate.pipeline import fingerprints, talking
+from evalgate.pipeline.talking import Simulate
+from evalgate.plugins import Agent, AgentFailed, UserSimulator
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -139,13 +139,14 @@ class TrialRunner:
     """Runs one trial with the agent that its suite names.
 
     `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
-    run is to end, which also cuts pauses short.
+    run is to end, which also cuts pauses short. `simulate` makes the user of a trial.
     """
 
     agents: Mapping[str, Agent]
     retries: int
     stop: threading.Event
     say: Callable[[str], None]
+    simulate: Simulate = talking.written
     pause_s: float = BACKOFF_S
 
     def run(self, task: Task) -> Trial:
@@ -164,7 +165,8 @@ class TrialRunner:
 
     def _try(self, task: Task) -> Outcome:
         try:
-            return converse(self.agents[agent_key(task.suite.agent)], task)
+            user = self.simulate(task.suite, task.case, task.key)
+            return converse(self.agents[agent_key(task.suite.agent)], task, user)
         except AgentFailed as failed:
             return failed.failure
         except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
@@ -180,14 +182,12 @@ def agent_key(use: AgentUse) -> str:
     return fingerprints.digest([use.driver, dict(use.options)])
 
 
-def converse(agent: Agent, task: Task) -> Outcome:
-    """Play the case's user turns to a fresh session of the agent. Raises AgentFailed."""
+def converse(agent: Agent, task: Task, user: UserSimulator) -> Outcome:
+    """Let the case's user talk to a fresh session of the agent. Raises AgentFailed."""
     done: list[Invocation] = []
     try:
         with agent.converse(task.case, task.key) as conversation:
-            for turn in task.case.conversation or ():
-                done.append(conversation.send(turn.user_content))  # noqa: PERF401 - a failure keeps what is done
-            return Transcript(invocations=tuple(done), final_state=conversation.finish())
+            return talking.talk(conversation, user, done)
     except AgentFailed as failed:
         failure = failed.failure
         raise AgentFailed(

@@ -31,6 +31,16 @@ def _field(key: str, text: str) -> str | None:
     return found[1].strip().rstrip(",}") if found else None
 
 
+# --- per_turn_user_simulator_quality_v1 -----------------------------------------------------------
+
+
+def simulator_verdict(text: str) -> bool | None:
+    """Whether the message is valid; None: unparsable. Here labels may hold blanks, and case does not matter."""
+    found = re.search(r'"is_valid":\s*\[*\s*"*([^"\]]*)"*\s*\]*\s*[,\n}]', text)
+    label = found[1].strip("}").replace(",", "").strip().lower() if found else ""
+    return True if label in _VALID else False if label in _INVALID else None
+
+
 # --- rubrics --------------------------------------------------------------------------------------
 
 

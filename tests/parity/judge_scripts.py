@@ -73,6 +73,32 @@ def match(rng: random.Random, lean: str) -> Reply:
     return spoilt(rng, f"{head}{quote}{key}{quote}{colon}{value}{end}")
 
 
+# --- per_turn_user_simulator_quality_v1 -----------------------------------------------------------
+
+BOOLEANS = [
+    "true",
+    "false",
+    "True",
+    "FALSE",
+    '"true"',
+    '"partially_valid"',
+    '"partially valid"',
+    "almost",
+    '"Valid"',
+    "yes",
+]
+
+
+def simulated(rng: random.Random, lean: str) -> Reply:
+    label = lean if rng.random() < 0.6 else rng.choice(BOOLEANS + LABELS)
+    key = rng.choice(["is_valid"] * 10 + ["verdict", "is valid"])
+    value = rng.choice([label] * 6 + [f'"{label}"', f"[{label}]", f'["{label}"]', f"'{label}'", f'"{label}" '])
+    head = rng.choice(['{\n  "criteria": [{"name": "PLAN", "reasoning": "ok", "passes": true}],\n  '] * 5 + ["{", ""])
+    colon = rng.choice([":"] * 8 + [": "] * 8 + [" :", ":\n"])
+    end = rng.choice(["\n}"] * 6 + ["}", ",\n}", "", " }", "\n", ", }"])
+    return spoilt(rng, f'{head}"{key}"{colon}{value}{end}')
+
+
 # --- rubrics --------------------------------------------------------------------------------------
 
 VERDICTS = [

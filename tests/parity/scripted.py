@@ -13,6 +13,7 @@ from evalgate import criteria
 from evalgate.judging.options import JudgeDefaults
 from evalgate.model import Case, CriterionUse, Evidence, Grade, Text
 from evalgate.plugins import CriterionServices, JudgeReply, JudgeRequest
+from evalgate.wire.cases import ScenarioWire
 from evalgate.wire.invocations import InvocationWire
 
 SIDE = Path(__file__).parent / "adk_side"
@@ -65,4 +66,6 @@ def _evidence(request: Scripted) -> Evidence:
         None if side is None else tuple(InvocationWire.model_validate(each).noun() for each in side)
         for side in (request["actual"], request["expected"])
     )
-    return Evidence(case=Case(case_id="c", conversation=expected), actual=actual or (), expected=expected)
+    scenario = ScenarioWire.model_validate(request["scenario"]).noun() if request.get("scenario") else None
+    case = Case(case_id="c", conversation=expected, scenario=scenario)
+    return Evidence(case=case, actual=actual or (), expected=expected)

@@ -33,7 +33,8 @@ SERVED = (
     "multi_turn_trajectory_quality_v1",
     "multi_turn_tool_use_quality_v1",
 )
-JUDGED = (MATCH, *RUBRIC_TYPES, HALLUCINATIONS)
+SIMULATOR = "per_turn_user_simulator_quality_v1"
+JUDGED = (MATCH, *RUBRIC_TYPES, HALLUCINATIONS, SIMULATOR)
 NAMES = (*JUDGED, *SERVED)
 TEXTS = (
     "The answer is polite.",
@@ -116,6 +117,8 @@ def _made(name: str) -> Iterator[Scripted]:
             yield _match(rng)
         elif name == HALLUCINATIONS:
             yield _hallucinations(rng)
+        elif name == SIMULATOR:
+            yield _simulator(rng)
         elif name in SERVED:
             yield _served(rng, name)
         else:
@@ -200,6 +203,32 @@ def _hallucinations(rng: random.Random) -> Scripted:
         "evaluate_intermediate_nl_responses": rng.random() < 0.5,
     }
     return {"metric": HALLUCINATIONS, "criterion": criterion, "actual": turns, "expected": None, "replies": scripts}
+
+
+def _simulator(rng: random.Random) -> Scripted:
+    """A conversation of a simulated user: its messages are marked, and the last answer, where the end is judged."""
+    turns, scripts = [], {}
+    judge = _judge(rng)
+    count = rng.choice((1, 1, 2, 3, 4, 6))
+    asked = [f"@a{count - 1}@", *(f"@u{number}@" for number in range(1, count))]
+    for mark in asked:
+        lean = rng.choice(("true", "true", "false", "maybe"))
+        scripts[mark] = [replies.simulated(rng, lean) for _ in range(judge["num_samples"])]
+    for number in range(count):
+        said = _content(f"{rng.choice(('', ' '))}message @u{number}@", "user")
+        if number == 0 and rng.random() < 0.1:
+            said = rng.choice((_content("Something else.", "user"), {"role": "user", "parts": []}))
+        turns.append({"user_content": said, "final_response": _content(f"answer @a{number}@")})
+    persona = rng.choice((None, "EXPERT", "NOVICE", "EVALUATOR", _persona()))
+    scenario = {"starting_prompt": rng.choice(("message @u0@", "\nmessage @u0@ ")), "conversation_plan": "Ask."}
+    criterion = {"threshold": THRESHOLD, "judge_model_options": judge}
+    request = {"metric": SIMULATOR, "criterion": criterion, "actual": turns, "expected": None, "replies": scripts}
+    return request | ({} if rng.random() < 0.04 else {"scenario": scenario | {"user_persona": persona}})
+
+
+def _persona() -> dict[str, Any]:
+    habit = {"name": "Short", "description": "Brief.", "behavior_instructions": ["End with {{ stop_signal }}."]}
+    return {"id": "own", "description": "Anybody.", "behaviors": [habit | {"violation_rubrics": ["It is long."]}]}
 
 
 def _served(rng: random.Random, name: str) -> Scripted:

@@ -1,7 +1,7 @@
 """Runs in google-adk's own environment: ADK's judged evaluators with a judge that says what it is told to say.
 
 Usage: judged.py REQUESTS ANSWERS, both one JSON object a line.
-{"metric", "criterion", "actual": [...], "expected": [...] | null, "replies": {mark: [reply...]}} ->
+{"metric", "criterion", "actual": [...], "expected": [...] | null, "replies": {mark: [reply...]}, "scenario"?} ->
 {"score", "status", "turns", "error"?}. The n-th question that holds a mark last gets the n-th reply to that mark;
 a reply is a list of parts ([text, is_thought]), "raise" or "nothing"; of Google Cloud's service a number, "nan", null
 or "raise".
@@ -20,6 +20,7 @@ import warnings
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
+from google.adk.evaluation.conversation_scenarios import ConversationScenario  # noqa: E402
 from google.adk.evaluation.eval_case import Invocation  # noqa: E402
 from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config  # noqa: E402
 from google.adk.evaluation.metric_evaluator_registry import MetricEvaluatorRegistry  # noqa: E402
@@ -72,9 +73,10 @@ def judged(request):
     (metric,) = [m for m in get_eval_metrics_from_config(config) if m.metric_name == request["metric"]]
     actual = [Invocation.model_validate(each) for each in request["actual"]]
     expected = request["expected"] and [Invocation.model_validate(each) for each in request["expected"]]
+    scenario = request.get("scenario") and ConversationScenario.model_validate(request["scenario"])
     try:
         found = registry.get_evaluator(eval_metric=metric).evaluate_invocations(
-            actual_invocations=actual, expected_invocations=expected, conversation_scenario=None
+            actual_invocations=actual, expected_invocations=expected, conversation_scenario=scenario
         )
         if inspect.isawaitable(found):
             found = asyncio.run(settled(found))
