@@ -104,6 +104,13 @@ class Settings(BaseModel):
         default=(),
         description="What to install for the agent, one a line: requirement files or specifiers.",
     )
+    tools: Literal["", "live", "record", "replay", "mock"] = Field(
+        default="",
+        description="Where the answers of the agents' tools come from: `live` (they run), `record` (they run, and "
+        "cassettes keep what they answer), `replay` (cassettes answer, nothing runs), `mock` (rules answer). Nothing: as "
+        "`tools` of evalgate.yml says, else `live`.",
+        json_schema_extra=DOORS_ONLY,
+    )
     fail_on: Blocking = Field(
         default=("threshold", "regression", "not_measured"),
         description="What ends the job red: `threshold` (cases below their thresholds), `regression` (worse than the "

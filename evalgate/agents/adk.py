@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate.plugins import Agent, AgentSetting
+from evalgate.plugins import Agent, AgentSetting, ToolHandling
 from evalgate.sessions import interpreters
 from evalgate.sessions.interpreters import PythonAgent
 from evalgate.sessions.pool import WorkerPool
@@ -34,6 +34,7 @@ class AdkDriver:
 
     name: str = "adk"
     options: type[BaseModel] = AdkOptions
+    tools: ToolHandling = ToolHandling.ASKS
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """A pool of workers that load the agent; its Python is found or made on first use."""
@@ -48,7 +49,7 @@ class AdkDriver:
             requirements=given.requirements,
             framework="google.adk",
         )
-        return WorkerPool(lambda: interpreters.launch(agent, setting), setting=setting)
+        return WorkerPool(lambda: interpreters.launch(agent, setting), setting=setting, vouches_for_tools=True)
 
 
 DRIVER = AdkDriver()

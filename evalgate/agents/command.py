@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from evalgate.plugins import Agent, AgentSetting
+from evalgate.plugins import Agent, AgentSetting, ToolHandling
 from evalgate.sessions.pool import Launch, WorkerPool
 
 
@@ -47,6 +47,7 @@ class CommandDriver:
 
     name = "command"
     options = CommandOptions
+    tools = ToolHandling.ASKS
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """A pool of such programs."""

@@ -22,7 +22,7 @@ from evalgate.model import (
     Reason,
     TrialKey,
 )
-from evalgate.plugins import Agent, AgentFailed, AgentSetting, Conversation
+from evalgate.plugins import Agent, AgentFailed, AgentSetting, Conversation, ToolHandling
 from evalgate.process import redaction
 from evalgate.sessions.adk_server import AdkServerConversation
 from evalgate.sessions.endpoints import Line
@@ -155,6 +155,7 @@ class HttpDriver:
 
     name = "http"
     options = HttpOptions
+    tools = ToolHandling.UNSEEN
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent variable."""

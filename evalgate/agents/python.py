@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate.plugins import Agent, AgentSetting
+from evalgate.plugins import Agent, AgentSetting, ToolHandling
 from evalgate.sessions import interpreters
 from evalgate.sessions.interpreters import PythonAgent
 from evalgate.sessions.pool import WorkerPool
@@ -33,6 +33,7 @@ class PythonDriver:
 
     name: str = "python"
     options: type[BaseModel] = PythonOptions
+    tools: ToolHandling = ToolHandling.ASKS
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """A pool of workers that import the callable; its Python is found or made on first use."""

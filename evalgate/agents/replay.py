@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.model import Case, CriterionUse, Evidence, Grade, NotEvaluated, Reason, TrialKey
-from evalgate.plugins import Agent, AgentSetting, Conversation
+from evalgate.plugins import Agent, AgentSetting, Conversation, ToolHandling
 from evalgate.sessions import replaying
 from evalgate.sessions.recorded import Shelf
 from evalgate.sessions.replaying import ReplayedConversation
@@ -76,6 +76,7 @@ class ReplayDriver:
 
     name = "replay"
     options = ReplayOptions
+    tools = ToolHandling.RUNS_NONE
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The recordings; nothing is read yet."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
+from evalgate.plugins.tools import ToolHandling, ToolSource
 
 
 class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
@@ -77,7 +78,8 @@ class AgentSetting:
     `root`: absolute path of the checkout. `environment`: the whole environment of the child, already reduced to
     what is allowed. `install_environment`: the same and the settings of package installers (UV_*, PIP_*), which may
     hold credentials of a package index and are for installing children only. `cache`: absolute path of a folder for
-    virtual environments. `log`: tells progress. `seed`: of everything random in a trial.
+    virtual environments. `log`: tells progress. `seed`: of everything random in a trial. `tools`: answers the agent's
+    tool calls; None: its tools just run.
     """
 
     root: str
@@ -87,6 +89,7 @@ class AgentSetting:
     limits: AgentLimits = AgentLimits()
     log: Callable[[str], None] = print
     seed: int = 0
+    tools: ToolSource | None = None
 
 
 class AgentDriver(Protocol):
@@ -102,6 +105,10 @@ class AgentDriver(Protocol):
     @property
     def options(self) -> type[BaseModel]:
         """The shape of the driver's options."""
+
+    @property
+    def tools(self) -> ToolHandling:
+        """What it can do about the agent's tools."""
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at all."""

@@ -20,6 +20,7 @@ from evalgate.sessions.messages import (
     TurnEnd,
     TurnFailed,
 )
+from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
 
 MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
 
@@ -39,7 +40,7 @@ class Phase(enum.Enum):
 _EXPECTED: Mapping[Phase, tuple[type, ...]] = {
     Phase.STARTING: (Started, TurnFailed),
     Phase.IDLE: (),
-    Phase.TURN: (EventSaid, TurnEnd, TurnFailed),
+    Phase.TURN: (EventSaid, ToolCallSaid, ToolResultSaid, TurnEnd, TurnFailed),
     Phase.ENDING: (EndedSaid, TurnFailed),
     Phase.METRIC: (MetricResult,),
 }
@@ -106,7 +107,7 @@ class Boxes:
                 return losses.flooded(f"{words.size(self._output_bytes)} in one turn")
             if box.events > MOST_EVENTS:
                 return losses.flooded(f"{MOST_EVENTS:,} events in one turn")
-            if not isinstance(message, EventSaid):
+            if not isinstance(message, EventSaid | ToolCallSaid | ToolResultSaid):
                 box.phase = Phase.IDLE
             box.mail.put(message)
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from evalgate import words
 from evalgate.model import (
@@ -18,13 +18,16 @@ from evalgate.model import (
     Json,
     SessionInput,
     Timings,
+    ToolResponse,
     TrialKey,
 )
-from evalgate.plugins import AgentFailed, AgentLimits
+from evalgate.plugins import AgentFailed, AgentLimits, TrialTools
 from evalgate.sessions import losses, messages
-from evalgate.sessions.boxes import Phase
+from evalgate.sessions.boxes import Mail, Phase
 from evalgate.sessions.losses import Loss
 from evalgate.sessions.messages import EndedSaid, EventSaid, SessionMessage, Started, TurnEnd, TurnFailed
+from evalgate.sessions.tool_line import ToolLine
+from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
 from evalgate.sessions.worker import Worker
 from evalgate.wire import assembly
 from evalgate.wire.assembly import StepEvent
@@ -43,7 +46,15 @@ class WorkerConversation:
     """
 
     def __init__(
-        self, worker: Worker, *, case: Case, seed: int, limits: AgentLimits, on_timeout: Callable[[], None]
+        self,
+        worker: Worker,
+        *,
+        case: Case,
+        seed: int,
+        limits: AgentLimits,
+        on_timeout: Callable[[], None],
+        tools: TrialTools | None = None,
+        vouches_for_tools: bool = False,
     ) -> None:
         """Open the session. Raises AgentFailed."""
         self._worker = worker
@@ -54,6 +65,8 @@ class WorkerConversation:
         self._turn: int | None = None
         self._open = True
         self._box = worker.boxes.open(Phase.STARTING)
+        self._tools = ToolLine(self._box.name, tools)
+        self._vouches_for_tools = vouches_for_tools
         try:
             self._start(case.session or SessionInput(), seed)
         except BaseException:
@@ -70,7 +83,11 @@ class WorkerConversation:
         steps: list[StepEvent] = []
         while not isinstance(message := self._receive(deadline), TurnEnd):
             if isinstance(message, EventSaid):
-                steps.append(message.step())
+                steps.append(self._checked(message.step()))
+            elif isinstance(message, ToolCallSaid):
+                self._fail_with(self._tools.ask(message))
+            elif isinstance(message, ToolResultSaid):
+                self._fail_with(self._tools.tell(message))
         invocation = assembly.assemble(
             user_content,
             steps,
@@ -88,6 +105,7 @@ class WorkerConversation:
         self._say(messages.end(self._box.name), deadline)
         message = self._receive(deadline)
         self._open = False
+        self._tools.finish()
         return message.state if isinstance(message, EndedSaid) else None
 
     def leave(self) -> None:
@@ -114,14 +132,21 @@ class WorkerConversation:
     def _deadline(self) -> float:
         return min(time.monotonic() + self._limits.turn_timeout_s, self._case_deadline)
 
-    def _say(self, message: dict[str, object], deadline: float) -> None:
+    def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
 
     def _receive(self, deadline: float) -> SessionMessage:
-        try:
-            mail = self._box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
-        except queue.Empty:
-            raise self._failed(self._worker.loss or self._timed_out()) from None
+        """The next message; tool calls whose answers are due meanwhile are answered."""
+        mail: Mail | None = None
+        while mail is None:
+            self._answer_tools(deadline)
+            left_s = max(deadline - time.monotonic(), 0.0)
+            next_s = self._tools.due_in()
+            try:
+                mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
+            except queue.Empty:
+                if time.monotonic() >= deadline:
+                    raise self._failed(self._worker.loss or self._timed_out()) from None
         match mail:
             case Loss():
                 raise self._failed(mail)
@@ -131,6 +156,25 @@ class WorkerConversation:
                 raise self._failed(losses.misplaced(mail.type, "in a conversation"))
             case _:
                 return mail
+
+    def _answer_tools(self, deadline: float) -> None:
+        for message in self._tools.due():
+            self._say(message, deadline)
+
+    def _fail_with(self, loss: Loss | None) -> None:
+        """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
+        if loss is not None:
+            self._answer_tools(self._deadline())
+            raise self._failed(loss)
+
+    def _checked(self, step: StepEvent) -> StepEvent:
+        """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran, then."""
+        if self._tools.active and not self._vouches_for_tools and step.content is not None:
+            for part in step.content.parts:
+                if isinstance(part, ToolResponse) and part.name not in self._tools.names:
+                    text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
+                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent gave {text}"))
+        return step
 
     def _timed_out(self) -> Loss:
         self._on_timeout()
@@ -142,8 +186,8 @@ class WorkerConversation:
         return Loss(kind=FailureKind.TIMEOUT, message=limit)
 
     def _failed(self, loss: Loss) -> AgentFailed:
-        # A session that failed is dead in the worker; one that timed out still has to be ended there (see `leave`).
-        self._open = loss.kind is FailureKind.TIMEOUT
+        # A session that failed is dead in the worker; one that we gave up has still to be ended there (see `leave`).
+        self._open = loss.kind in {FailureKind.TIMEOUT, FailureKind.TOOL_UNMATCHED, FailureKind.PROTOCOL}
         redact = self._worker.redact
         failure = AgentFailure(
             kind=loss.kind,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Timings
+from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
 from evalgate.wire import writing
 from evalgate.wire.assembly import StepEvent
 from evalgate.wire.invocations import AgentDetailsWire, EventWire
@@ -28,12 +29,13 @@ class Said(BaseModel):
 
 
 class Ready(Said):
-    """Answer to hello."""
+    """Answer to hello. `tools`: it asks before it runs a tool."""
 
     type: Literal["ready"]
     protocol: int
     about: dict[str, str] = Field(default_factory=dict)
     sessions: int = Field(default=1, ge=1)
+    tools: bool = False
 
 
 class Fatal(Said):
@@ -130,7 +132,7 @@ class MetricResult(Said):
         return self.score if self.score is not None and math.isfinite(self.score) else None
 
 
-SessionMessage: TypeAlias = Started | EventSaid | TurnEnd | TurnFailed | EndedSaid
+SessionMessage: TypeAlias = Started | EventSaid | TurnEnd | TurnFailed | EndedSaid | ToolCallSaid | ToolResultSaid
 WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult
 
 _READER: TypeAdapter[WorkerMessage] = TypeAdapter(Annotated[WorkerMessage, Field(discriminator="type")])
@@ -205,9 +207,10 @@ def render_line(message: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def hello(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The first message."""
-    return {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
+def hello(options: Mapping[str, Any], *, tools: str = "") -> dict[str, Any]:
+    """The first message; `tools`: the mode in which tools have to be asked for, "" where they just run."""
+    message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
+    return {**message, "tools": tools} if tools else message
 
 
 def start(

@@ -55,14 +55,22 @@ class WorkerPool:
     is ended when its last one is over; others in it go on. A worker that is lost fails every conversation in it.
 
     `launch` may be a function: it is called once, on first use, and may raise AgentFailed, which is then what every
-    trial gets. Two starts that fail alike are enough: no third is tried.
+    trial gets. Two starts that fail alike are enough: no third is tried. `vouches_for_tools`: the worker is ours and
+    asks for every tool, so that what it tells is not compared with what it asked.
     """
 
     def __init__(
-        self, launch: Launch | Callable[[], Launch], *, setting: AgentSetting, grades_metrics: bool = True
+        self,
+        launch: Launch | Callable[[], Launch],
+        *,
+        setting: AgentSetting,
+        grades_metrics: bool = True,
+        vouches_for_tools: bool = False,
     ) -> None:
         self._launch_source = launch
         self._limits = setting.limits
+        self._tools = setting.tools
+        self._vouches_for_tools = vouches_for_tools
         self._seed = setting.seed
         self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
         self._grades_metrics = grades_metrics
@@ -88,6 +96,8 @@ class WorkerPool:
                 seed=seed_of(key, seed=self._seed),
                 limits=self._limits,
                 on_timeout=lambda: self._retire(seat),
+                tools=self._tools.open(key) if self._tools else None,
+                vouches_for_tools=self._vouches_for_tools,
             )
             try:
                 yield conversation
@@ -186,7 +196,8 @@ class WorkerPool:
         return seat
 
     def _started(self) -> tuple[Worker, Ready]:
-        worker = Worker(self._launched(), limits=self._limits)
+        mode = self._tools.mode if self._tools else ""
+        worker = Worker(self._launched(), limits=self._limits, tools=mode)
         with self._changed:
             self._opening.append(worker)
             closed = self._closed

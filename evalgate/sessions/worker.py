@@ -44,10 +44,11 @@ class Worker:
     get it when the process has really ended, so that its last words are complete.
     """
 
-    def __init__(self, launch: Launch, *, limits: AgentLimits) -> None:
-        """Start it. Raises AgentFailed (START)."""
+    def __init__(self, launch: Launch, *, limits: AgentLimits, tools: str = "") -> None:
+        """Start it; `tools`: the mode in which it has to ask before a tool runs. Raises AgentFailed (START)."""
         self._limits = limits
-        self._hello = messages.hello(launch.hello)
+        self._hello = messages.hello(launch.hello, tools=tools)
+        self._tools = tools
         self._lock = threading.Lock()
         self._lines = LineSplitter(limit=limits.output_bytes)
         self._greeting: queue.SimpleQueue[Ready | Loss] = queue.SimpleQueue()
@@ -141,7 +142,7 @@ class Worker:
 
     def _sort(self, message: WorkerMessage, size: int) -> None:
         if isinstance(message, Ready):
-            loss = _wrong_version(message)
+            loss = _wrong_version(message) or self._runs_tools_unasked(message)
             self._greeting.put(message if loss is None else loss)
         elif isinstance(message, Fatal):
             kind = messages.failure_kind(message.kind)
@@ -150,6 +151,12 @@ class Worker:
             loss = self.boxes.deliver(message, size=size)
         if loss is not None:
             self.condemn(loss)
+
+    def _runs_tools_unasked(self, ready: Ready) -> Loss | None:
+        if not self._tools or ready.tools:
+            return None
+        text = f"the agent does not ask before it runs a tool, so that `tools: {self._tools}` cannot be kept"
+        return Loss(kind=FailureKind.START, message=f"{text} (docs/tools.md tells how it would)")
 
     def _mourn(self, ended: Ended) -> None:
         with self._lock:

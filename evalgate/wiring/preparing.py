@@ -15,7 +15,7 @@ from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import discovery, linter
 from evalgate.settings import Settings
-from evalgate.wiring import judging
+from evalgate.wiring import judging, tooling
 from evalgate.wiring.choosing import Choice
 
 CREDENTIALS = "credentials-missing"
@@ -47,7 +47,9 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     )
     suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
     linted = linter.lint(suites, specs=criteria.CRITERIA, environment_names=frozenset(environ))
-    problems = (*choice.problems, *found.problems, *linted, *_option_problems(suites))
+    problems = (
+        *choice.problems, *found.problems, *linted, *_option_problems(suites), *tooling.check(choice, suites)
+    )  # fmt: skip
     if not any(problem.severity is Severity.ERROR and problem.code != CREDENTIALS for problem in problems):
         suites, problems = _with_judges(choice, suites, problems, environ)
     return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))

@@ -24,7 +24,7 @@ from evalgate.pipeline.measure import Bench, Measuring, Side
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Panel, Watcher
 from evalgate.project import globs
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, judging, preparing, surroundings, unopened
+from evalgate.wiring import agent_code, judging, preparing, surroundings, tooling, unopened
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.preparing import Prepared
 
@@ -61,6 +61,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     """
     settings = choice.settings
     output = choice.root / settings.output
+    tools = tooling.fingerprint(choice)
     with _open_journal(output / JOURNAL, settings) as journal:
         with (
             _opened_agents(choice, prepared.suites, scene) as opened,
@@ -72,7 +73,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
                 suites=prepared.suites,
                 agents=opened,
                 criteria={suite.key: _criteria_of(suite, opened, panel, settings) for suite in prepared.suites},
-                code_of=lambda use: agent_code.fingerprint(choice.root, use, apart=output),
+                code_of=lambda use: agent_code.fingerprint(choice.root, use, apart=output) + tools,
                 journal=journal,
             )
             bench = Bench(
@@ -196,6 +197,7 @@ def _agent_setting(choice: Choice, scene: Scene, *, trials_expected: int) -> Age
         ),
         log=scene.watcher.say,
         seed=settings.seed,
+        tools=tooling.source(choice, environment),
     )
 
 

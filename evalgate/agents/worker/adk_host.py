@@ -9,6 +9,7 @@ from typing import Any
 
 from . import adk_loading, importing
 from .adk_loading import LoadedAgent
+from .tool_desk import ToolDesk
 
 Message = dict[str, Any]
 
@@ -17,11 +18,13 @@ class Host:
     """See serving.Host."""
 
     sessions = 16
+    asks = True
 
     def __init__(self) -> None:
         self._loaded: LoadedAgent | None = None
         self._plugins: tuple[Any, Any] | None = None
         self._default_app = ""
+        self._asking = False
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent; raises faults.CannotLoad."""
@@ -37,12 +40,18 @@ class Host:
         await adk_warming.run(self._plugins)
         return _about(loaded)
 
-    async def open(self, start: Message) -> Any:
+    async def open(self, start: Message, desk: ToolDesk | None) -> Any:
         """A fresh session."""
         from . import adk_sessions
 
         assert self._loaded is not None
         assert self._plugins is not None
+        if desk is not None and not self._asking:
+            from . import adk_tools, adk_toolsets
+
+            adk_tools.install()
+            adk_toolsets.install(self._loaded.root_agent)
+            self._asking = True
         return await adk_sessions.AdkSession(self._loaded, self._plugins, start, self._default_app).open()
 
     async def metric(self, message: Message) -> Message:

@@ -55,6 +55,8 @@ def describe(error: BaseException) -> dict[str, Any]:
     """`kind`, `message`, `detail` and, where there is one, the HTTP `code` of an exception raised in a turn."""
     kind, code = RAISED, None
     for cause in causes(error):
+        if getattr(cause, "simulated_tool_error", False):
+            break
         kind, code = _classify(cause)
         if kind != RAISED:
             break

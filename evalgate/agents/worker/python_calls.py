@@ -11,10 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from .python_tools import Tools
+from .tool_desk import ToolDesk
+
 Message = dict[str, Any]
 Emit = Callable[[Message], None]
 
-OFFERED = ("text", "content", "messages", "state", "session_id")
+OFFERED = ("text", "content", "messages", "state", "session_id", "tools")
 EVENT_KEYS = frozenset({
     "author", "text", "content", "tool_call", "tool_response", "usage_metadata", "model_version", "grounding_metadata",
     "final",
@@ -59,12 +62,13 @@ def _parameters(function: Any) -> Any:
 class CallSession:
     """One conversation: its state, its history, and for a class its own instance."""
 
-    def __init__(self, callee: Any, signature: Signature, start: Message) -> None:
+    def __init__(self, callee: Any, signature: Signature, start: Message, desk: ToolDesk | None = None) -> None:
         self._callee = callee() if signature.session_class else callee
         self._signature = signature
         self._state: Message = start.get("state") or {}
         self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self._messages: list[Message] = []
+        self._tools = Tools(desk)
 
     async def turn(self, content: Message, emit: Emit) -> Message:
         """Call it with what it asks for; every event goes to `emit`. Raises what the callable raises."""
@@ -79,6 +83,7 @@ class CallSession:
             "messages": list(self._messages),
             "state": self._state,
             "session_id": self._session_id,
+            "tools": self._tools,
         }
         keywords = {name: offered[name] for name in self._signature.keywords}
         await _run(self._callee, positional, keywords, recorder)

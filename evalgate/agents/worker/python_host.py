@@ -10,6 +10,7 @@ from typing import Any
 
 from . import faults, importing, python_calls
 from .python_calls import Signature
+from .tool_desk import ToolDesk
 
 Message = dict[str, Any]
 
@@ -23,6 +24,11 @@ class Host:
         self._callee: Any = None
         self._signature: Signature | None = None
         self._package = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the callable takes `tools`: nothing else can be asked about."""
+        return self._signature is not None and "tools" in self._signature.keywords
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the callable; raises faults.CannotLoad."""
@@ -43,10 +49,10 @@ class Host:
             "agent": call,
         }
 
-    async def open(self, start: Message) -> Any:
+    async def open(self, start: Message, desk: ToolDesk | None) -> Any:
         """A fresh session."""
         assert self._signature is not None
-        return python_calls.CallSession(self._callee, self._signature, start)
+        return python_calls.CallSession(self._callee, self._signature, start, desk)
 
     async def metric(self, message: Message) -> Message:
         """Run a custom metric; its types are google-adk's, which must be installed here for it."""

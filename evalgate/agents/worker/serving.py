@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from . import faults
 from .pipe import Pipe
+from .tool_desk import CURRENT, ToolDesk
 
 PROTOCOL = 1
 CLOSE_GRACE_S = 5.0
@@ -30,15 +31,16 @@ class Session(Protocol):
 
 
 class Host(Protocol):
-    """One kind of agent."""
+    """One kind of agent; `asks`: its tools can be asked about, known once it is loaded."""
 
     sessions: int
+    asks: bool
 
     async def load(self, options: Message) -> dict[str, str]:
         """Import the agent; what to say about it. Raises faults.CannotLoad."""
 
-    async def open(self, start: Message) -> Session:
-        """A fresh session."""
+    async def open(self, start: Message, desk: ToolDesk | None) -> Session:
+        """A fresh session; with a desk, its tools are asked about there."""
 
     async def metric(self, message: Message) -> Message:
         """The fields of `metric_result`; faults are its `error`."""
@@ -57,6 +59,8 @@ class Server:
         self._sessions: dict[str, Session] = {}
         self._turns: dict[str, asyncio.Task[Any]] = {}
         self._given_up: set[str] = set()
+        self._asks = False
+        self._desks: dict[str, ToolDesk] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -83,10 +87,19 @@ class Server:
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             for message in self._pipe.messages():
-                loop.call_soon_threadsafe(self._inbox.put_nowait, message)
+                if message.get("type") == "tool_response":
+                    self._answer(message)
+                else:
+                    loop.call_soon_threadsafe(self._inbox.put_nowait, message)
         except ValueError as error:
             self._pipe.send({"type": "fatal", "kind": "protocol", "message": str(error), "detail": ""})
         loop.call_soon_threadsafe(self._inbox.put_nowait, None)
+
+    def _answer(self, message: Message) -> None:
+        """From here and not from the loop, so that a plain function which waits on the loop is answered, too."""
+        desk = self._desks.get(str(message.get("session", "")))
+        if desk is not None:
+            desk.tell(message)
 
     async def _greet(self, hello: Message) -> bool:
         if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
@@ -99,7 +112,9 @@ class Server:
             found = error.found if isinstance(error, faults.CannotLoad) else faults.describe_start(error, "the agent")
             self._pipe.send({"type": "fatal", **found})
             return False
-        self._pipe.send({"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions})
+        ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
+        self._asks = bool(hello.get("tools")) and self._host.asks
+        self._pipe.send({**ready, "tools": True} if self._asks else ready)
         return True
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -112,7 +127,9 @@ class Server:
         name = str(message.get("session", ""))
         try:
             if kind == "start":
-                self._sessions[name] = await self._host.open(message)
+                if self._asks:
+                    self._desks[name] = ToolDesk(self._pipe.send, name)
+                self._sessions[name] = await self._host.open(message, self._desks.get(name))
                 self._pipe.send({"type": "started", "session": name})
             elif kind == "turn":
                 await self._turn(name, message)
@@ -135,6 +152,7 @@ class Server:
                 self._pipe.send({"type": "event", "session": name, **event})
 
         session = self._sessions[name]
+        CURRENT.set(self._desks.get(name))
         self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, emit))
         try:
             answer = await self._turns[name]
@@ -145,7 +163,10 @@ class Server:
 
     async def _end(self, name: str) -> None:
         """End a session; a turn that is under way is given up, and nothing more is said of it."""
-        session = self._sessions.pop(name)
+        self._dismiss(name)
+        session = self._sessions.pop(name, None)
+        if session is None:
+            return
         turn = self._turns.get(name)
         if turn is not None:
             self._given_up.add(name)
@@ -153,12 +174,18 @@ class Server:
             await asyncio.wait([turn], timeout=CLOSE_GRACE_S)
         self._pipe.send({"type": "ended", "session": name, **await session.end()})
 
+    def _dismiss(self, name: str) -> None:
+        desk = self._desks.pop(name, None)
+        if desk is not None:
+            desk.close()
+
     def _fail(self, kind: Any, name: str, message: Message, error: BaseException) -> None:
         if kind == "metric":
             answer = {"id": message.get("id"), "score": None, "error": faults.sentence(error)}
             self._pipe.send({"type": "metric_result", **answer})
             return
         found = error.found if isinstance(error, faults.ModelAnsweredError) else faults.describe(error)
+        self._dismiss(name)
         self._sessions.pop(name, None)
         self._pipe.send({"type": "turn_failed", "session": name, **found})
 
