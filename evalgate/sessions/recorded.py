@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -114,14 +113,12 @@ class Shelf:
         if isinstance(held, _Whole):
             return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=held.transcript)
         try:
-            with file.path.open("rb") as stream:
+            with file.path.open("rb", buffering=0) as stream:
                 stream.seek(held.start)
                 item = stream.read(held.end - held.start).decode("utf-8")
         except (OSError, ValueError) as error:
             return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=None, problem=str(error))
-        # The same reader as for whole files, given a file of this one case.
-        text = f'{{"eval_set_id": {json.dumps(file.eval_set_id or "")}, {json.dumps(file.key)}: [{item}]}}'
-        reading = recordings.parse_recordings(text, file=file.path.name)
+        reading = recordings.parse_one(item, key=file.key, eval_set_id=file.eval_set_id, file=file.path.name)
         problem = words.listed([each.message for each in reading.problems], limit=3)
         found = reading.recordings[0].transcript if reading.recordings else None
         return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=found, problem=problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from evalgate.errors import Severity
 from evalgate.model import Content, Invocation, Text, ToolCall
-from evalgate.wire.recordings import RecordingReading, parse_recordings
+from evalgate.wire.recordings import RecordingReading, parse_one, parse_recordings
+from evalgate.wire.spelling import to_camel
 
 
 def parse(value, *, file="r.json") -> RecordingReading:
@@ -339,3 +341,70 @@ junk = st.recursive(
 def test_arbitrary_json_never_crashes(value):
     reading = parse(json.dumps(value))
     assert reading.recordings or errors(reading)
+
+
+# --- one item of a large file, read without the rest ------------------------------------------------------
+
+STEPS = {"tool_uses": [{"name": "f", "args": {"n": 1, "x": True}}], "intermediate_responses": [["a", [{"text": "t"}]]]}
+SESSION = {"app_name": "a", "user_id": "u", "state": {}}
+ITEMS = [
+    ("eval_case_results", result(TURN, TURN | {"intermediate_data": STEPS})["eval_case_results"][0]),
+    ("evalCaseResults", result(TURN, session_details={"state": {"k": 1}})["eval_case_results"][0]),
+    ("eval_cases", {"eval_id": "c", "conversation": [TURN | {"intermediate_data": STEPS}], "session_input": SESSION}),
+    ("eval_cases", {"eval_id": "c", "conversation": [TURN], "actual_conversation": [TURN, TURN]}),
+    ("eval_cases", {"eval_id": "c", "conversation_scenario": {"starting_prompt": "p", "conversation_plan": "q"}}),
+    (
+        "evalCases",
+        {"evalId": "c", "conversation": [{"userContent": says("user", "hi")}], "finalSessionState": {"k": 2}},
+    ),
+    ("eval_cases", {"eval_case_id": "c", "prompt": says("user", "hi"), "responses": [{"response": says("m", "x")}]}),
+    ("eval_cases", {"eval_id": "c", "conversation": []}),
+]
+ODD = [None, 0, 1.5, "", "text", [], {}, [[]], {"parts": None}, {"text": "x"}, [TURN], "\ud800", float("nan")]
+
+
+def places(value, path=()):
+    """Every place in a JSON value, from the top down."""
+    yield path
+    for key, below in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(below, (*path, key))
+
+
+@st.composite
+def items(draw):
+    key, value = draw(st.sampled_from(ITEMS))
+    value = json.loads(json.dumps(value))
+    for _ in range(draw(st.integers(0, 2))):
+        *above, last = draw(st.sampled_from([path for path in places(value) if path]))
+        holder = value
+        for step in above:
+            holder = holder[step]
+        match draw(st.sampled_from(["odd", "gone", "camel", "more"])):
+            case "odd":
+                holder[last] = deepcopy(draw(st.sampled_from(ODD)))
+            case "gone":
+                del holder[last]
+            case "camel" if isinstance(last, str):
+                holder[to_camel(last)] = holder.pop(last)
+            case _ if isinstance(holder, dict):
+                name = draw(st.sampled_from(["unknown", "thought", "invocation_events", "id"]))
+                holder[name] = deepcopy(draw(st.sampled_from(ODD)))
+    text = json.dumps(value, ensure_ascii=draw(st.booleans()))
+    return key, text.replace('"text":', '"text": "first", "text":') if draw(st.booleans()) else text
+
+
+@settings(max_examples=400)
+@given(items())
+def test_one_item_reads_as_in_a_file_of_its_own(item):
+    key, text = item
+    alone = parse_recordings(f'{{"eval_set_id": "s", "{key}": [{text}]}}', file="r.json")
+    one = parse_one(text, key=key, eval_set_id="s", file="r.json")
+    assert repr(one.recordings) == repr(alone.recordings)  # in words, since NaN is not equal to itself
+    if not one.recordings:
+        assert one.problems == alone.problems
+
+
+def test_of_one_item_problems_are_told_where_it_cannot_be_read():
+    text = '{"eval_id": "c", "conversation": [{"user_content": 3}]}'
+    reading = parse_one(text, key="eval_cases", eval_set_id=None, file="r")
+    assert (reading.recordings, errors(reading)) == ((), ["wrong-type"])
