@@ -31,6 +31,61 @@ Blocking = Annotated[
 DOORS_ONLY: dict[str, Any] = {"doors": ["cli", "action"]}
 
 
+class Runs(BaseModel):
+    """How often a case runs: `start` times, and `more` times where its outcomes differ."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    start: int = Field(default=1, ge=1, le=1000)
+    more: int = Field(default=0, ge=0, le=1000)
+
+    @property
+    def most(self) -> int:
+        """How often a case runs at most."""
+        return self.start + self.more
+
+    def __str__(self) -> str:
+        return f"{self.start}+{self.more}" if self.more else str(self.start)
+
+
+class AgentBudget(BaseModel):
+    """What the runs of agents may cost, both sides together; none: no bound."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    agent_calls: int | None = Field(default=None, ge=1, description="Runs of a case.")
+    tokens: int | None = Field(default=None, ge=1)
+    usd: float | None = Field(default=None, gt=0)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value:g}" for name, value in self if value is not None)
+
+
+def split_runs(value: Any) -> Any:
+    """`5`, `2+3` or {start: 2, more: 3}."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"start": value}
+    if isinstance(value, str):
+        start, plus, more = value.partition("+")
+        return {"start": start.strip(), "more": more.strip()} if plus else {"start": start.strip()}
+    return value
+
+
+def split_pairs(value: Any) -> Any:
+    """`usd=2, tokens=100000` (or with colons, one a line) as a mapping."""
+    if not isinstance(value, str):
+        return value
+    pairs = {}
+    for item in split_list(value):
+        name, _, amount = item.replace(":", "=", 1).partition("=")
+        pairs[name.strip().replace("-", "_")] = amount.strip().lstrip("$").replace("_", "")
+    return pairs
+
+
+Repeated = Annotated[Runs, BeforeValidator(split_runs)]
+Bounded = Annotated[AgentBudget, BeforeValidator(split_pairs)]
+
+
 class Settings(BaseModel):
     """What a person, a workflow or evalgate.yml can set; the description is what all of them show.
 
@@ -69,7 +124,45 @@ class Settings(BaseModel):
         description="The agent of every suite: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
         "`command:COMMAND`, `http:URL`, `replay:PATH`. Nothing: found for each suite.",
     )
-    runs: int = Field(default=1, ge=1, le=1000, description="How often each case runs.")
+    runs: Repeated = Field(
+        default=Runs(),
+        description="How often each case runs. `2+3` (or `{start: 2, more: 3}`): twice, and three times more where the "
+        "outcomes of a case differ, on both sides.",
+    )
+    budget: Bounded = Field(
+        default=AgentBudget(),
+        description="What running agents may cost, both sides together: `agent_calls=200, tokens=1000000, usd=2`; a run "
+        "of a case is one call. A budget that ends a run makes its verdict inconclusive.",
+    )
+    baseline: str = Field(
+        default="auto",
+        pattern=r"^(auto|rerun|store|none|file:.+)$",
+        description="What to compare with: `rerun` runs the base's agent beside the head's, `store` takes results of "
+        "earlier runs, `auto` stored results where they are comparable and a rerun for the rest, `file:PATH` a "
+        "results.json, `none` nothing.",
+    )
+    base: str = Field(
+        default="",
+        description="The commit or branch to compare with. Nothing: the base of the pull request, of the merge group or "
+        "of the push; at a desk there is none.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    data_branch: str = Field(
+        default="",
+        description="A branch that keeps results of runs on the base branch, written by pushes to it (needs `contents: "
+        "write`) and read by pull requests.",
+    )
+    baseline_folder: str = Field(
+        default="", description="A folder that keeps results of runs on the base branch, for a cache to carry."
+    )
+    max_baseline_age: float = Field(
+        default=14, gt=0, description="Days after which stored results are called stale in the comment."
+    )
+    save_baseline: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether to keep this run's results in the data branch or folder. `auto`: on a push to the default "
+        "branch.",
+    )
     seed: int = Field(default=0, ge=0, description="Seed of everything random, handed to drivers that take one.")
     concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at once, over all agents.")
     workers: int = Field(default=2, ge=1, le=256, description="Processes an agent may have.")
@@ -115,6 +208,35 @@ class Settings(BaseModel):
         default=("threshold", "regression", "not_measured"),
         description="What ends the job red: `threshold` (cases below their thresholds), `regression` (worse than the "
         "base), `not_measured`, `inconclusive`.",
+    )
+    threshold: Literal["all", "new"] = Field(
+        default="all",
+        description="Which cases below their thresholds fail the gate: `all`, or only `new` ones, which the base passes "
+        "and which fresh runs confirm. Needs a base; without one it is `all`.",
+    )
+    confirm: int = Field(
+        default=2, ge=1, le=20, description="With `threshold: new`: fresh runs of both sides that must agree, at least."
+    )
+    alpha: float = Field(
+        default=0.05, gt=0, lt=0.5, description="How often a comparison with the base may be wrong by chance."
+    )
+    max_drop: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="The drop of a criterion's mean that is let pass, on its scale; a share of the base's mean for "
+        "tokens, calls and seconds.",
+    )
+    policy: Literal["head", "base"] = Field(
+        default="head",
+        description="Whose thresholds, criteria and rules decide: the head's, or the base's. What head loosens is shown "
+        "either way.",
+    )
+    admission: int = Field(
+        default=0,
+        ge=0,
+        description="Runs on the base branch that a case must have been reliable in before it decides; needs stored "
+        "results. 0: every case decides at once.",
     )
     pass_rate: float = Field(
         default=1.0, ge=0, le=1, description="Share of a suite's measured cases that must pass; 1.0 is ADK's meaning."

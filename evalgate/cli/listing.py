@@ -29,7 +29,7 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
     """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
     choice = choosing.choose(given)
     prepared = preparing.prepare(choice, environ=os.environ)
-    runs = choice.settings.runs
+    runs = choice.settings.runs.start
     for suite in prepared.suites:
         for line in suite_lines(suite, runs=runs, with_cases=with_cases):
             click.echo(plain.visible(line))

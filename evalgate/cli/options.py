@@ -20,13 +20,22 @@ SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requireme
 
 def options(*names: str) -> Callable[[Command], Command]:
     """Adds `PATHS...` and an option for each named setting (all where none is named)."""
+
+    def add(command: Command) -> Command:
+        return click.argument("paths", nargs=-1)(settings_options(*names)(command))
+
+    return add
+
+
+def settings_options(*names: str) -> Callable[[Command], Command]:
+    """Adds an option for each named setting (all where none is named)."""
     chosen = names or tuple(name for name in Settings.model_fields if "cli" in settings.doors_of(name))
 
     def add(command: Command) -> Command:
         for name in reversed(chosen):
             if name != "paths":
                 command = _option(name)(command)
-        return click.argument("paths", nargs=-1)(command)
+        return command
 
     return add
 
@@ -49,9 +58,8 @@ def _option(name: str) -> Callable[[Command], Command]:
 
 
 def _default(value: Any) -> str:
-    if value in ("", ()):
-        return ""
-    return f" [default: {value:g}]" if isinstance(value, float) else f" [default: {value}]"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return "" if value == () or not text else f" [default: {text}]"
 
 
 def _is_listed(annotation: Any) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalgate import settings, words
 from evalgate.config import yaml_places
@@ -41,6 +41,19 @@ class SuiteRule(BaseModel):
     criteria: dict[str, Any] | None = Field(default=None, description="Criteria as in test_config.json.")
     config: str | None = Field(default=None, description="A test_config.json, relative to the root.")
     pass_rate: float | None = Field(default=None, ge=0, le=1, description="Share of the cases that must pass.")
+    severity: Literal["gating", "advisory"] | None = Field(
+        default=None, description="`advisory`: shown, and decides nothing."
+    )
+
+
+class CompareRule(BaseModel):
+    """How one criterion is compared with the base; what is not said is as the criterion has it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    gating: bool | None = Field(default=None, description="Whether a drop fails the gate, thresholds aside.")
+    lower_is_better: bool | None = Field(default=None, description="As for tokens, calls and seconds.")
+    max_drop: float | None = Field(default=None, ge=0, description="Instead of the setting `max-drop`.")
 
 
 class JudgeOptionsRule(BaseModel):
@@ -77,6 +90,10 @@ class JudgeRule(JudgeOptionsRule):
     calls_at_once: int = Field(default=32, ge=1)
     deadline: float | None = Field(default=None, gt=0, description="Seconds that all judging may take.")
     budget: BudgetRule = Field(default_factory=BudgetRule)
+    calibration: str = Field(default="", description="What `evalgate calibrate` wrote, relative to the root.")
+    min_kappa: float | None = Field(
+        default=None, ge=-1, le=1, description="Judges that agree less with people's labels stop the run."
+    )
 
 
 class ToolsRule(BaseModel):
@@ -94,6 +111,29 @@ class ToolsRule(BaseModel):
         return {"mode": value} if isinstance(value, str) else value
 
 
+class SimulatorRule(BaseModel):
+    """Simulated users: above what the criteria files say, and what their faults mean (docs/simulation.md)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    model: str | None = Field(default=None, min_length=1, description="As ADK writes it.")
+    config: dict[str, Any] | None = Field(default=None, description="`model_configuration`, merged by key.")
+    max_allowed_invocations: int | None = Field(default=None, description="Turns at most; -1: no limit.")
+    on_turn_limit: Literal["fail", "not_measured", "pass"] = Field(
+        default="fail", description="What a conversation is that the limit cut; `pass`: the other criteria decide."
+    )
+    on_poor_quality: Literal["not_measured", "fail"] = Field(
+        default="not_measured", description="What a case is whose simulated user is below its threshold."
+    )
+
+    @field_validator("max_allowed_invocations")
+    @classmethod
+    def _asks(cls, limit: int | None) -> int | None:
+        if limit == 0:
+            raise ValueError("with 0 turns allowed the agent is never asked")
+        return limit
+
+
 class GateFile(BaseModel):
     """The whole file. Every other top-level key is a setting (docs/settings.md)."""
 
@@ -102,6 +142,8 @@ class GateFile(BaseModel):
     agents: list[AgentRule] = Field(default_factory=list)
     suites: list[SuiteRule] = Field(default_factory=list)
     judge: JudgeRule = Field(default_factory=JudgeRule)
+    simulator: SimulatorRule = Field(default_factory=SimulatorRule)
+    compare: dict[str, CompareRule] = Field(default_factory=dict, description="By criterion name.")
     tools: ToolsRule = Field(default_factory=ToolsRule)
     exclude: list[str] = Field(default_factory=list, description="Globs of files that are no evaluation files.")
 
@@ -164,7 +206,7 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
 
 def _validation_problems(error: ValidationError, locate: Locator, *, model: type[BaseModel]) -> list[Problem]:
     problems = []
-    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, ToolsRule)
+    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, SimulatorRule, ToolsRule, CompareRule)
     known = [name for rule in rules for name in rule.model_fields]
     for each in error.errors():
         path = each["loc"]

@@ -109,7 +109,9 @@ class CriterionComparison:
     `delta` is head - base on the criterion's own scale; `drop` counts what is worse as positive. `p`: one-sided, of a
     drop; `p_rise`: of a rise; the adjusted ones are Holm's over the criteria of the verdict. `floor`: the drop that
     the policy lets pass, absolute. `fact`: both sides repeat themselves exactly, so the difference is no sample.
-    `gating` False: shown, never decides.
+    `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide. `broken`, `fixed`:
+    cases that this criterion passes on base alone, and on head alone. `unpaired`: cases that are to be compared and
+    lack a score on either side.
     """
 
     name: str
@@ -127,6 +129,9 @@ class CriterionComparison:
     change: Change
     fact: bool = False
     unpaired: int = 0
+    advisory: bool = False
+    broken: int = 0
+    fixed: int = 0
 
     @property
     def delta(self) -> float | None:
@@ -221,13 +226,15 @@ class Loosening:
 class Comparison:
     """Head's run beside base's.
 
-    `base` None: there was to be a base, and `problem` says why there are no results of it. `overall`: trials that pass
+    `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the
+    base has no agent yet, so that there is nothing that could have become worse. `overall`: trials that pass
     every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and of the bootstrap.
     """
 
     origin: BaseOrigin
     base: Run | None = None
     problem: str = ""
+    no_agent: bool = False
     cases: tuple[CaseComparison, ...] = ()
     criteria: tuple[CriterionComparison, ...] = ()
     overall: CriterionComparison | None = None

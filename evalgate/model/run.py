@@ -98,6 +98,7 @@ class Run:
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
     judges: tuple[JudgeUse, ...] = ()
     codes: Mapping[str, str] = field(default_factory=dict)
+    models: frozenset[str] = frozenset()
 
     def expected(self, suite: str, case_id: str) -> int:
         """How many trials a case was to have."""

@@ -6,15 +6,16 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evalgate.model import AgentFailure, AgentUse, GradedTrial, Run, Suite, Trial, TrialKey
-from evalgate.pipeline import behaviour, fingerprints, grading, trials
+from evalgate.model import AgentFailure, AgentUse, FailureKind, GradedTrial, Outcome, Run, Suite, Trial, TrialKey
+from evalgate.pipeline import behaviour, fingerprints, grading, talking, trials
 from evalgate.pipeline.budget import Budget, Limits
 from evalgate.pipeline.grading import Remembered
 from evalgate.pipeline.journal import Journal
+from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.trials import Task, TrialRunner
 from evalgate.plugins import Agent, Criterion, Watcher
 
@@ -38,7 +39,7 @@ class Side:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """What all sides share. `criterion_version` stands in every grade's address. `behaviours`: whether to tell trials
-    that did the same from those that did not, which needs repeats to be of use.
+    that did the same from those that did not, which needs repeats to be of use. `simulate` makes the user of a trial.
     """
 
     watcher: Watcher
@@ -49,6 +50,7 @@ class Bench:
     criterion_version: str = ""
     limits: Limits = field(default_factory=Limits)
     behaviours: bool = False
+    simulate: Simulate = talking.written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,20 @@ class Measuring:
         """Where the side's journal keeps what comes of a task."""
         return self._desks[task.side].addresses(task)
 
+    def count(self, side: int) -> int:
+        """How many trials a side has, fresh ones aside."""
+        return len(self._desks[side].graded)
+
+    def setting(self, task: Task, criterion: str) -> str:
+        """The fingerprint of a criterion's settings."""
+        return self._desks[task.side].setting(task, criterion)
+
+    def fingerprint(self, task: Task) -> str:
+        """The fingerprint of the case, references and rubrics included."""
+        return self._desks[task.side].fingerprint(
+            task, asked=fingerprints.of_task(task.case, simulator=task.suite.simulator)
+        )
+
     def run(self, side: int) -> Run:
         """What a side gave until now."""
         desk, of = self._desks[side], self._sides[side]
@@ -139,6 +155,8 @@ class Measuring:
             complete=not self._bench.stop.is_set() or all(key in desk.graded for key in keys),
             agents={key: dict(agent.about()) for key, agent in of.agents.items()},
             fingerprints=desk.fingerprints,
+            codes=desk.codes,
+            models=frozenset(desk.models),
         )
 
     def _repeats_of(self, suite: str, case_id: str) -> range:
@@ -185,6 +203,7 @@ class _Desk:
         self.graded: dict[TrialKey, GradedTrial] = {}
         self.fresh: list[GradedTrial] = []
         self.fingerprints: dict[tuple[str, str], str] = {}
+        self.models: set[str] = set()
         self._settings = {
             suite.key: {
                 use.name: fingerprints.of_criterion(use, version=bench.criterion_version, adk_compat=bench.adk_compat)
@@ -192,27 +211,42 @@ class _Desk:
             }
             for suite in side.suites
         }
-        self._codes = {trials.agent_key(suite.agent): side.code_of(suite.agent) for suite in side.suites}
-        self._runner = TrialRunner(agents=side.agents, retries=bench.retries, stop=bench.stop, say=bench.watcher.say)
+        self.codes = {trials.agent_key(suite.agent): side.code_of(suite.agent) for suite in side.suites}
+        self._runner = TrialRunner(
+            agents=side.agents,
+            retries=bench.retries,
+            stop=bench.stop,
+            say=bench.watcher.say,
+            simulate=bench.simulate,
+        )
 
     def addresses(self, task: Task) -> Addresses:
         """See Measuring.addresses."""
-        asked = fingerprints.of_task(task.case)
+        asked = fingerprints.of_task(task.case, simulator=task.suite.simulator)
         trial = fingerprints.of_trial(
             task.key,
             task=asked,
             agent=task.suite.agent,
-            code=self._codes[trials.agent_key(task.suite.agent)],
+            code=self.codes[trials.agent_key(task.suite.agent)],
             seed=self._seed,
         )
-        name_of_case = (task.suite.key, task.case.case_id)
-        case = self.fingerprints.get(name_of_case) or fingerprints.of_case(task.case, task=asked)
-        self.fingerprints[name_of_case] = case
+        case = self.fingerprint(task, asked=asked)
         settings = self._settings[task.suite.key]
         grades = {
             name: fingerprints.of_grade(trial=trial, case=case, criterion=setting) for name, setting in settings.items()
         }
         return Addresses(trial=trial, grades=grades)
+
+    def fingerprint(self, task: Task, *, asked: str) -> str:
+        """See Measuring.fingerprint."""
+        name = (task.suite.key, task.case.case_id)
+        found = self.fingerprints.get(name) or fingerprints.of_case(task.case, task=asked)
+        self.fingerprints[name] = found
+        return found
+
+    def setting(self, task: Task, criterion: str) -> str:
+        """See Measuring.setting."""
+        return self._settings[task.suite.key][criterion]
 
     def serve(self, task: Task) -> None:
         """Keep the graded trial of a task; none where the end of the run or of the budget cut it off."""
@@ -225,6 +259,7 @@ class _Desk:
             find=lambda name: journal.grade(addresses.grades[name]),
             keep=lambda name, grade: journal.add_grade(addresses.grades[name], grade),
         )
+        self.models.update(_models(trial.outcome))
         criteria = self._side.criteria[task.suite.key]
         graded = grading.grade(trial, task, criteria=criteria, remembered=remembered)
         if self._bench.behaviours:
@@ -237,8 +272,9 @@ class _Desk:
 
     def _trial(self, task: Task, addresses: Addresses) -> Trial | None:
         journal = self._side.journal
-        if journal.knows(addresses.trial):
-            return journal.trial(addresses.trial, task.key)
+        known = journal.trial(addresses.trial, task.key) if journal.knows(addresses.trial) else None
+        if known is not None and not _is_unsimulated(known.outcome):
+            return known
         if not self._budget.begin():
             return None
         trial = self._runner.run(task)
@@ -247,3 +283,15 @@ class _Desk:
             return None
         journal.add_trial(addresses.trial, trial)
         return trial
+
+
+def _is_unsimulated(outcome: Outcome) -> bool:
+    """Whether nothing but the simulated user failed, which may be cured when the run is resumed."""
+    return isinstance(outcome, AgentFailure) and outcome.kind is FailureKind.SIMULATOR
+
+
+def _models(outcome: Outcome) -> Iterator[str]:
+    for turn in outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations:
+        for event in turn.events or ():
+            if event.model_version:
+                yield event.model_version

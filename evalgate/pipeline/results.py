@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
-from evalgate.model import AgentDetails, CaseVerdict, GradedTrial, Report, Suite, SuiteVerdict, TrialKey
+from evalgate.model import (
+    AgentDetails,
+    CaseVerdict,
+    CriterionUse,
+    GradedTrial,
+    Report,
+    Suite,
+    SuiteVerdict,
+    TrialKey,
+    Verdict,
+)
 from evalgate.pipeline import fingerprints, trials
-from evalgate.pipeline.journal import Journal
-from evalgate.wire import records
+from evalgate.wire import case_writing, comparison, records
 from evalgate.wire.results import SCHEMA_VERSION
 
 
-def render_results(report: Report, *, journal: Journal, exit_code: int) -> Iterator[str]:
+class Kept(Protocol):
+    """Where outcomes lie as they were written: the journal of a run, or a results.json that was read."""
+
+    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
+        """The outcome of a trial as it was written, None where it is unknown."""
+
+    def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
+        """What agents were told and given, by the address that outcomes refer to."""
+
+
+def render_results(report: Report, *, kept: Kept, exit_code: int) -> Iterator[str]:
     """The pieces of results.json in order; joined they are one JSON document, one line a case."""
     run, verdict = report.run, report.verdict
     by_case: dict[tuple[str, str], list[GradedTrial]] = {}
-    for trial in run.trials:
+    for trial in (*run.trials, *run.confirmations):
         by_case.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
     head = {
         "schema_version": SCHEMA_VERSION,
@@ -26,24 +45,36 @@ def render_results(report: Report, *, journal: Journal, exit_code: int) -> Itera
         "started_at": run.started_at,
         "seconds": round(run.seconds, 3),
         "repeats": run.repeats,
+        **_compact(more=run.more, repeated=sorted(run.repeated), truncated=run.truncated),
         "seed": run.seed,
         "complete": run.complete,
         "adk_compat": report.policy.adk_compat,
         "commit": run.commit,
-        "verdict": {
-            "kind": verdict.kind.value,
-            "reason": verdict.reason,
-            "blocks": verdict.blocks,
-            "exit_code": exit_code,
-        },
-        "agent_details": _agent_details(journal.agents()),
+        **_compact(models=sorted(run.models)),
+        "verdict": _verdict(verdict, exit_code=exit_code),
+        **({} if report.comparison is None else {"comparison": comparison.comparison_json(report.comparison)}),
+        "agent_details": _agent_details(kept.agents()),
         "judges": [_compact(**dataclasses.asdict(use)) for use in run.judges],
     }
     yield _dump(head)[:-1] + ',"suites":['
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
-        yield from _suite(suite, suite_verdict, report=report, by_case=by_case, journal=journal)
+        yield from _suite(suite, suite_verdict, report=report, by_case=by_case, kept=kept)
     yield "\n]}\n"
+
+
+def _verdict(verdict: Verdict, *, exit_code: int) -> dict[str, Any]:
+    gates = [
+        {"gate": each.gate.value, "kind": each.kind.value, "reason": each.reason, "blocks": each.blocks}
+        for each in verdict.gates
+    ]
+    return {
+        "kind": verdict.kind.value,
+        "reason": verdict.reason,
+        "blocks": verdict.blocks,
+        "exit_code": exit_code,
+        "gates": gates,
+    }
 
 
 def _suite(
@@ -52,7 +83,7 @@ def _suite(
     *,
     report: Report,
     by_case: dict[tuple[str, str], list[GradedTrial]],
-    journal: Journal,
+    kept: Kept,
 ) -> Iterator[str]:
     head = {
         "suite": suite.key,
@@ -61,23 +92,15 @@ def _suite(
             "driver": suite.agent.driver,
             "options": dict(suite.agent.options),
             "about": dict(report.run.agents.get(trials.agent_key(suite.agent), {})),
+            **_compact(found_by=suite.agent.found_by, code=report.run.codes.get(trials.agent_key(suite.agent), "")),
         },
-        "criteria": [
-            _compact(
-                name=use.name,
-                threshold=use.threshold,
-                options=dict(use.options),
-                informational=use.informational,
-                lower_is_better=use.lower_is_better,
-                code=use.code,
-            )
-            for use in suite.criteria
-        ],
+        "criteria": [_criterion(use, report=report) for use in suite.criteria],
         "criteria_origin": suite.criteria_source.origin.value,
         "criteria_file": suite.criteria_source.file,
         "verdict": verdict.kind.value,
         "reason": verdict.reason,
         "required_pass_rate": verdict.required_pass_rate,
+        **_compact(advisory=verdict.advisory),
     }
     yield _dump(head)[:-1] + ',"cases":['
     for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
@@ -85,8 +108,9 @@ def _suite(
             case_id=case.case_id,
             line=case.place.line if case.place else None,
             fingerprint=report.run.fingerprints.get((suite.key, case.case_id)) or fingerprints.of_case(case),
+            eval_case=case_writing.case_json(case),
             **_case_verdict(case_verdict),
-            trials=[_trial(each, journal) for each in by_case.get((suite.key, case.case_id), ())],
+            trials=[_trial(each, kept) for each in by_case.get((suite.key, case.case_id), ())],
         )
         yield (",\n" if number else "\n") + _dump(written)
     yield "]}"
@@ -96,13 +120,26 @@ def _case_verdict(verdict: CaseVerdict) -> dict[str, Any]:
     return {"verdict": verdict.kind.value, "reason": verdict.reason}
 
 
-def _trial(trial: GradedTrial, journal: Journal) -> dict[str, Any]:
+def _criterion(use: CriterionUse, *, report: Report) -> dict[str, Any]:
+    return _compact(
+        name=use.name,
+        threshold=use.threshold,
+        options=dict(use.options),
+        informational=use.informational,
+        lower_is_better=use.lower_is_better,
+        code=use.code,
+        fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
+    )
+
+
+def _trial(trial: GradedTrial, kept: Kept) -> dict[str, Any]:
     key: TrialKey = trial.key
     return {
         "repeat": key.repeat,
         "seconds": round(trial.seconds, 4),
         "attempts": trial.attempts,
-        "outcome": journal.find_json(key),
+        **_compact(behaviour=trial.behaviour, tokens=trial.tokens),
+        "outcome": kept.find_json(key),
         "grades": {name: records.grade_json(grade) for name, grade in trial.grades.items()},
     }
 

@@ -6,12 +6,14 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
-from evalgate.model import ConfigOrigin, VerdictKind
+from evalgate.model import ConfigOrigin, GateKind, VerdictKind
+from evalgate.wire.cases import EvalCaseWire
+from evalgate.wire.comparison import ComparisonResult
 from evalgate.wire.invocations import AgentDetailsWire
 from evalgate.wire.records import FailureWire, GradeWire, TranscriptWire
 from evalgate.wire.shapes import Wire
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class ResultsShape(Wire):
@@ -23,7 +25,12 @@ class ResultsShape(Wire):
 class TrialResult(ResultsShape):
     """One run of a case."""
 
-    repeat: int = Field(default=0, description="Which repeat, from 0.")
+    repeat: int = Field(
+        default=0,
+        description="Which repeat, from 0; from 1,000,000 on: fresh runs that confirm a failure.",
+    )
+    behaviour: str = Field(default="", description="Equal for equal answers and tool calls; empty where unknown.")
+    tokens: int | None = Field(default=None, description="What the model calls of the agent reported.")
     seconds: float = Field(default=0.0, description="Wall seconds of the agent, retries included.")
     attempts: int = Field(default=1, description="Tries; more than one only after infrastructure failures.")
     outcome: TranscriptWire | FailureWire | None = Field(
@@ -38,6 +45,7 @@ class CaseResult(ResultsShape):
     case_id: str
     line: int | None = Field(default=None, description="Line of the case in its evaluation file, from 1.")
     fingerprint: str = Field(description="Equal for equal content of the case, references and rubrics included.")
+    eval_case: EvalCaseWire | None = Field(default=None, description="The case itself, as ADK's EvalCase.")
     verdict: VerdictKind
     reason: str = ""
     trials: list[TrialResult] = Field(default_factory=list)
@@ -52,6 +60,7 @@ class CriterionResult(ResultsShape):
     informational: bool = False
     lower_is_better: bool = False
     code: str | None = Field(default=None, description="Dotted path of a custom metric.")
+    fingerprint: str = Field(default="", description="Equal where scores can be compared; thresholds do not count.")
 
 
 class AgentResult(ResultsShape):
@@ -60,6 +69,8 @@ class AgentResult(ResultsShape):
     driver: str
     options: dict[str, Any] = Field(default_factory=dict)
     about: dict[str, str] = Field(default_factory=dict, description="What answered: framework, versions, interpreter.")
+    found_by: str = ""
+    code: str = Field(default="", description="Equal for equal files of the agent.")
 
 
 class SuiteResult(ResultsShape):
@@ -74,7 +85,17 @@ class SuiteResult(ResultsShape):
     verdict: VerdictKind
     reason: str = ""
     required_pass_rate: float = 1.0
+    advisory: bool = Field(default=False, description="Shown, and decides nothing.")
     cases: list[CaseResult]
+
+
+class GateResult(ResultsShape):
+    """The answer to one question: is head good enough, is it worse than base."""
+
+    gate: GateKind
+    kind: VerdictKind
+    reason: str
+    blocks: bool
 
 
 class JudgeResult(ResultsShape):
@@ -101,6 +122,7 @@ class VerdictResult(ResultsShape):
     reason: str
     blocks: bool = Field(description="Whether the policy ends the job red.")
     exit_code: int
+    gates: list[GateResult] = Field(default_factory=list)
 
 
 class Results(ResultsShape):
@@ -111,11 +133,20 @@ class Results(ResultsShape):
     started_at: str = Field(default="", description="ISO 8601, UTC.")
     seconds: float = 0.0
     repeats: int = 1
+    more: int = Field(default=0, description="Further repeats of the cases in `repeated`.")
+    repeated: list[tuple[str, str]] = Field(
+        default_factory=list, description="Suite and case of what was run `more` times more, because outcomes differed."
+    )
+    truncated: str = Field(default="", description="The budget that ended the run early; empty where none did.")
     seed: int = 0
     complete: bool = Field(default=True, description="false: the run was interrupted.")
     adk_compat: bool = False
     commit: str = ""
+    models: list[str] = Field(default_factory=list, description="Names of the models that answered the agents.")
     verdict: VerdictResult
+    comparison: ComparisonResult | None = Field(
+        default=None, description="Head beside base; null where none was asked."
+    )
     agent_details: dict[str, list[AgentDetailsWire]] = Field(
         default_factory=dict, description="What agents were told and given; transcripts refer to it by address."
     )

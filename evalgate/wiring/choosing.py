@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,15 @@ DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the user chose, all sources merged; `problems` of the gate file, found on the way."""
+    """What the user chose, all sources merged; `problems` of the gate file, found on the way. `given`: what the door
+    was given, raw: it holds for the base as well.
+    """
 
     settings: Settings
     gate_file: GateFile
     root: Path
     problems: tuple[Problem, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def choose(given: Mapping[str, Any]) -> Choice:
@@ -46,7 +49,7 @@ def choose(given: Mapping[str, Any]) -> Choice:
     rules = reading.gate_file
     if merged.agent:
         rules = rules.model_copy(update={"agents": [agent_rule(merged.agent)]})
-    return Choice(settings=merged, gate_file=rules, root=root, problems=reading.problems)
+    return Choice(settings=merged, gate_file=rules, root=root, problems=reading.problems, given=dict(given))
 
 
 def agent_rule(text: str) -> AgentRule:

@@ -24,7 +24,7 @@ from evalgate.pipeline.measure import Bench, Measuring, Side
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Panel, Watcher
 from evalgate.project import globs
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, judging, preparing, surroundings, tooling, unopened
+from evalgate.wiring import agent_code, judging, preparing, simulating, surroundings, tooling, unopened
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.preparing import Prepared
 
@@ -61,7 +61,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     """
     settings = choice.settings
     output = choice.root / settings.output
-    tools = tooling.fingerprint(choice)
+    tools = tooling.fingerprint(settings, choice.gate_file.tools, root=choice.root)
     with _open_journal(output / JOURNAL, settings) as journal:
         with (
             _opened_agents(choice, prepared.suites, scene) as opened,
@@ -83,10 +83,11 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
                 retries=settings.retries,
                 adk_compat=settings.adk_compat,
                 criterion_version=__version__,
-                behaviours=settings.runs > 1,
+                behaviours=settings.runs.most > 1,
+                simulate=simulating.simulation_of(panel, settings),
             )
             measuring = Measuring([head], bench, seed=settings.seed, now=datetime.now(UTC))
-            measuring.first(settings.runs)
+            measuring.first(settings.runs.start)
             asked = panel.uses() if panel is not None else ()
             run = dataclasses.replace(measuring.run(0), commit=scene.commit, judges=asked)
         return _conclude(run, journal, choice, prepared.problems, scene)
@@ -142,7 +143,7 @@ def _conclude(run: Run, journal: Journal, choice: Choice, problems: tuple[Proble
     )
     output = choice.root / choice.settings.output
     published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
-    late = publish.write_file(output / RESULTS, results.render_results(report, journal=journal, exit_code=exit_code))
+    late = publish.write_file(output / RESULTS, results.render_results(report, kept=journal, exit_code=exit_code))
     files = dict(published.files) | ({} if late else {"results": output / RESULTS})
     unwritten = (*published.problems, *((late,) if late else ()))
     return Gated(report=dataclasses.replace(report, problems=(*problems, *unwritten)), exit_code=exit_code, files=files)
@@ -159,7 +160,7 @@ def _opened_agents(choice: Choice, suites: tuple[Suite, ...], scene: Scene) -> I
     opened: dict[str, Agent] = {}
     expected: Counter[str] = Counter()
     for suite in suites:
-        expected[trials.agent_key(suite.agent)] += len(suite.eval_set.cases) * choice.settings.runs
+        expected[trials.agent_key(suite.agent)] += len(suite.eval_set.cases) * choice.settings.runs.start
     try:
         for key, use in {trials.agent_key(suite.agent): suite.agent for suite in suites}.items():
             opened[key] = _open(use, _agent_setting(choice, scene, trials_expected=expected[key]))
@@ -197,7 +198,7 @@ def _agent_setting(choice: Choice, scene: Scene, *, trials_expected: int) -> Age
         ),
         log=scene.watcher.say,
         seed=settings.seed,
-        tools=tooling.source(choice, environment),
+        tools=tooling.source(settings, choice.gate_file.tools, root=choice.root, environment=environment),
     )
 
 
@@ -216,5 +217,6 @@ def _criteria_of(
     suite: Suite, opened: Mapping[str, Agent], panel: Panel | None, settings: Settings
 ) -> dict[str, Criterion]:
     agent = opened[trials.agent_key(suite.agent)]
-    services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric, judge=panel)
+    judge = None if settings.skip_judged else panel
+    services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric, judge=judge)
     return {use.name: criteria.build(use, services) for use in suite.criteria}

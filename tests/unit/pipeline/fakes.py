@@ -28,6 +28,7 @@ from evalgate.model import (
     Text,
     ToolCall,
     TrialKey,
+    Usage,
 )
 from evalgate.plugins import AgentFailed
 
@@ -56,6 +57,7 @@ class FakeAgent:
         self.misbehave = misbehave or (lambda key, turn: None)
         self.asked: list[TrialKey] = []
         self.closed = False
+        self.tokens: int | None = None
         self._lock = threading.Lock()
 
     @contextmanager
@@ -81,7 +83,9 @@ class FakeConversation:
     def send(self, user_content: Content) -> Invocation:
         self._turn += 1
         self._agent.misbehave(self._key, self._turn)
-        call = Event(author="desk", content=Content(parts=(ToolCall(name="look", args={"n": self._turn}),)))
+        usage = None if self._agent.tokens is None else Usage(total_tokens=self._agent.tokens)
+        look = ToolCall(name="look", args={"n": self._turn})
+        call = Event(author="desk", content=Content(parts=(look,)), usage=usage)
         answer = Content(role="model", parts=(Text(text=f"{self._key.case_id} {self._turn} 한국어 \ud83d"),))
         return Invocation(user_content=user_content, final_response=answer, events=(call,), agents=AGENTS)
 

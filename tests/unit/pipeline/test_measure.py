@@ -219,7 +219,7 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
         report = Report(
             run=run, verdict=verdicts.decide(run, policy, scales={"m": Scale()}), policy=policy, version="0"
         )
-        text = "".join(results.render_results(report, journal=journal, exit_code=3))
+        text = "".join(results.render_results(report, kept=journal, exit_code=3))
     parsed = json.loads(text)
     jsonschema.validate(parsed, results_wire.schema())
     again = results_wire.Results.model_validate(parsed)

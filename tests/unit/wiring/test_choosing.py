@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.errors import ConfigError
+from evalgate.settings import Runs
 from evalgate.wiring import choosing
 
 
@@ -18,13 +19,13 @@ def chosen(root: Path, gate_file: str = "", **given: object) -> choosing.Choice:
 
 def test_precedence(tmp_path: Path) -> None:
     choice = chosen(tmp_path, "runs: 3\nretries: 1\n", runs="5")
-    assert (choice.settings.runs, choice.settings.retries, choice.settings.seed) == (5, 1, 0)
+    assert (str(choice.settings.runs), choice.settings.retries, choice.settings.seed) == ("5", 1, 0)
 
 
 def test_the_gate_file_may_lie_in_dot_github(tmp_path: Path) -> None:
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/evalgate.yaml").write_text("runs: 4\n")
-    assert chosen(tmp_path).settings.runs == 4
+    assert chosen(tmp_path).settings.runs == Runs(start=4)
 
 
 @pytest.mark.parametrize(

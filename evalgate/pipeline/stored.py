@@ -1,0 +1,197 @@
+"""Reading results.json back: a Run as good as one that was just measured, from a file that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from evalgate.errors import ConfigError, Place
+from evalgate.model import (
+    AgentDetails,
+    AgentFailure,
+    AgentUse,
+    Case,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    GradedTrial,
+    Run,
+    Suite,
+    Transcript,
+    TrialKey,
+)
+from evalgate.pipeline import trials
+from evalgate.pipeline.measure import FRESH
+from evalgate.wire import records
+from evalgate.wire.results import SCHEMA_VERSION, CaseResult, Results, SuiteResult, TrialResult
+
+MOST_BYTES = 2 * 1024**3
+
+
+class _Trial(TrialResult):
+    outcome: dict[str, Any] | None = None  # type: ignore[assignment]  # parsed when somebody looks at it
+    grades: dict[str, dict[str, Any]] = Field(default_factory=dict)  # type: ignore[assignment]  # one turn may be left out
+
+
+class _Case(CaseResult):
+    trials: list[_Trial] = Field(default_factory=list)  # type: ignore[assignment]
+
+
+class _Suite(SuiteResult):
+    cases: list[_Case]  # type: ignore[assignment]
+
+
+class _Results(Results):
+    agent_details: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)  # type: ignore[assignment]
+    suites: list[_Suite]  # type: ignore[assignment]
+
+
+class StoredOutcomes:
+    """The outcomes of a results.json (`pipeline.results.Kept`, `model.Transcripts`); parsed when they are looked at."""
+
+    def __init__(self, raw: Mapping[TrialKey, dict[str, Any]], agents: Mapping[str, tuple[AgentDetails, ...]]) -> None:
+        self._raw = raw
+        self._agents = dict(agents)
+
+    def find(self, key: TrialKey) -> Transcript | None:
+        """See `model.Transcripts`; an outcome that cannot be read is none."""
+        raw = self._raw.get(key)
+        if raw is None:
+            return None
+        try:
+            outcome = records.parse_outcome(raw, agents_seen=self._agents)
+        except ValidationError:
+            return None
+        return outcome if isinstance(outcome, Transcript) else None
+
+    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
+        """The outcome as it was written."""
+        return self._raw.get(key)
+
+    def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
+        """What agents were told and given."""
+        return self._agents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A results.json that was read: its run, its outcomes, and what the file itself says.
+
+    `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
+    """
+
+    run: Run
+    outcomes: StoredOutcomes
+    version: str
+    criteria: Mapping[tuple[str, str], str]
+    adk_compat: bool = False
+
+
+def read_results(path: Path, *, shown_as: str = "") -> Stored:
+    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or does not fit."""
+    place = Place(file=shown_as or str(path))
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError("is larger than 2 GB", where=place)
+        raw = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", where=place) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"is no JSON: {error}", where=place, hint="A results.json of evalgate is needed.") from error
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ConfigError(
+            f"has schema_version {version!r}, this version reads {SCHEMA_VERSION}",
+            where=place,
+            hint="Measure the base again with this version of evalgate.",
+        )
+    try:
+        return _stored(_Results.model_validate(raw))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise ConfigError(f"does not fit results.json: `{where}`: {first['msg']}", where=place) from error
+
+
+def _stored(read: _Results) -> Stored:
+    raw: dict[TrialKey, dict[str, Any]] = {}
+    graded: list[GradedTrial] = []
+    for suite in read.suites:
+        for case in suite.cases:
+            for trial in case.trials:
+                key = TrialKey(suite=suite.suite, case_id=case.case_id, repeat=trial.repeat)
+                if trial.outcome is not None:
+                    raw[key] = trial.outcome
+                graded.append(_graded(key, trial))
+    agents = {address: records.parse_agents(each) for address, each in read.agent_details.items()}
+    outcomes = StoredOutcomes(raw, agents)
+    suites = tuple(_suite(suite) for suite in read.suites)
+    run = Run(
+        suites=suites,
+        trials=tuple(each for each in graded if each.key.repeat < FRESH),
+        confirmations=tuple(each for each in graded if each.key.repeat >= FRESH),
+        transcripts=outcomes,
+        repeats=read.repeats,
+        more=read.more,
+        repeated=frozenset(read.repeated),
+        truncated=read.truncated,
+        seed=read.seed,
+        started_at=read.started_at,
+        seconds=read.seconds,
+        complete=read.complete,
+        commit=read.commit,
+        agents={trials.agent_key(suite.agent): read.suites[at].agent.about for at, suite in enumerate(suites)},
+        fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
+        models=frozenset(read.models),
+        codes={trials.agent_key(suite.agent): read.suites[at].agent.code for at, suite in enumerate(suites)},
+    )
+    criteria = {(suite.suite, use.name): use.fingerprint for suite in read.suites for use in suite.criteria}
+    return Stored(run=run, outcomes=outcomes, version=read.evalgate, criteria=criteria, adk_compat=read.adk_compat)
+
+
+def _graded(key: TrialKey, trial: _Trial) -> GradedTrial:
+    failure = None
+    if trial.outcome is not None and trial.outcome.get("kind") != "transcript":
+        outcome = records.parse_outcome(trial.outcome, agents_seen={})
+        failure = outcome if isinstance(outcome, AgentFailure) else None
+    return GradedTrial(
+        key=key,
+        failure=failure,
+        grades={name: records.parse_grade(grade) for name, grade in trial.grades.items()},
+        seconds=trial.seconds,
+        attempts=trial.attempts,
+        tokens=trial.tokens,
+        behaviour=trial.behaviour,
+    )
+
+
+def _suite(suite: _Suite) -> Suite:
+    return Suite(
+        key=suite.suite,
+        eval_set=EvalSet(eval_set_id=suite.eval_set_id, cases=tuple(_case(case, suite.suite) for case in suite.cases)),
+        criteria=tuple(
+            CriterionUse(
+                name=use.name,
+                threshold=use.threshold,
+                options=use.options,
+                informational=use.informational,
+                lower_is_better=use.lower_is_better,
+                code=use.code,
+            )
+            for use in suite.criteria
+        ),
+        criteria_source=CriteriaSource(origin=suite.criteria_origin, file=suite.criteria_file),
+        agent=AgentUse(driver=suite.agent.driver, options=suite.agent.options, found_by=suite.agent.found_by),
+    )
+
+
+def _case(case: _Case, suite: str) -> Case:
+    place = Place(file=suite, line=case.line)
+    if case.eval_case is None:
+        return Case(case_id=case.case_id, conversation=(), place=place)
+    return case.eval_case.noun(place=place)

@@ -1,0 +1,239 @@
+"""A comparison as it stands in results.json: what the gate found, without the base's trials (they have a file of
+their own)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from evalgate.model import (
+    Arm,
+    BaseSource,
+    CaseComparison,
+    Change,
+    Comparison,
+    CriterionComparison,
+    FailureOrigin,
+    Interval,
+    Loosening,
+    LooseningKind,
+    PassRates,
+    Standing,
+    VerdictKind,
+)
+from evalgate.wire.shapes import Wire
+
+
+class _Shape(Wire):
+    """Readers must ignore keys that they do not know."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class IntervalResult(_Shape):
+    """Both ends of a 95 % interval."""
+
+    low: float
+    high: float
+
+
+class ArmResult(_Shape):
+    """One side's trials of one case by outcome."""
+
+    passed: int
+    failed: int
+    unmeasured: int
+    verdict: VerdictKind
+
+
+class CaseComparisonResult(_Shape):
+    """One case on both sides; those that pass alike on both are left out."""
+
+    suite: str
+    case_id: str
+    standing: Standing
+    head: ArmResult | None = None
+    base: ArmResult | None = None
+    origin: FailureOrigin | None = None
+    confirmations: int = 0
+    why: str = ""
+
+
+class CriterionComparisonResult(_Shape):
+    """One criterion over the paired cases."""
+
+    name: str
+    gating: bool
+    lower_is_better: bool = False
+    cases: int
+    unpaired: int = 0
+    base: float | None = None
+    head: float | None = None
+    delta: float | None = None
+    interval: IntervalResult | None = None
+    p: float | None = Field(default=None, description="One-sided, of a drop.")
+    p_rise: float | None = None
+    p_adjusted: float | None = Field(default=None, description="Holm's, over the gating criteria.")
+    p_rise_adjusted: float | None = None
+    floor: float = Field(description="The drop that the policy lets pass, absolute.")
+    change: Change
+    fact: bool = Field(default=False, description="Both sides repeat themselves exactly: the difference is no sample.")
+
+
+class PassRatesResult(_Shape):
+    """Pass rates of one side: pass^k and pass@k."""
+
+    k: int
+    rate: float
+    interval: IntervalResult
+    all_of_k: float
+    any_of_k: float
+
+
+class PowerResult(_Shape):
+    """The smallest drop that could have been told from noise with a probability of 80 %."""
+
+    drop: float | None = None
+    repeats: int
+    would: list[tuple[int, float]] = Field(default_factory=list)
+
+
+class OriginResult(_Shape):
+    """Which base, and how its results came to be."""
+
+    source: BaseSource
+    commit: str = ""
+    found_by: str = ""
+    measured_at: str = ""
+    age_days: float | None = None
+    distance: int | None = None
+    reused: int = 0
+    run: int = 0
+    notes: list[str] = Field(default_factory=list)
+
+
+class LooseningResult(_Shape):
+    """A rule that is weaker than the base's."""
+
+    kind: LooseningKind
+    subject: str
+    suite: str = ""
+    base: str = ""
+    head: str = ""
+
+
+class ComparisonResult(_Shape):
+    """Head beside base; `problem` says why there are no results of the base."""
+
+    origin: OriginResult
+    problem: str = ""
+    criteria: list[CriterionComparisonResult] = Field(default_factory=list)
+    overall: CriterionComparisonResult | None = None
+    cases: list[CaseComparisonResult] = Field(default_factory=list)
+    head_rates: PassRatesResult | None = None
+    base_rates: PassRatesResult | None = None
+    power: PowerResult | None = None
+    loosened: list[LooseningResult] = Field(default_factory=list)
+    alpha: float = 0.05
+    seed: int = 0
+    draws: int = 0
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON-ready values."""
+    origin = comparison.origin
+    shown = ComparisonResult(
+        origin=OriginResult(
+            source=origin.source,
+            commit=origin.commit,
+            found_by=origin.found_by,
+            measured_at=origin.measured_at,
+            age_days=origin.age_days,
+            distance=origin.distance,
+            reused=origin.reused,
+            run=origin.run,
+            notes=list(origin.notes),
+        ),
+        problem=comparison.problem,
+        criteria=[_criterion(each) for each in comparison.criteria],
+        overall=None if comparison.overall is None else _criterion(comparison.overall),
+        cases=[_case(each) for each in comparison.cases if _is_worth_telling(each)],
+        head_rates=_rates(comparison.head_rates),
+        base_rates=_rates(comparison.base_rates),
+        power=None
+        if comparison.power is None
+        else PowerResult(
+            drop=comparison.power.drop, repeats=comparison.power.repeats, would=list(comparison.power.would)
+        ),
+        loosened=[_loosening(each) for each in comparison.loosened],
+        alpha=comparison.alpha,
+        seed=comparison.seed,
+        draws=comparison.draws,
+    )
+    return shown.model_dump(mode="json", exclude_none=True)
+
+
+def _is_worth_telling(case: CaseComparison) -> bool:
+    alike = case.head is not None and case.base is not None and case.head == case.base
+    return not alike or case.flaky or case.origin is not None or case.standing is not Standing.PAIRED
+
+
+def _criterion(each: CriterionComparison) -> CriterionComparisonResult:
+    return CriterionComparisonResult(
+        name=each.name,
+        gating=each.gating,
+        lower_is_better=each.lower_is_better,
+        cases=each.cases,
+        unpaired=each.unpaired,
+        base=each.base,
+        head=each.head,
+        delta=each.delta,
+        interval=_interval(each.interval),
+        p=each.p,
+        p_rise=each.p_rise,
+        p_adjusted=each.p_adjusted,
+        p_rise_adjusted=each.p_rise_adjusted,
+        floor=each.floor,
+        change=each.change,
+        fact=each.fact,
+    )
+
+
+def _interval(interval: Interval | None) -> IntervalResult | None:
+    return None if interval is None else IntervalResult(low=interval.low, high=interval.high)
+
+
+def _case(case: CaseComparison) -> CaseComparisonResult:
+    return CaseComparisonResult(
+        suite=case.suite,
+        case_id=case.case_id,
+        standing=case.standing,
+        head=_arm(case.head),
+        base=_arm(case.base),
+        origin=case.origin,
+        confirmations=case.confirmations,
+        why=case.why,
+    )
+
+
+def _arm(arm: Arm | None) -> ArmResult | None:
+    if arm is None:
+        return None
+    return ArmResult(passed=arm.passed, failed=arm.failed, unmeasured=arm.unmeasured, verdict=arm.kind)
+
+
+def _rates(rates: PassRates | None) -> PassRatesResult | None:
+    if rates is None:
+        return None
+    return PassRatesResult(
+        k=rates.k,
+        rate=rates.rate,
+        interval=IntervalResult(low=rates.interval.low, high=rates.interval.high),
+        all_of_k=rates.all_of_k,
+        any_of_k=rates.any_of_k,
+    )
+
+
+def _loosening(each: Loosening) -> LooseningResult:
+    return LooseningResult(kind=each.kind, subject=each.subject, suite=each.suite, base=each.base, head=each.head)

@@ -1,0 +1,90 @@
+"""Opening the agents of a side: each once, with its share of workers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalgate import agents
+from evalgate.model import AgentFailure, AgentUse, FailureKind, Suite
+from evalgate.pipeline import trials
+from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
+from evalgate.settings import Settings
+from evalgate.wiring import preparing, surroundings, unopened
+
+TRIALS_WORTH_A_WORKER = 32
+"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
+
+ABSENT = "absent"
+"""The driver of an agent that is not there: a base without this agent, or a base of which only results are stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a side's agents live (`root`: absolute path of its checkout), and what all sides share."""
+
+    root: Path
+    settings: Settings
+    environ: Mapping[str, str]
+    cache: Path
+    say: Callable[[str], None]
+
+
+@contextmanager
+def opened(suites: tuple[Suite, ...], around: Surroundings) -> Iterator[dict[str, Agent]]:
+    """The agents of the suites by `trials.agent_key`; closed in the end."""
+    pools: dict[str, Agent] = {}
+    expected: Counter[str] = Counter()
+    for suite in suites:
+        expected[trials.agent_key(suite.agent)] += len(suite.eval_set.cases) * around.settings.runs.start
+    try:
+        for key, use in {trials.agent_key(suite.agent): suite.agent for suite in suites}.items():
+            pools[key] = _open(use, around, trials_expected=expected[key])
+        yield pools
+    finally:
+        for agent in pools.values():
+            agent.close()
+
+
+def absent(why: str) -> AgentUse:
+    """An agent that every trial of ends with NO_RECORDING, in these words."""
+    return AgentUse(driver=ABSENT, options={"why": why})
+
+
+def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent:
+    if use.driver == ABSENT:
+        return unopened.UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+    try:
+        return agents.DRIVERS[use.driver].open(
+            preparing.options_of(use), _setting(around, trials_expected=trials_expected)
+        )
+    except AgentFailed as failed:
+        return unopened.UnopenedAgent(failed.failure)
+
+
+def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
+    settings = around.settings
+    environment = surroundings.allowed(around.environ, settings.env)
+    workers = min(settings.workers, max(1, math.ceil(trials_expected / TRIALS_WORTH_A_WORKER)))
+    return AgentSetting(
+        root=str(around.root),
+        environment=environment,
+        install_environment=surroundings.for_installing(around.environ, environment),
+        cache=str(around.cache),
+        limits=AgentLimits(
+            turn_timeout_s=settings.turn_timeout,
+            case_timeout_s=settings.case_timeout,
+            start_timeout_s=settings.start_timeout,
+            output_bytes=settings.max_output * 10**6,
+            memory_bytes=settings.memory * 10**6 or None,
+            workers=workers,
+            sessions=math.ceil(settings.concurrency / workers),
+            isolate_cases=settings.isolation == "case",
+        ),
+        log=around.say,
+        seed=settings.seed,
+    )

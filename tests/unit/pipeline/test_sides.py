@@ -1,0 +1,209 @@
+"""Both sides measured together: fair order, further runs, fresh runs, budgets, and what a stored run saves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate.errors import ConfigError
+from evalgate.gate import verdict as verdicts
+from evalgate.gate.threshold import Scale
+from evalgate.model import Case, FailureKind, Policy, Report, Run, Standing, Suite, TrialKey
+from evalgate.pipeline import results, reuse, stored, trials
+from evalgate.pipeline.budget import Limits
+from evalgate.pipeline.journal import Journal
+from evalgate.pipeline.measure import FRESH, Measuring
+from tests.unit.pipeline import fakes
+from tests.unit.pipeline.test_measure import NO_LIMITS, NOW, SUITES, bench, side_of
+
+
+class Pair:
+    """Two sides with an agent each that knows who was asked when."""
+
+    def __init__(
+        self, folder: Path, *, limits: Limits = NO_LIMITS, suites: tuple[Suite, ...] = SUITES, name: str = ""
+    ) -> None:
+        self.order: list[str] = []
+        self.agents = [fakes.FakeAgent(self._noting("head")), fakes.FakeAgent(self._noting("base"))]
+        self.journals = [Journal.create(folder / f"{name}{number}", about={}) for number in range(2)]
+        sides = [
+            side_of(journal, agent, suites=suites) for journal, agent in zip(self.journals, self.agents, strict=True)
+        ]
+        self.suites = suites
+        self.measuring = Measuring(sides, bench(concurrency=1, limits=limits), seed=7, now=NOW)
+
+    def _noting(self, side: str):  # type: ignore[no-untyped-def]  # a FakeAgent's misbehave
+        def note(key: TrialKey, turn: int) -> None:
+            if turn == 1:
+                self.order.append(f"{side} {key}")
+
+        return note
+
+    def tasks(self, side: int, repeats: int) -> list[trials.Task]:
+        every = trials.tasks([self.suites, self.suites], range(repeats))
+        return [task for task in every if task.side == side]
+
+
+Pairs = Callable[..., Pair]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Iterator[Pairs]:
+    """Makes pairs, and closes their journals in the end."""
+    made: list[Pair] = []
+
+    def make(**options: Any) -> Pair:
+        made.append(Pair(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for pair in made:
+        for journal in pair.journals:
+            journal.close()
+
+
+def results_of(run: Run, journal: Journal, path: Path) -> Path:
+    policy = Policy()
+    verdict = verdicts.decide(run, policy, scales={"m": Scale()})
+    report = Report(run=run, verdict=verdict, policy=policy, version="0")
+    path.write_text("".join(results.render_results(report, kept=journal, exit_code=0)))
+    return path
+
+
+def test_each_case_runs_on_both_sides_one_right_after_the_other(pairs: Pairs) -> None:
+    pair = pairs()
+    pair.measuring.first(1)
+    assert pair.order == [
+        f"{side} {case}#0" for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x") for side in ("head", "base")
+    ]
+
+
+def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
+    pair = pairs()
+    pair.measuring.first(2)
+    pair.order.clear()
+    pair.measuring.again([("b", "c1")], more=3)
+    assert pair.order == [f"{side} b:c1#{repeat}" for repeat in (2, 3, 4) for side in ("head", "base")]
+    pair.order.clear()
+    pair.measuring.confirm([("a", "x")])
+    assert pair.order == [f"head a:x#{FRESH}", f"base a:x#{FRESH}"]
+    run = pair.measuring.run(0)
+    assert [run.expected("b", "c1"), run.expected("b", "c0")] == [5, 2]
+    assert len(run.trials) == 2 * 5 + 3
+    assert [trial.key.repeat for trial in run.confirmations] == [FRESH]
+
+
+@pytest.mark.parametrize(
+    ("limits", "trials_run", "words"),
+    [
+        (Limits(agent_calls=3), 3, "3 agent runs"),  # counted when they begin
+        (Limits(tokens=25), 3, "25 agent tokens"),  # 10 each: the third goes over, a fourth is not begun
+        (Limits(usd=1.0), 10, ""),  # no price is known: nothing can be counted, and the run says so
+        (Limits(), 10, ""),
+    ],
+)
+def test_a_budget_ends_a_run_and_is_named(pairs: Pairs, limits: Limits, trials_run: int, words: str) -> None:
+    pair = pairs(limits=limits)
+    for agent in pair.agents:
+        agent.tokens = 10
+    pair.measuring.first(1)
+    assert len(pair.order) == trials_run
+    run = pair.measuring.run(0)
+    assert words in run.truncated
+    assert bool(run.truncated) is (not pair.measuring.goes_on)
+    assert run.complete
+    assert pair.measuring.unpriced == (frozenset({"a model without a name"}) if limits.any else frozenset())
+
+
+def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: Pairs) -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c2":
+            raise fakes.failed(FailureKind.KILLED, "killed by signal 9")
+
+    pair = pairs()
+    pair.agents[0].misbehave = misbehave
+    pair.measuring.first(2)
+    pair.measuring.again([("b", "c1")], more=1)
+    pair.measuring.confirm([("a", "x")])
+    run = pair.measuring.run(0)
+    read = stored.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
+    for own in ("trials", "confirmations", "repeats", "more", "repeated", "seed", "fingerprints", "codes", "complete"):
+        assert untimed(getattr(read.run, own)) == untimed(getattr(run, own)), own
+    for trial in run.trials:
+        assert read.run.transcripts.find(trial.key) == run.transcripts.find(trial.key)
+    for before, after in zip(run.suites, read.run.suites, strict=True):
+        assert [case.conversation for case in after.eval_set.cases] == [
+            case.conversation for case in before.eval_set.cases
+        ]
+        assert [(use.name, use.threshold) for use in after.criteria] == [
+            (use.name, use.threshold) for use in before.criteria
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "schema_version None"),
+        ('{"schema_version": 1}', "schema_version 1"),  # an older version's
+        ('{"schema_version": 2}', "does not fit"),
+        ('{"schema_version": 2, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
+    ],
+)
+def test_results_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        stored.read_results(tmp_path / "r.json")
+
+
+def untimed(value: Any) -> Any:
+    """Trials without their seconds, which are written with four decimals."""
+    if isinstance(value, tuple):
+        return tuple(dataclasses.replace(each, seconds=0.0) for each in value)
+    return value
+
+
+def changed(suites: tuple[Suite, ...], **cases: Case | None) -> tuple[Suite, ...]:
+    """The suites with some cases of the first replaced, None taking one away."""
+    first = suites[0]
+    kept = tuple(cases.get(case.case_id, case) for case in first.eval_set.cases)
+    added = tuple(
+        case for case_id, case in cases.items() if case_id not in {each.case_id for each in first.eval_set.cases}
+    )
+    every = tuple(case for case in (*kept, *added) if case is not None)
+    return (dataclasses.replace(first, eval_set=dataclasses.replace(first.eval_set, cases=every)), *suites[1:])
+
+
+def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, pairs: Pairs) -> None:
+    before = pairs(name="before")
+    before.measuring.first(2)
+    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    suites = changed(SUITES, c1=fakes.case("c1", "another question"), c2=None, c9=fakes.case("c9"))
+
+    now = pairs(suites=suites, name="now")
+    taken = reuse.take_over(stored.read_results(path), now.tasks(1, 2), now.measuring, now.journals[1])
+    assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
+    assert taken.trials == 6
+    now.measuring.first(2)
+    assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
+    assert now.measuring.run(1).trials[0].grades == before.measuring.run(1).trials[0].grades
+
+
+def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pairs) -> None:
+    before = pairs(name="before")
+
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c2":
+            raise fakes.failed(FailureKind.KILLED, "killed by signal 9")
+
+    before.agents[1].misbehave = misbehave
+    before.measuring.first(1)
+    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    now = pairs(name="now")
+    reuse.take_over(stored.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    now.measuring.first(1)
+    assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
