@@ -1,0 +1,284 @@
+"""Which commit a head is compared with, how far commits are apart, and what a commit says of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from evalgate.baseline import source
+from evalgate.baseline.git import Complaint, GitFailed
+from evalgate.baseline.repository import Repository
+from evalgate.errors import UnavailableError
+
+DEEPENING = (50, 500, 5000)
+"""Commits of history that are fetched, step by step, until base and head have an ancestor in common."""
+
+How = Literal["merge-base", "base", "given"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What a commit object says. `parents` are the real ones, also where a shallow checkout does not have them."""
+
+    sha: str
+    parents: tuple[str, ...]
+    committed_at: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseCommit:
+    """The commit to compare with; it is here, and can be checked out.
+
+    `ref`: how people name it, "" for a SHA; `committed_at`: ISO 8601, UTC; `how`: `merge-base` of the base branch and
+    head, `base` for the tip of the base branch because no merge base could be found (then `note` says why), `given`
+    for a commit or tag named by the user.
+    """
+
+    sha: str
+    ref: str
+    committed_at: str
+    how: How
+    note: str = ""
+
+
+def pick_base(
+    repo: Repository, *, wanted: str, event_base: str, head: str, environ: Mapping[str, str] | None = None
+) -> BaseCommit:
+    """The base of `head` ("" for what is checked out), fetched where the checkout does not have it.
+
+    `wanted`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where head is the
+    merge that GitHub tests, its first parent. Else the merge base with `event_base`, a SHA of the event, or at a desk
+    with the remote's default branch. Raises GitFailed, UnavailableError.
+    """
+    head_sha = _head(repo, head)
+    if wanted:
+        return _wanted(repo, wanted, head=head_sha)
+    event_base = event_base if source.is_full_sha(event_base) else ""  # zeros: the push made the branch
+    made = read_commit(repo, head_sha)
+    if is_test_merge(made) or _is_tested_merge(made, environ or {}):
+        _ensure(repo, made.parents[0])
+        return _base(repo, made.parents[0], ref=(environ or {}).get("GITHUB_BASE_REF", ""), how="merge-base")
+    if event_base:
+        return _merge_base(repo, event_base, ref=(environ or {}).get("GITHUB_BASE_REF", ""), head=head_sha)
+    name = _default_branch(repo)
+    return _merge_base(repo, _branch(repo, name), ref=name, head=head_sha)
+
+
+def read_commit(repo: Repository, sha: str) -> Commit:
+    """What the commit says. Raises GitFailed."""
+    return parse_commit(sha, repo.run_bytes("cat-file", "commit", sha))
+
+
+def distance(repo: Repository, ancestor: str, descendant: str) -> int | None:
+    """How many first-parent steps lead from `descendant` back to `ancestor`; None where that is not known to be one."""
+    try:
+        repo.run("merge-base", "--is-ancestor", ancestor, descendant)
+        return int(repo.run("rev-list", "--count", "--first-parent", f"{ancestor}..{descendant}", "--"))
+    except GitFailed:
+        return None
+
+
+def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:
+    """`sha` and its first-parent ancestors, nearest first: where a base result may be stored.
+
+    A shallow checkout is deepened; where that fails, those are returned that are here. Raises GitFailed for an
+    unknown `sha`.
+    """
+    arguments = ("rev-list", "--first-parent", f"--max-count={limit}", sha, "--")
+    found = repo.run(*arguments).split()
+    if len(found) < limit and repo.is_shallow and repo.remote.url:
+        try:
+            repo.fetch(sha, depth=limit)
+        except GitFailed:
+            return tuple(found)
+        found = repo.run(*arguments).split()
+    return tuple(found)
+
+
+# --- which -----------------------------------------------------------------------------------------
+
+
+def _head(repo: Repository, head: str) -> str:
+    name = head or repo.head
+    if not name:
+        raise UnavailableError("the repository has no commit yet", hint="Commit once; then there is a base.")
+    found = repo.resolve(name)
+    if found is None and source.is_full_sha(name):
+        repo.fetch(name, depth=1 if repo.is_shallow else None)
+        found = repo.resolve(name)
+    if found is None:
+        raise UnavailableError(f"the commit {name} to be judged is not in the repository")
+    return found
+
+
+def _wanted(repo: Repository, wanted: str, *, head: str) -> BaseCommit:
+    branch = _local_branch(repo, wanted)
+    if branch:
+        return _merge_base(repo, branch, ref=wanted, head=head)
+    found = repo.resolve(wanted)
+    if found:
+        return _base(repo, found, ref="" if source.is_full_sha(wanted) else wanted, how="given")
+    if source.is_full_sha(wanted):
+        _ensure(repo, wanted)
+        return _base(repo, wanted, ref="", how="given")
+    for kind, how in (("heads", "merge-base"), ("tags", "given")):
+        tip = _fetched(repo, f"refs/{kind}/{wanted}")
+        if tip and how == "given":
+            return _base(repo, tip, ref=wanted, how="given")
+        if tip:
+            return _merge_base(repo, tip, ref=wanted, head=head)
+    raise GitFailed(
+        command="git fetch",
+        words=f"neither the checkout nor the remote has a branch, tag or commit {wanted!r}",
+        complaint=Complaint.MISSING,
+        hint="Name a branch, a tag or a whole commit SHA as the base.",
+    )
+
+
+def _branch(repo: Repository, name: str) -> str:
+    tip = _local_branch(repo, name) or _fetched(repo, f"refs/heads/{name}")
+    if tip is None:
+        raise GitFailed(command="git fetch", words=f"the remote has no branch {name!r}", complaint=Complaint.MISSING)
+    return tip
+
+
+def _local_branch(repo: Repository, name: str) -> str | None:
+    remote = repo.remote.name or "origin"
+    own = name.removeprefix(f"{remote}/")
+    if own != name:
+        return repo.resolve(f"refs/remotes/{remote}/{own}")
+    return repo.resolve(f"refs/remotes/{remote}/{name}") or repo.resolve(f"refs/heads/{name}")
+
+
+def _default_branch(repo: Repository) -> str:
+    """The remote's default branch by the refs of the clone, else by asking it, else what most people call theirs."""
+    remote = repo.remote.name
+    if not remote:
+        own = next((name for name in ("main", "master") if repo.resolve(f"refs/heads/{name}")), "")
+        if own:
+            return own
+        raise UnavailableError(
+            "there is nothing to compare with: no base commit was named, and the repository has no remote",
+            hint="Name a base: a branch, a tag or a commit.",
+        )
+    pointer = repo.source.common_dir / "refs" / "remotes" / remote / "HEAD"
+    if pointer.is_file():
+        text = pointer.read_text(encoding="utf-8", errors="replace").strip()
+        prefix = f"ref: refs/remotes/{remote}/"
+        if text.startswith(prefix):
+            return text.removeprefix(prefix)
+    said = repo.run_with_remote("ls-remote", "--symref", "origin", "HEAD")
+    found = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", said, re.MULTILINE)
+    return found[1] if found else "main"
+
+
+# --- history ---------------------------------------------------------------------------------------
+
+
+def _merge_base(repo: Repository, tip: str, *, ref: str, head: str) -> BaseCommit:
+    """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note, where there is none."""
+    _ensure(repo, tip)
+    found = _common_ancestor(repo, tip, head)
+    why = "they have no ancestor in common"
+    for depth in DEEPENING:
+        if found or not repo.is_shallow:
+            break
+        try:
+            _deepen(repo, tip, head, depth)
+        except GitFailed as error:
+            why = f"history could not be fetched ({error.words.splitlines()[-1]})"
+            break
+        found = _common_ancestor(repo, tip, head)
+        why = f"they have no ancestor in common in the last {depth:,} commits"
+    if found:
+        return _base(repo, found, ref=ref, how="merge-base")
+    note = (
+        f"the merge base of the base branch and head was not found: {why}. Head is compared with the tip of the base "
+        "branch, so that what others merged there since counts as well; `fetch-depth: 0` avoids it."
+    )
+    return _base(repo, tip, ref=ref, how="base", note=note)
+
+
+def _common_ancestor(repo: Repository, tip: str, head: str) -> str | None:
+    try:
+        return repo.run("merge-base", tip, head) or None
+    except GitFailed as error:
+        if error.complaint in {Complaint.TIMEOUT, Complaint.NO_GIT}:
+            raise
+        return None
+
+
+def _deepen(repo: Repository, tip: str, head: str, depth: int) -> None:
+    try:
+        repo.fetch(tip, head, depth=depth)
+    except GitFailed as error:
+        if error.complaint is not Complaint.MISSING:
+            raise
+        repo.fetch(tip, deepen=depth)  # a head that was never pushed
+
+
+def _ensure(repo: Repository, sha: str) -> None:
+    """Have the commit here. Raises GitFailed."""
+    if not repo.has_commit(sha):
+        repo.fetch(sha, depth=1 if repo.is_shallow else None)
+
+
+def _fetched(repo: Repository, name: str) -> str | None:
+    """The commit of a ref of the remote, fetched; None where the remote has no such ref. Raises GitFailed."""
+    try:
+        repo.fetch(name, depth=1 if repo.is_shallow else None)
+    except GitFailed as error:
+        if error.complaint is Complaint.MISSING and "couldn't find remote ref" in error.words:
+            return None
+        raise
+    return repo.resolve(f"refs/evalgate/fetched/{name.removeprefix('refs/')}")
+
+
+def _base(repo: Repository, sha: str, *, ref: str, how: How, note: str = "") -> BaseCommit:
+    return BaseCommit(sha=sha, ref=ref, committed_at=read_commit(repo, sha).committed_at, how=how, note=note)
+
+
+# --- commits ---------------------------------------------------------------------------------------
+
+_MERGED = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
+
+
+def is_test_merge(commit: Commit) -> bool:
+    """Whether GitHub made this merge to test a pull request (`refs/pull/N/merge`): its subject names its parents."""
+    found = _MERGED.fullmatch(commit.subject)
+    return found is not None and commit.parents == (found[2], found[1])
+
+
+def _is_tested_merge(commit: Commit, environ: Mapping[str, str]) -> bool:
+    """The same by what the runner says of it."""
+    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
+    return is_merge_ref and environ.get("GITHUB_SHA") == commit.sha and len(commit.parents) == 2
+
+
+def parse_commit(sha: str, data: bytes) -> Commit:
+    """The commit that a commit object describes; `committed_at` is "" where it is unreadable."""
+    head, _, message = data.decode("utf-8", "replace").partition("\n\n")
+    parents = []
+    committed_at = ""
+    for line in head.splitlines():
+        key, _, value = line.partition(" ")
+        if key == "parent":
+            parents.append(value)
+        elif key == "committer":
+            committed_at = _iso(value)
+    subject = message.lstrip("\n").split("\n", 1)[0]
+    return Commit(sha=sha, parents=tuple(parents), committed_at=committed_at, subject=subject)
+
+
+def _iso(committer: str) -> str:
+    found = re.search(r"> (\d{1,12}) [+-]\d{4}$", committer)
+    if found is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(int(found[1]), UTC).isoformat().replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return ""

@@ -1,0 +1,235 @@
+"""Which commit is the base, with real git and the checkouts that runners make."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders import repositories as made
+from builders.repositories import ENVIRON, git, photograph
+
+from evalgate.baseline import commits, repository, worktree
+from evalgate.baseline.git import Complaint, GitFailed
+from evalgate.baseline.repository import Repository
+from evalgate.errors import UnavailableError
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def under(tmp_path: Path) -> Path:
+    return tmp_path / "private"
+
+
+@pytest.fixture
+def origin(tmp_path: Path, github: Path) -> Path:
+    return Path(shutil.copytree(github, tmp_path / "origin"))
+
+
+@pytest.fixture(scope="module")
+def github(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project on GitHub: `fork` is where the pull request left main, `tip` where main is now.
+
+    `refs/pull/7/head` is the pull request, `refs/pull/7/merge` what GitHub made of it and of main.
+    """
+    folder = made.made(tmp_path_factory.mktemp("github") / "project")
+    made.commit(folder, {"agent.py": "first\n"})
+    made.commit(folder, {"agent.py": "fork\n"})
+    git(folder, "tag", "fork")
+    git(folder, "checkout", "--quiet", "-b", "topic")
+    for number in range(60):
+        made.commit(folder, {"pr.txt": f"{number}\n"})
+    git(folder, "tag", "head")
+    git(folder, "checkout", "--quiet", "main")
+    for number in range(60):
+        made.commit(folder, {"main.txt": f"{number}\n"})
+    git(folder, "tag", "tip")
+    head, tip = git(folder, "rev-parse", "head", "tip").split()
+    git(folder, "merge", "--quiet", "--no-ff", "-m", f"Merge {head} into {tip}", "head")
+    git(folder, "update-ref", "refs/pull/7/merge", "HEAD")
+    git(folder, "update-ref", "refs/pull/7/head", head)
+    git(folder, "reset", "--quiet", "--hard", "tip")
+    git(folder, "branch", "--quiet", "-D", "topic")
+    return folder
+
+
+def sha_of(folder: Path, name: str) -> str:
+    return git(folder, "rev-parse", f"{name}^{{commit}}")
+
+
+def checked_out(origin: Path, to: Path, ref: str) -> Path:
+    """What actions/checkout makes of a ref with fetch-depth 1."""
+    made.made(to)
+    git(to, "remote", "add", "origin", f"file://{origin}")
+    git(to, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{sha_of(origin, ref)}:refs/remotes/{ref}")
+    git(to, "checkout", "--quiet", "--detach", f"refs/remotes/{ref}")
+    return to
+
+
+def pick(root: Path, under: Path, *, wanted: str = "", event_base: str = "", head: str = "") -> commits.BaseCommit:
+    with repository.opened(root, environ=ENVIRON, token=None, under=under) as repo:
+        picked = commits.pick_base(repo, wanted=wanted, event_base=event_base, head=head)
+        with worktree.checked_out(repo, picked.sha) as checkout:
+            assert (checkout.root / "agent.py").exists(), "a base can be checked out"
+        return picked
+
+
+def test_a_merge_that_github_tests_needs_one_commit_more(origin: Path, tmp_path: Path, under: Path) -> None:
+    """Its first parent is main as it was merged, even where the event names an older tip."""
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
+    before = photograph(workspace)
+    picked = pick(workspace, under, event_base=sha_of(origin, "tip~5"))
+    assert (picked.sha, picked.how, picked.note) == (sha_of(origin, "tip"), "merge-base", "")
+    assert picked.committed_at == "2026-01-02T03:04:05Z"
+    assert photograph(workspace) == before
+    assert git(workspace, "rev-list", "--count", "HEAD") == "1", "the user's checkout is as shallow as before"
+
+
+def test_a_shallow_head_is_deepened_to_the_merge_base(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
+    before = photograph(workspace)
+    picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
+    assert (picked.sha, picked.how, picked.note) == (sha_of(origin, "fork"), "merge-base", "")
+    assert photograph(workspace) == before
+
+
+def test_a_head_that_was_never_pushed(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
+    made.commit(workspace, {"local.txt": "only here"})
+    picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
+    assert (picked.sha, picked.how) == (sha_of(origin, "fork"), "merge-base")
+
+
+def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
+    git(workspace, "fetch", "--quiet", "--depth=1", "origin", sha_of(origin, "tip"))
+    git(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
+    picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
+    assert (picked.sha, picked.how) == (sha_of(origin, "tip"), "base")
+    assert "history could not be fetched" in picked.note
+    assert "fetch-depth: 0" in picked.note
+
+
+def test_histories_that_never_meet(origin: Path, tmp_path: Path, under: Path) -> None:
+    git(origin, "checkout", "--quiet", "--orphan", "island")
+    island = made.commit(origin, {"agent.py": "island\n"})
+    workspace = made.cloned(origin, tmp_path / "workspace", "--branch=island")
+    picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
+    assert (picked.sha, picked.how) == (sha_of(origin, "tip"), "base")
+    assert "no ancestor in common" in picked.note
+    assert picked.sha != island
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected", "how", "shallow"),
+    [
+        ("main", "fork", "merge-base", False),  # a branch: where head left it
+        ("main", "fork", "merge-base", True),
+        ("origin/main", "fork", "merge-base", False),
+        ("v1", "tip~2", "given", False),  # a tag: itself
+        ("v1", "tip~2", "given", True),
+        ("head~3", "head~3", "given", False),  # anything that git understands
+    ],
+)
+def test_a_base_that_the_user_names(
+    origin: Path, tmp_path: Path, under: Path, wanted: str, expected: str, how: str, shallow: bool
+) -> None:
+    git(origin, "tag", "--annotate", "-m", "one", "v1", "tip~2")
+    if shallow:
+        workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
+    else:
+        workspace = made.cloned(origin, tmp_path / "workspace")
+        git(workspace, "checkout", "--quiet", "head")
+    picked = pick(workspace, under, wanted=wanted)
+    assert (picked.sha, picked.how, picked.ref) == (sha_of(origin, expected), how, wanted)
+
+
+def test_a_sha_that_the_checkout_does_not_have_is_fetched(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
+    wanted = sha_of(origin, "tip~7")
+    picked = pick(workspace, under, wanted=wanted)
+    assert (picked.sha, picked.how, picked.ref) == (wanted, "given", "")
+
+
+def test_at_a_desk_it_is_where_the_default_branch_was_left(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = made.cloned(origin, tmp_path / "workspace")
+    git(workspace, "checkout", "--quiet", "-b", "mine", "head")
+    picked = pick(workspace, under)
+    assert (picked.sha, picked.how, picked.ref) == (sha_of(origin, "fork"), "merge-base", "main")
+
+
+def test_a_push_that_made_the_branch_has_no_commit_before(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = made.cloned(origin, tmp_path / "workspace")
+    git(workspace, "checkout", "--quiet", "head")
+    assert pick(workspace, under, event_base="0" * 40).sha == sha_of(origin, "fork")
+
+
+# --- what cannot be -----------------------------------------------------------------------------------
+
+
+def test_an_unknown_base_is_said(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
+    for names in ({"event_base": "1" * 40}, {"wanted": "1" * 40}, {"wanted": "nowhere"}):
+        with pytest.raises(GitFailed) as failure:
+            pick(workspace, under, **names)
+        assert failure.value.complaint is Complaint.MISSING
+        assert failure.value.hint
+
+
+def test_no_remote_and_no_base_is_said(tmp_path: Path, under: Path) -> None:
+    alone = made.made(tmp_path / "alone")
+    git(alone, "checkout", "--quiet", "-b", "odd")
+    made.commit(alone, {"agent.py": "x"})
+    with pytest.raises(UnavailableError, match="nothing to compare with") as failure:
+        pick(alone, under)
+    assert "Name a base" in failure.value.hint
+    with pytest.raises(GitFailed, match="has no remote"):
+        pick(alone, under, event_base="1" * 40)
+
+
+def test_no_commit_at_all_is_said(tmp_path: Path, under: Path) -> None:
+    empty = made.made(tmp_path / "empty")
+    with pytest.raises(UnavailableError, match="no commit yet"):
+        pick(empty, under)
+
+
+def test_a_remote_that_refuses_is_said_with_what_to_do(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
+    git(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
+    with pytest.raises(GitFailed, match="does not appear to be a git repository") as failure:
+        pick(workspace, under)
+    assert "fetch-depth: 0" in failure.value.hint
+
+
+# --- distance -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def repo(origin: Path, tmp_path: Path, under: Path) -> Iterator[Repository]:
+    workspace = made.cloned(origin, tmp_path / "full")
+    with repository.opened(workspace, environ=ENVIRON, token=None, under=under) as found:
+        yield found
+
+
+def test_distance_counts_first_parents(repo: Repository, origin: Path) -> None:
+    tip, fork, head = (sha_of(origin, name) for name in ("tip", "fork", "head"))
+    assert commits.distance(repo, fork, tip) == 60
+    assert commits.distance(repo, tip, tip) == 0
+    assert commits.distance(repo, tip, fork) is None, "the wrong way round"
+    assert commits.distance(repo, head, tip) is None, "beside"
+    assert commits.distance(repo, "1" * 40, tip) is None, "unknown"
+
+
+def test_ancestors_come_nearest_first_and_bounded(repo: Repository, origin: Path) -> None:
+    tip = sha_of(origin, "tip")
+    assert commits.ancestors(repo, tip, limit=3) == (tip, sha_of(origin, "tip~1"), sha_of(origin, "tip~2"))
+
+
+def test_ancestors_of_a_shallow_commit_are_fetched(origin: Path, tmp_path: Path, under: Path) -> None:
+    workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
+    tip = sha_of(origin, "tip")
+    with repository.opened(workspace, environ=ENVIRON, token=None, under=under) as repo:
+        assert len(commits.ancestors(repo, commits.pick_base(repo, wanted="", event_base="", head="").sha)) == 62
+        assert commits.distance(repo, sha_of(origin, "fork"), tip) == 60
