@@ -47,7 +47,8 @@ def alone(use: CriterionUse, rubric: str) -> CriterionUse:
 def only_turn(evidence: Evidence, turn: int) -> Evidence:
     """The evidence with one turn, counted from 1: a criterion that judges turn by turn asks about no other then."""
     expected = evidence.expected[turn - 1 : turn] if evidence.expected is not None else None
-    return dataclasses.replace(evidence, actual=evidence.actual[turn - 1 : turn], expected=expected)
+    case = dataclasses.replace(evidence.case, conversation=expected)
+    return Evidence(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
 
 
 def said(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str) -> Said:

@@ -214,18 +214,14 @@ def _evidence(wire: LabelWire, name: str) -> Evidence | None:
     if wire.conversation is not None:
         actual = tuple(turn.noun() for turn in wire.conversation)
         expected = None if wire.expected is None else tuple(turn.noun() for turn in wire.expected)
-        case = Case(case_id=name, conversation=expected or (), rubrics=rubrics)
+        case = Case(case_id=name, conversation=expected, rubrics=rubrics)
         return Evidence(case=case, actual=actual, expected=expected)
     if wire.user is None or wire.answer is None:
         return None
     turn = Invocation(user_content=_text(wire.user, "user"), final_response=_text(wire.answer, "model"))
-    reference = _text(wire.reference, "model") if wire.reference is not None else None
-    expected_turn = dataclasses.replace(turn, final_response=reference)
-    return Evidence(
-        case=Case(case_id=name, conversation=(expected_turn,), rubrics=rubrics),
-        actual=(turn,),
-        expected=(expected_turn,) if reference is not None else None,
-    )
+    answered = None if wire.reference is None else _text(wire.reference, "model")
+    expected = None if answered is None else (dataclasses.replace(turn, final_response=answered),)
+    return Evidence(case=Case(case_id=name, conversation=expected, rubrics=rubrics), actual=(turn,), expected=expected)
 
 
 def _text(text: str, role: str) -> Content:

@@ -1,0 +1,140 @@
+"""`evalgate calibrate`: how far the judge agrees with people, at a desk or in a scheduled workflow."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalgate import publish, words
+from evalgate.cli import door, options
+from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
+from evalgate.exhibits import calibration as exhibit
+from evalgate.gate import calibrations
+from evalgate.markup import plain
+from evalgate.model import Calibration
+from evalgate.pipeline import stored
+from evalgate.wire import calibration as calibration_files
+from evalgate.wiring import calibrating, choosing, drafting, folders
+from evalgate.wiring.asking_labels import Desk
+from evalgate.wiring.calibrating import Calibrated, Order
+from evalgate.wiring.choosing import Choice
+
+WRITTEN = "calibration.json"
+RESULTS = "results.json"
+SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debug")
+
+
+@click.command("calibrate")
+@options.settings_options(*SETTINGS)
+@click.option(
+    "--results", metavar="FILE", help="Take the judge's verdicts from this results.json; the judge is not asked."
+)
+@click.option(
+    "--conversations",
+    metavar="FILE",
+    help="The results.json that labels refer to. [default: the one of the last run]",
+)
+@click.option(
+    "--write",
+    "written",
+    metavar="FILE",
+    help=f"Where the calibration goes. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
+)
+@click.option(
+    "--against", metavar="FILE", help="An earlier calibration to compare with. [default: the one to be replaced]"
+)
+@click.option("--fail-under-kappa", type=click.FloatRange(-1, 1), metavar="NUMBER", help="Exit 1 below this kappa.")
+@click.option(
+    "--draft",
+    is_flag=True,
+    help="Write LABELS anew, to be filled in: verdicts of the run in --results, without what the judge said.",
+)
+@click.option("--most", type=click.IntRange(1), default=50, show_default=True, help="Lines a criterion in a draft.")
+@click.argument("labels")
+def command(labels: str, **values: Any) -> None:
+    """Compare the judge's verdicts with people's labels in LABELS, one JSON object a line (docs/calibration.md)."""
+    sys.exit(door.guarded(lambda: calibrate(labels, values), debug=bool(values.get("debug"))))
+
+
+def calibrate(labels: str, values: dict[str, Any]) -> int:
+    """Calibrate, or draft; the exit code. Raises EvalgateError."""
+    choice = choosing.choose(options.given({name: values.get(name) for name in SETTINGS}))
+    if values["draft"]:
+        return _draft(Path(labels), values, choice)
+    written = _written(values["written"], choice)
+    order = Order(
+        labels=Path(labels).absolute(),
+        results=_path(values["results"]),
+        conversations=_path(values["conversations"]) or _last_results(choice),
+        against=_path(values["against"]) or (written if written.is_file() else None),
+    )
+    desk = Desk(
+        environ=os.environ,
+        cache=folders.cache_of(choice.settings, os.environ),
+        now=datetime.now(UTC),
+        say=lambda line: click.echo(plain.one_line(line), err=True),
+    )
+    done = calibrating.calibrate(choice, order, desk)
+    _show(done)
+    problem = publish.write_file(written, [calibration_files.render(done.calibration)])
+    if problem is not None:
+        raise UnavailableError(f"{written} {problem.message}")
+    click.echo(f"wrote {os.path.relpath(written)}")
+    return _verdict(done.calibration, values["fail_under_kappa"])
+
+
+def _show(done: Calibrated) -> None:
+    door.show_problems(done.problems)
+    caveats = [(each.criterion, line) for each in done.calibration.criteria for line in calibrations.caveats(each)]
+    text = exhibit.render(done.calibration, drift=done.drift, before=done.before, caveats=caveats, notes=done.notes)
+    click.echo(text, nl=False)
+    calls, cached = sum(use.calls for use in done.took), sum(use.cached for use in done.took)
+    costs = [use.cost_usd for use in done.took if use.cost_usd is not None]
+    cost = f", ${sum(costs):.4f}" if costs else ""
+    if done.took:
+        click.echo(f"\n{words.counted(calls, 'call')} of the judge, {cached:,} read from the cache{cost}")
+
+
+def _verdict(calibration: Calibration, least: float | None) -> int:
+    """1 where a criterion stays below, or cannot be told to reach, the least kappa."""
+    if least is None:
+        return ExitCode.PASS
+    below = [each for each in calibration.criteria if each.kappa is None or each.kappa.value < least]
+    for each in below:
+        said = "cannot be computed" if each.kappa is None else f"is {words.score(each.kappa.value, beside=least)}"
+        name = plain.label(each.criterion, 80)
+        click.secho(f"{name}: kappa {said}, {words.threshold(least)} is required", fg="red", err=True)
+    return ExitCode.FAIL if below else ExitCode.PASS
+
+
+def _draft(path: Path, values: dict[str, Any], choice: Choice) -> int:
+    if path.exists():
+        raise ConfigError(f"{path} exists already", hint="A draft never overwrites labels: name another file.")
+    results = _path(values["results"]) or _path(values["conversations"]) or _last_results(choice)
+    lines = drafting.draft(stored.read_results(results), most=values["most"], seed=choice.settings.seed)
+    if not lines:
+        raise NothingToDo(f"{os.path.relpath(results)} has no verdict that can be labelled")
+    problem = publish.write_file(path, [f"{line}\n" for line in lines])
+    if problem is not None:
+        raise UnavailableError(f"{path} {problem.message}")
+    click.echo(f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`")
+    return ExitCode.PASS
+
+
+def _written(named: str | None, choice: Choice) -> Path:
+    if named:
+        return Path(named).absolute()
+    return choice.root / (choice.gate_file.judge.calibration or WRITTEN)
+
+
+def _last_results(choice: Choice) -> Path:
+    return choice.root / choice.settings.output / RESULTS
+
+
+def _path(named: str | None) -> Path | None:
+    return Path(named).absolute() if named else None
