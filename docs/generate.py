@@ -45,6 +45,8 @@ OUTPUTS: Mapping[str, str] = {
     "failed": "How many cases failed.",
     "not-measured": "How many cases could not be measured.",
     "scores": "A JSON object: the mean of each criterion over all cases that have a value, null where none has.",
+    "judge-calls": "How many calls judges answered; replies from the cache are not among them.",
+    "judge-cost-usd": "What these calls cost in US dollars; empty where the price of any of them is unknown.",
     "junit": "Path of the JUnit file, relative to the workspace, as all paths are.",
     "comment": "Path of the Markdown made for a pull-request comment.",
     "summary": "Path of the Markdown that stands in the job's summary.",

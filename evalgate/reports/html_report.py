@@ -38,6 +38,7 @@ def render(report: Report) -> str:
         "main",
         overview.render_criteria(totals.by_criterion(report)),
         _cases(exhibits, report),
+        overview.render_judges(report),
         overview.render_problems(report.problems),
     )
     body = html.join([overview.render_header(report, totals.count(report)), main, overview.render_footer(report)])

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from statistics import fmean
 
-from evalgate.exhibits import totals
+from evalgate.exhibits import judge_use, totals
 from evalgate.markup import plain
 from evalgate.model import Report
 
@@ -20,7 +20,7 @@ NAME_LIMIT = 100
 
 def render(report: Report) -> Mapping[str, str]:
     """Name to value, as action.yml lists them. `scores` is a JSON object: the mean of each criterion over all cases
-    that have a value, null where none has."""
+    that have a value, null where none has. `judge-cost-usd` is empty where the price of any call is unknown."""
     counts = totals.count(report)
     return {
         "verdict": report.verdict.kind.value,
@@ -30,7 +30,14 @@ def render(report: Report) -> Mapping[str, str]:
         "not-measured": str(counts.not_measured),
         "total": str(counts.total),
         "scores": _scores(report),
+        "judge-calls": str(judge_use.total(report.run.judges).calls),
+        "judge-cost-usd": _cost(report),
     }
+
+
+def _cost(report: Report) -> str:
+    exact = judge_use.exact_cost_usd(report.run.judges)
+    return "" if exact is None else f"{exact:.6f}".rstrip("0").rstrip(".")
 
 
 def _scores(report: Report) -> str:

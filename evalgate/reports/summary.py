@@ -37,6 +37,7 @@ def render(report: Report) -> str:
     table = _table(exhibits, room=int(room * TABLE_SHARE))
     foot = [
         lists.render_flaky([each for each in exhibits if each.flaky], limit=100),
+        overview.render_judges(report, limit=100),
         overview.render_problems(report.problems, limit=50),
         overview.render_reproduce(report),
         overview.render_footer(report),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import cases, sentences, totals
+from evalgate.exhibits import cases, judge_use, sentences, totals
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.markup import commands, plain
 from evalgate.model import Report, VerdictKind
@@ -36,6 +36,7 @@ def render(report: Report) -> str:
 
 
 def _figures(report: Report, counts: totals.Totals) -> str:
+    judge = judge_use.figure(report.run.judges)
     figures = [
         f"{counts.passed:,} passed",
         f"{counts.failed:,} failed",
@@ -44,6 +45,7 @@ def _figures(report: Report, counts: totals.Totals) -> str:
         words.counted(report.run.repeats, "run") + " per case",
         "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
         f"agent time {words.seconds(counts.agent_s)}",
+        f"judge: {judge}" if judge else "",
     ]
     return ", ".join(figure for figure in figures if figure)
 

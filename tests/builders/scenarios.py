@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from builders import build
 from builders.build import TOOLS, WORDS, call, case, turn
 from evalgate.errors import Place, Problem, Severity
-from evalgate.model import FailureKind, Finding, Links, Report, Score, VerdictKind
+from evalgate.model import FailureKind, Finding, JudgeUse, Links, Report, Score, VerdictKind
 
 TRACEBACK = """Traceback (most recent call last):
   File "agents/travel/agent.py", line 31, in search_flights
@@ -208,7 +208,8 @@ def hostile() -> Report:
     )
     report = build.run_report([suite], done, links=links, problems=(problem,), title=HOSTILE, reproduce=HOSTILE)
     verdict = dataclasses.replace(report.verdict, reason=HOSTILE)
-    return dataclasses.replace(report, verdict=verdict)
+    asked = JudgeUse(criterion=HOSTILE, model=HOSTILE, calls=1, unpriced=1)
+    return dataclasses.replace(report, verdict=verdict, run=dataclasses.replace(report.run, judges=(asked,)))
 
 
 def languages() -> Report:
@@ -247,6 +248,34 @@ def languages() -> Report:
     return build.run_report([suite], done)
 
 
+def judged() -> Report:
+    """Judges were asked: dear ones, cheap ones of unknown price, and the cache; one of them went away for a while."""
+    uses = (
+        JudgeUse(
+            criterion="final_response_match_v2",
+            model="gemini-2.5-flash",
+            calls=36,
+            cached=84,
+            retries=2,
+            prompt_tokens=41_200,
+            output_tokens=3_100,
+            cost_usd=0.0201,
+        ),
+        JudgeUse(
+            criterion="hallucinations_v1",
+            model="openai/qwen2.5-1.5b",
+            calls=8,
+            prompt_tokens=9_000,
+            output_tokens=700,
+            unpriced=8,
+            failures={"rate_limited": 2, "blocked": 1},
+        ),
+        JudgeUse(criterion="safety_v1", model="gemini-2.5-flash", cached=4),
+    )
+    made = build.report("pass wrong unjudged")
+    return dataclasses.replace(made, run=dataclasses.replace(made.run, judges=uses))
+
+
 SCENARIOS: Mapping[str, Callable[[], Report]] = {
     "pass": passing,
     "fail": failing,
@@ -256,4 +285,5 @@ SCENARIOS: Mapping[str, Callable[[], Report]] = {
     "many": many,
     "hostile": hostile,
     "languages": languages,
+    "judged": judged,
 }

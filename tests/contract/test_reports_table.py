@@ -110,8 +110,9 @@ def test_no_table_and_no_fold_breaks(row: str, scenario: str) -> None:
     flaky = sum(len(exhibit.flaky) for exhibit in exhibits)
     rows = [1 + len(totals.by_criterion(report)), (1 + flaky) if flaky else 0]
     rows += [1 + len(exhibits)] if row == "summary" else []
-    assert len(page.rows) == sum(rows)
-    assert Counter(page.rows) == Counter({5: rows[0], 4: sum(rows[1:])})
+    judged = 1 + len(report.run.judges) if row == "summary" and report.run.judges else 0
+    assert len(page.rows) == sum(rows) + judged
+    assert Counter(page.rows) == Counter({5: rows[0], 4: sum(rows[1:]), 9: judged})
     assert page.elements["details"] == page.elements["summary"] == text.count("\n</details>")
     assert "<!--" not in text
 

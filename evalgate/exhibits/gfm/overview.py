@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import sentences
+from evalgate.exhibits import judge_use, sentences
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import github, plain
 from evalgate.model import Report, VerdictKind
@@ -29,7 +29,8 @@ def render_verdict(report: Report) -> str:
 
 
 def render_figures(report: Report, totals: Totals) -> str:
-    """The strip: counts of cases, pass rate, repeats, tokens, seconds, commit; only what is known."""
+    """The strip: counts of cases, pass rate, repeats, tokens, seconds, judge, commit; only what is known."""
+    judge = judge_use.figure(report.run.judges)
     figures = [
         f"**{totals.passed:,}** passed",
         f"**{totals.failed:,}** failed",
@@ -39,6 +40,7 @@ def render_figures(report: Report, totals: Totals) -> str:
         words.counted(report.run.repeats, "run") + " per case",
         "" if totals.tokens is None else f"{words.tokens(totals.tokens)} tokens",
         f"agent time {words.seconds(totals.agent_s)}",
+        f"judge: {judge}" if judge else "",
         _commit(report),
     ]
     return " \N{MIDDLE DOT} ".join(figure for figure in figures if figure)
@@ -57,6 +59,25 @@ def render_criteria(rows: Sequence[CriterionTotals], *, limit: int) -> str:
     )
     rest = len(rows) - len(kept)
     return f"{table}\n\n{words.counted(rest, 'more row')} in report.html." if rest else table
+
+
+def render_judges(report: Report, *, limit: int) -> str:
+    """What judging took by criterion, folded; "" where no judge was asked."""
+    uses = report.run.judges
+    if not uses:
+        return ""
+    rows = [
+        [
+            github.cell_code(plain.label(use.criterion, SUITE_WIDTH)),
+            github.cell_code(plain.label(use.model, SUITE_WIDTH)),
+            *judge_use.amounts(use),
+        ]
+        for use in uses[:limit]
+    ]
+    table = github.table(judge_use.HEADER, rows, right=range(2, len(judge_use.HEADER)))
+    rest = len(uses) - len(rows)
+    more = f"\n\n{words.counted(rest, 'more row')} in report.html." if rest > 0 else ""
+    return github.details(f"Judges: {judge_use.figure(uses)}", table + more)
 
 
 def render_problems(problems: Sequence[Problem], *, limit: int) -> str:

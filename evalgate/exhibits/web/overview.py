@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import sentences
+from evalgate.exhibits import judge_use, sentences
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
@@ -37,6 +37,18 @@ def render_criteria(rows: Sequence[CriterionTotals]) -> Html:
     header = ["Suite", "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
     shown = page.table(header, [_criterion_cells(row) for row in rows], label="Criteria", numeric=range(2, 6))
     return element("section", element("h2", "Criteria"), shown)
+
+
+def render_judges(report: Report) -> Html:
+    """What judging took by criterion, folded; nothing where no judge was asked."""
+    uses = report.run.judges
+    if not uses:
+        return Html("")
+    rows = [[element("code", use.criterion), element("code", use.model), *judge_use.amounts(use)] for use in uses]
+    header = list(judge_use.HEADER)
+    shown = page.table(header, rows, label="Judges", numeric=range(2, len(header)))
+    summary = element("summary", f"Judges: {judge_use.figure(uses)}")
+    return element("section", element("h2", "Judges"), element("details", summary, shown))
 
 
 def render_problems(problems: Sequence[Problem]) -> Html:
@@ -88,6 +100,7 @@ def _figures(report: Report, totals: Totals) -> Html:
         ("runs per case", f"{report.run.repeats:,}"),
         ("tokens", "" if totals.tokens is None else words.tokens(totals.tokens)),
         ("agent time", words.seconds(totals.agent_s)),
+        ("judge", judge_use.figure(report.run.judges)),
         ("commit", commit[:7]),
     ]
     shown = [element("div", element("dt", name), element("dd", value)) for name, value in figures if value]
