@@ -18,6 +18,7 @@ from evalgate.judging.options import JudgeDefaults, JudgeOptions
 from evalgate.judging.panel import VotingPanel
 from evalgate.model import CriterionUse, Suite
 from evalgate.plugins import Need
+from evalgate.wiring import simulating
 from evalgate.wiring.choosing import Choice
 
 
@@ -65,9 +66,10 @@ def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[s
 def opened_panel(
     choice: Choice, suites: Iterable[Suite], *, environ: Mapping[str, str], cache: Path, say: Callable[[str], None]
 ) -> Iterator[VotingPanel | None]:
-    """The panel of a run; None where no criterion asks a judge, or none is to be asked."""
-    models = judge_models(suites)
-    if not models or choice.settings.skip_judged:
+    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user."""
+    listed = tuple(suites)
+    models = (*(() if choice.settings.skip_judged else judge_models(listed)), *simulating.simulator_models(listed))
+    if not models:
         yield None
         return
     panel = opening.open_panel(

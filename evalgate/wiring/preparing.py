@@ -15,7 +15,7 @@ from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import discovery, linter
 from evalgate.settings import Settings
-from evalgate.wiring import judging, tooling
+from evalgate.wiring import judging, simulating, tooling
 from evalgate.wiring.choosing import Choice
 
 CREDENTIALS = "credentials-missing"
@@ -46,6 +46,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         specs=criteria.CRITERIA,
     )
     suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
+    suites = simulating.settle(suites, choice)
     linted = linter.lint(suites, specs=criteria.CRITERIA, environment_names=frozenset(environ))
     problems = (
         *choice.problems, *found.problems, *linted, *_option_problems(suites), *tooling.check(choice, suites)
@@ -65,6 +66,7 @@ def _with_judges(
     """
     defaults = judging.defaults_of(choice)
     settled = judging.settle(suites, defaults)
+    problems = (*problems, *simulating.missing(suites, defaults, environ))
     if not choice.settings.skip_judged and not judging.names_elsewhere(choice.gate_file.judge):
         told = any(problem.code == CREDENTIALS for problem in problems)
         return settled, problems if told else (*problems, *judging.missing(settled, defaults, environ))

@@ -41,6 +41,7 @@ def scenario(case_id):
 
 SOUND = evalset("a", case("one"), case("two", "And the other one?"))
 CONFIG = {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.7}}
+BAD_SCENARIO = {"starting_prompt": "Hi </finished>", "conversation_plan": " ", "user_persona": "NOVICE"}
 BOT = {"bot/agent.py": AGENT, "bot/__init__.py": "from . import agent\n"}
 
 
@@ -121,6 +122,16 @@ REPOSITORIES = {
         **BOT,
         "evals/a.evalset.json": evalset("a", scenario("led"), case("written")),
         "evals/test_config.json": CONFIG,
+        "talks/b.evalset.json": evalset("b", {"eval_id": "x", "conversation_scenario": BAD_SCENARIO}),
+        "talks/test_config.json": {
+            "criteria": {"tool_call_count_v1": {}, "conversation_ended": 1},
+            "user_simulator_config": {
+                "type": "llm_baked",
+                "max_invocations": 3,
+                "max_allowed_invocations": 0,
+                "custom_instructions": "Be a user until {{ stop_signal }}.",
+            },
+        },
     },
     # no agent, several agents, an app that is none
     "no_agent": {"evals/a.evalset.json": SOUND, "test_config.json": CONFIG},

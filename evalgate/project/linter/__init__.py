@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from evalgate.errors import Problem
 from evalgate.model import Suite
 from evalgate.plugins import CriterionSpec
-from evalgate.project.linter import cases, credentials, expectations, sets
+from evalgate.project.linter import cases, credentials, expectations, scenarios, sets
 from evalgate.project.linter.finding import Setting
 
 SuiteCheck = Callable[[Suite, Setting], Iterator[Problem]]
@@ -20,7 +20,9 @@ CHECKS: tuple[SuiteCheck, ...] = (
     cases.identical_cases,
     cases.empty_conversations,
     cases.empty_user_texts,
-    cases.scenarios,
+    scenarios.starting_prompts,
+    scenarios.instructions_without_persona,
+    scenarios.stop_signals_differ,
     expectations.nothing_expected,
     expectations.references_missing,
     expectations.reference_on_scenario,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evalgate import words
 from evalgate.errors import Problem
 from evalgate.model import Attachment, Case, Invocation, Suite, Text
 from evalgate.project import opening
@@ -68,19 +67,6 @@ def empty_user_texts(suite: Suite, _: Setting) -> Iterator[Problem]:
             "empty-user-text",
             f"{finding.named(silent)}: a turn has no user text",
             place=finding.place_of(suite, silent[0]),
-        )
-
-
-def scenarios(suite: Suite, _: Setting) -> Iterator[Problem]:
-    """Conversations that a simulated user leads cannot be run yet."""
-    led = [case for case in suite.eval_set.cases if case.scenario is not None]
-    if led:
-        yield finding.error(
-            "scenario-unsupported",
-            f"{finding.named(led)}: {words.counted(len(led), 'conversation scenario')}; "
-            "this version of evalgate cannot simulate a user yet",
-            place=finding.place_of(suite, led[0]),
-            hint="Select the other cases (`FILE:case_1,case_2`), or exclude the file in evalgate.yml.",
         )
 
 

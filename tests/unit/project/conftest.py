@@ -72,7 +72,7 @@ def case():
         return Case(
             case_id=case_id,
             conversation=None if scenario else tuple(_turn(turn) for turn in turns),
-            scenario=ConversationScenario(starting_prompt=scenario, conversation_plan="") if scenario else None,
+            scenario=ConversationScenario(starting_prompt=scenario, conversation_plan="Ask.") if scenario else None,
             session=SessionInput(app_name=app_name) if app_name else None,
             place=Place(file="x.evalset.json", line=line) if line else None,
             **rest,

@@ -1,11 +1,12 @@
 """The vacuous-gate linter: every check by a suite that has the fault and one that has not."""
 
+import dataclasses
 import time
 
 import pytest
 
 from evalgate.errors import Severity
-from evalgate.model import CriterionUse, Rubric
+from evalgate.model import ConversationScenario, CriterionUse, Persona, Rubric, SimulatorUse
 from evalgate.project import linter
 
 TRAJECTORY = "tool_trajectory_avg_score"
@@ -78,10 +79,33 @@ def test_a_turn_in_which_the_user_says_nothing(lint, suite, case):
     assert found(lint(suite("x.evalset.json", case("a", "hi", "   ")))) == [(WARNING, "empty-user-text")]
 
 
-def test_scenarios_cannot_be_run_yet(lint, suite, case):
-    assert found(lint(suite("x.evalset.json", case("a", scenario="hello"), case("b", "hi")))) == [
-        (ERROR, "scenario-unsupported")
-    ]
+def test_a_sound_scenario_has_no_problems(lint, suite, case):
+    assert lint(suite("x.evalset.json", case("a", scenario="hello"), case("b", "hi"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "simulator", "expected"),
+    [
+        ({"starting_prompt": " "}, {}, [(ERROR, "empty-starting-prompt")]),
+        ({"starting_prompt": "Bye </FINISHED>"}, {}, [(ERROR, "stop-signal-in-prompt")]),  # ADK looks in any case
+        ({"starting_prompt": "Bye </finished>"}, {"stop_signal": "END"}, []),  # another signal
+        ({"conversation_plan": ""}, {}, [(WARNING, "empty-plan")]),
+        ({"persona": Persona(persona_id="NOVICE")}, {}, []),
+        ({"persona": Persona(persona_id="NOVICE")}, {"custom_instructions": "Be."}, [(ERROR, "bad-instructions")]),
+        ({"persona": Persona(persona_id="NOVICE")}, {"custom_instructions": "{{ persona.id }}"}, []),
+        ({}, {"custom_instructions": "Be."}, []),  # nobody to be
+    ],
+)
+def test_scenarios_that_cannot_be_played(lint, suite, case, scenario, simulator, expected):
+    led = ConversationScenario(**{"starting_prompt": "hello", "conversation_plan": "Ask.", **scenario})
+    made = suite("x.evalset.json", dataclasses.replace(case("a", scenario="hello"), scenario=led))
+    assert found(lint(dataclasses.replace(made, simulator=SimulatorUse(**simulator)))) == expected
+
+
+def test_a_criterion_with_another_stop_signal_than_the_simulated_user(lint, suite, case):
+    for signal, expected in (("</finished>", []), ("END", [(WARNING, "stop-signals-differ")])):
+        made = suite("x.evalset.json", case("a", scenario="hello"), criteria=SIMULATOR, options={"stop_signal": signal})
+        assert found(lint(made)) == expected
 
 
 @pytest.mark.parametrize(
@@ -231,11 +255,11 @@ def test_every_check_stands_in_a_table():
     """A check that is written and in no table would never run."""
     import inspect
 
-    from evalgate.project.linter import cases, credentials, expectations, sets
+    from evalgate.project.linter import cases, credentials, expectations, scenarios, sets
 
     written = {
         check
-        for module in (cases, credentials, expectations, sets)
+        for module in (cases, credentials, expectations, scenarios, sets)
         for name, check in inspect.getmembers(module, inspect.isfunction)
         if check.__module__ == module.__name__ and not name.startswith("_")
     }
