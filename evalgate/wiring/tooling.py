@@ -13,19 +13,21 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Suite
 from evalgate.plugins import ToolHandling, ToolMode
 from evalgate.process import redaction
+from evalgate.settings import Settings
 from evalgate.tools import toolbox
 from evalgate.tools.toolbox import Toolbox
 from evalgate.wiring.choosing import Choice
 
 
-def mode_of(choice: Choice) -> ToolMode:
+def mode_of(settings: Settings, rule: ToolsRule) -> ToolMode:
     """What a door says, else evalgate.yml."""
-    return ToolMode(choice.settings.tools or choice.gate_file.tools.mode)
+    return ToolMode(settings.tools or rule.mode)
 
 
 def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
     """All that forbids the mode, or makes it pointless, before anything runs."""
-    mode, rule, listed = mode_of(choice), choice.gate_file.tools, tuple(suites)
+    rule, listed = choice.gate_file.tools, tuple(suites)
+    mode = mode_of(choice.settings, rule)
     if mode is ToolMode.LIVE:
         return []
     outside = [named for named in (rule.cassettes, rule.mocks) if _is_outside(named)]
@@ -43,30 +45,33 @@ def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def source(choice: Choice, environment: Mapping[str, str]) -> Toolbox | None:
-    """What answers an agent's tool calls, None where they just run; `environment` is the agent's, for its secrets."""
-    mode, rule = mode_of(choice), choice.gate_file.tools
+def source(settings: Settings, rule: ToolsRule, *, root: Path, environment: Mapping[str, str]) -> Toolbox | None:
+    """What answers the tool calls of an agent in the checkout `root`, None where they just run.
+
+    `environment`: the agent's own, whose secrets are kept out of cassettes.
+    """
+    mode = mode_of(settings, rule)
     if mode is ToolMode.LIVE:
         return None
     return Toolbox(
         mode=mode,
-        mocks=_mocks(choice.root, rule).mocks,
-        root=choice.root,
+        mocks=_mocks(root, rule).mocks,
+        root=root,
         folder=rule.cassettes,
         redact=redaction.redactor(environment),
-        seed=choice.settings.seed,
-        goes_on=choice.settings.resume,
+        seed=settings.seed,
+        goes_on=settings.resume,
     )
 
 
-def fingerprint(choice: Choice) -> str:
+def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path) -> str:
     """What has to be equal for an agent's tools to answer the same; "" where they just run."""
-    mode, rule = mode_of(choice), choice.gate_file.tools
+    mode = mode_of(settings, rule)
     if mode is ToolMode.LIVE:
         return ""
     files = [rule.mocks] if rule.mocks else []
     files += [rule.cassettes] if mode is ToolMode.REPLAY else []
-    return f"{mode}-{toolbox.digest(choice.root, files)}"
+    return f"{mode}-{toolbox.digest(root, files)}"
 
 
 def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:

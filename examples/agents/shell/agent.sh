@@ -17,6 +17,27 @@ opening_hours() {
   esac
 }
 
+# look_up SESSION BRANCH: the tool's answer, from evalgate where that records, replays or mocks tools; fails if refused.
+# With one conversation at a time, the next line is evalgate's answer.
+look_up() {
+  if [ -z "$asks" ]; then hours=$(opening_hours "$2"); return; fi
+  calls=$((calls + 1))
+  say "{\"type\":\"tool_call\",\"session\":\"$1\",\"call\":\"t$calls\",\"name\":\"opening_hours\",\"args\":{\"branch\":\"$2\"}}"
+  IFS= read -r told
+  case $told in
+    *'"run":true'*)
+      hours=$(opening_hours "$2")
+      case $told in
+        *'"report":true'*)
+          say "{\"type\":\"tool_result\",\"session\":\"$1\",\"call\":\"t$calls\",\"response\":{\"hours\":\"$hours\"}}" ;;
+      esac ;;
+    *'"response":{"hours":"'*)
+      hours=${told#*\"hours\":\"}
+      hours=${hours%%\"*} ;;
+    *) return 1 ;;
+  esac
+}
+
 # answer SESSION TEXT
 answer() {
   case $2 in
@@ -24,10 +45,10 @@ answer() {
     *[Hh]arbour*) branch=harbour ;;
     *)
       event "$1" '{"text":"We have two branches: Central and Harbour. Which one?"}' true
-      return ;;
+      return 0 ;;
   esac
   event "$1" "{\"function_call\":{\"name\":\"opening_hours\",\"args\":{\"branch\":\"$branch\"}}}" false
-  hours=$(opening_hours "$branch")
+  look_up "$1" "$branch" || return 1
   event "$1" "{\"function_response\":{\"name\":\"opening_hours\",\"response\":{\"hours\":\"$hours\"}}}" false
   event "$1" "{\"text\":\"The $branch branch is open from $hours.\"}" true
 }
@@ -36,11 +57,17 @@ while IFS= read -r line; do
   session=${line#*\"session\":\"}
   session=${session%%\"*}
   case $line in
-    '{"type":"hello"'*) say '{"type":"ready","protocol":1,"sessions":4,"about":{"framework":"sh"}}' ;;
+    '{"type":"hello"'*)
+      sessions=4 asks='' calls=0
+      case $line in *',"tools":"'*) sessions=1 asks=yes ;; esac
+      say "{\"type\":\"ready\",\"protocol\":1,\"sessions\":$sessions,\"tools\":true,\"about\":{\"framework\":\"sh\"}}" ;;
     '{"type":"start"'*) say "{\"type\":\"started\",\"session\":\"$session\"}" ;;
     '{"type":"turn"'*)
-      answer "$session" "${line#*\"content\":}"
-      say "{\"type\":\"turn_end\",\"session\":\"$session\"}" ;;
+      if answer "$session" "${line#*\"content\":}"; then
+        say "{\"type\":\"turn_end\",\"session\":\"$session\"}"
+      else
+        say "{\"type\":\"turn_failed\",\"session\":\"$session\",\"message\":\"the tool gave no answer\"}"
+      fi ;;
     '{"type":"end"'*) say "{\"type\":\"ended\",\"session\":\"$session\"}" ;;
     '{"type":"bye"'*) exit 0 ;;
   esac

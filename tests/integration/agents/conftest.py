@@ -23,9 +23,10 @@ def spawn() -> Iterator[Callable[..., Worker]]:
         which: str = "new",
         cwd: Path = AGENTS,
         environment: dict[str, str] | None = None,
+        tools: str = "",
     ) -> Worker:
         python = adk_python(which) if kind == "adk" else sys.executable
-        workers.append(Worker(python, kind, options, cwd, environment or {}))
+        workers.append(Worker(python, kind, options, cwd, environment or {}, tools))
         return workers[-1]
 
     yield run

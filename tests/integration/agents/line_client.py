@@ -23,7 +23,9 @@ Message = dict[str, Any]
 class Worker:
     """A worker process; what it says is read by a thread, so that nothing here can hang."""
 
-    def __init__(self, python: str, kind: str, options: Message, cwd: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, python: str, kind: str, options: Message, cwd: Path, environment: dict[str, str], tools: str = ""
+    ) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         self.process = subprocess.Popen(
             [python, str(START), kind],
@@ -38,7 +40,7 @@ class Worker:
         self._kept: list[Message] = []
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._drain, daemon=True).start()
-        self.say(type="hello", protocol=1, options=options)
+        self.say(type="hello", protocol=1, options=options, **({"tools": tools} if tools else {}))
         self.greeting = self.hear("ready", "fatal")
 
     def _listen(self) -> None:
