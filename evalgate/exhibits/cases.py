@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from evalgate.exhibits import compared
 from evalgate.model import (
     Case,
+    CaseComparison,
     CaseVerdict,
     Content,
     CriterionUse,
     CriterionVerdict,
+    FailureOrigin,
     Finding,
     GradedTrial,
     Invocation,
@@ -60,12 +63,14 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseExhibit:
-    """A case with its verdict, its place in the user's files, and all its trials in order of repeats."""
+    """A case with its verdict, its place in the user's files, and all its trials in order of repeats; `compared`: how
+    it stands beside the base, None where it does not."""
 
     verdict: CaseVerdict
     suite: Suite
     case: Case | None
     trials: tuple[GradedTrial, ...]
+    compared: CaseComparison | None = None
 
     @property
     def file(self) -> str:
@@ -123,6 +128,7 @@ class CaseExhibit:
 def collect(report: Report) -> tuple[CaseExhibit, ...]:
     """All cases of a report in the order of its verdict."""
     suites = {suite.key: suite for suite in report.run.suites}
+    beside = compared.by_case(report.comparison)
     trials: defaultdict[tuple[str, str], list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
         trials[trial.key.suite, trial.key.case_id].append(trial)
@@ -132,6 +138,7 @@ def collect(report: Report) -> tuple[CaseExhibit, ...]:
             suite=suites[verdict.suite],
             case=known.get(verdict.case_id),
             trials=tuple(trials[verdict.suite, verdict.case_id]),
+            compared=beside.get((verdict.suite, verdict.case_id)),
         )
         for suite in report.verdict.suites
         if suite.suite in suites
@@ -141,8 +148,14 @@ def collect(report: Report) -> tuple[CaseExhibit, ...]:
 
 
 def worst_first(exhibits: Sequence[CaseExhibit]) -> tuple[CaseExhibit, ...]:
-    """Furthest below its threshold first; equals keep their order."""
-    return tuple(sorted(exhibits, key=lambda each: -each.shortfall))
+    """What the change broke first, then the furthest below its threshold; equals keep their order."""
+    return tuple(sorted(exhibits, key=lambda each: (_whose(each), -each.shortfall)))
+
+
+def _whose(exhibit: CaseExhibit) -> int:
+    origin = exhibit.compared.origin if exhibit.compared is not None else None
+    order = (FailureOrigin.NEW, FailureOrigin.UNKNOWN, None, FailureOrigin.FLAKY, FailureOrigin.KNOWN)
+    return order.index(origin)
 
 
 def of_kind(exhibits: Sequence[CaseExhibit], *kinds: VerdictKind) -> tuple[CaseExhibit, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evalgate import words
 from evalgate.exhibits import cases, totals
 from evalgate.exhibits.cases import CaseExhibit
-from evalgate.exhibits.gfm import lists, overview
+from evalgate.exhibits.gfm import compared, lists, overview
 from evalgate.exhibits.gfm.lists import Depth
 from evalgate.markup import budget
 from evalgate.model import Report, VerdictKind
@@ -34,17 +34,45 @@ def render(report: Report) -> str:
 
 
 def _head(report: Report) -> str:
-    criteria = overview.render_criteria(totals.by_criterion(report), limit=CRITERIA)
-    parts = [overview.render_verdict(report), overview.render_figures(report, totals.count(report)), criteria]
-    return "\n\n".join(budget.keep(parts, room=HEAD_ROOM))
+    parts = [overview.render_verdict(report), *_beside(report), overview.render_figures(report, totals.count(report))]
+    if report.comparison is not None and report.comparison.criteria:
+        parts.append(compared.render_criteria(report.comparison, limit=CRITERIA))
+    else:
+        parts.append(overview.render_criteria(totals.by_criterion(report), limit=CRITERIA))
+    return "\n\n".join(budget.keep([part for part in parts if part], room=HEAD_ROOM))
+
+
+def _beside(report: Report) -> list[str]:
+    """What head weakens of the gate, and how it stands beside the base."""
+    comparison = report.comparison
+    if comparison is None:
+        return []
+    problem = compared.render_problem(comparison)
+    return [compared.render_loosened(comparison.loosened), problem, "" if problem else compared.render_strip(report)]
 
 
 def _foot(report: Report) -> str:
     again = overview.render_reproduce(report)
     flaky = [exhibit for exhibit in cases.collect(report) if exhibit.flaky]
-    asides = [lists.render_flaky(flaky, limit=FLAKY), overview.render_problems(report.problems, limit=PROBLEMS)]
+    asides = [
+        *_apart(report),
+        lists.render_flaky(flaky, limit=FLAKY),
+        overview.render_problems(report.problems, limit=PROBLEMS),
+    ]
     kept = budget.keep(asides, room=FOOT_ROOM - budget.length(again))
     return "\n\n".join(part for part in (*kept, again, overview.render_footer(report)) if part)
+
+
+def _apart(report: Report) -> list[str]:
+    comparison = report.comparison
+    if comparison is None or comparison.problem:
+        return []
+    parts = [
+        compared.render_fixed(comparison),
+        compared.render_apart(comparison),
+        compared.render_small_print(comparison),
+    ]
+    return [part for part in parts if part]
 
 
 def _cases(report: Report, *, room: int) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evalgate import words
 from evalgate.exhibits import cases, sentences, totals
 from evalgate.exhibits.cases import CaseExhibit
-from evalgate.exhibits.gfm import lists, overview
+from evalgate.exhibits.gfm import compared, lists, overview
 from evalgate.exhibits.gfm.lists import Depth
 from evalgate.markup import budget, github, plain
 from evalgate.model import Report, VerdictKind
@@ -30,6 +30,7 @@ def render(report: Report) -> str:
     exhibits = cases.collect(report)
     head = [
         overview.render_verdict(report),
+        *_beside(report),
         overview.render_figures(report, totals.count(report)),
         overview.render_criteria(totals.by_criterion(report), limit=200),
     ]
@@ -44,6 +45,23 @@ def render(report: Report) -> str:
     ]
     room -= budget.length(table) + sum(budget.length(part) for part in foot)
     return "\n\n".join(part for part in (*head, *_broken(exhibits, report, room=room), table, *foot) if part) + "\n"
+
+
+def _beside(report: Report) -> list[str]:
+    """How head stands beside the base, whole."""
+    comparison = report.comparison
+    if comparison is None:
+        return []
+    parts = [compared.render_loosened(comparison.loosened), compared.render_problem(comparison)]
+    if not comparison.problem:
+        parts += [
+            compared.render_strip(report),
+            compared.render_criteria(comparison, limit=200),
+            compared.render_fixed(comparison),
+            compared.render_apart(comparison),
+            compared.render_small_print(comparison),
+        ]
+    return parts
 
 
 def _broken(exhibits: tuple[CaseExhibit, ...], report: Report, *, room: int) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import cases, opinions, sentences
+from evalgate.exhibits import base_side, cases, compared, opinions, sentences
+from evalgate.exhibits.base_side import BaseTurn
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.gfm import differences
 from evalgate.markup import github, plain
@@ -26,7 +27,7 @@ def render_line(exhibit: CaseExhibit, report: Report) -> str:
     mark = sentences.kind_mark(exhibit.verdict.kind)
     why = "" if exhibit.failing else github.prose(plain.clip_end(sentences.why_unmeasured(exhibit), LINE_WHY_WIDTH))
     wrong = ", ".join(f"{github.code(plain.label(each.name, ID_WIDTH))} {_against(each)}" for each in exhibit.failing)
-    return f"- {mark} {_linked_name(exhibit, report)}: {wrong or why}"
+    return f"- {mark} {_linked_name(exhibit, report)}: {wrong or why}{_whose(exhibit)}"
 
 
 def render_details(exhibit: CaseExhibit, report: Report, *, turns: int) -> str:
@@ -77,7 +78,13 @@ def _summary(exhibit: CaseExhibit) -> str:
         )
     else:
         what = github.raw_prose(plain.clip_end(sentences.why_unmeasured(exhibit), WHY_WIDTH))
-    return f"{mark} {name}{DOT}{what}"
+    return f"{mark} {name}{DOT}{what}{_whose(exhibit)}"
+
+
+def _whose(exhibit: CaseExhibit) -> str:
+    """Whose failure it is, where there is a base to tell."""
+    origin = exhibit.compared.origin if exhibit.compared is not None else None
+    return "" if origin is None else f"{DOT}{compared.ORIGINS[origin]}"
 
 
 def _against(verdict: CriterionVerdict) -> str:
@@ -146,8 +153,11 @@ def _turns(exhibit: CaseExhibit, report: Report, *, limit: int) -> Iterator[str]
     elif exhibit.trials == ():
         chosen = []
     yield from _findings(cases.conversation_findings(exhibit))
+    base = base_side.turns(exhibit, report)
     for turn in chosen[:limit]:
         yield from _turn(turn, of=len(known), explained=exhibit.agent_failed)
+        if turn.number <= len(base):
+            yield from _base(base[turn.number - 1], turn)
     if len(chosen) > limit:
         yield f"{words.counted(len(chosen) - limit, 'more turn')} in `report.html`."
 
@@ -171,6 +181,20 @@ def _turn(turn: Turn, *, of: int, explained: bool) -> Iterator[str]:
         yield from _findings(turn.findings)
     elif not explained:
         yield "The agent gave no such turn."
+
+
+def _base(base: BaseTurn, turn: Turn) -> Iterator[str]:
+    """What the base did in this turn, folded; nothing where it did and said the same."""
+    parts = []
+    if base.calls != (turn.actual_calls or ()):
+        parts.append(
+            f"Tool calls, `-` base, `+` head:\n{differences.render_calls(base.calls, turn.actual_calls or ())}"
+        )
+    if base.answer is not None and base.answer != turn.actual_answer:
+        shown = plain.wrap(plain.visible(plain.clip(base.answer, USER_LIMIT)), differences.WIDTH)
+        parts.append("The base's answer:\n" + github.fence("\n".join(shown), language="text"))
+    if parts:
+        yield github.details("What the base did here", "\n\n".join(parts))
 
 
 def _calls(turn: Turn) -> Iterator[str]:

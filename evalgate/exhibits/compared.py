@@ -1,0 +1,202 @@
+"""What a comparison says in words and figures, whatever it is then written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from evalgate import words
+from evalgate.model import (
+    BaseOrigin,
+    BaseSource,
+    CaseComparison,
+    Change,
+    Comparison,
+    CriterionComparison,
+    FailureOrigin,
+    Loosening,
+    LooseningKind,
+    Power,
+    Standing,
+)
+
+MINUS = "\N{MINUS SIGN}"
+
+CHANGES: Final[Mapping[Change, str]] = {
+    Change.REGRESSED: "worse",
+    Change.IMPROVED: "better",
+    Change.UNCHANGED: "same",
+    Change.INCONCLUSIVE: "cannot tell",
+    Change.NOT_MEASURED: "not measured",
+}
+"""What can be said of a criterion, in a table; a test holds every change to a row."""
+
+MARKS: Final[Mapping[Change, str]] = {
+    Change.REGRESSED: "\N{CROSS MARK}",
+    Change.IMPROVED: "\N{WHITE HEAVY CHECK MARK}",
+    Change.UNCHANGED: "\N{WHITE HEAVY CHECK MARK}",
+    Change.INCONCLUSIVE: "\N{WHITE QUESTION MARK ORNAMENT}",
+    Change.NOT_MEASURED: "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}",
+}
+
+ORIGINS: Final[Mapping[FailureOrigin, str]] = {
+    FailureOrigin.NEW: "new: the base passes",
+    FailureOrigin.KNOWN: "known: the base fails too",
+    FailureOrigin.FLAKY: "flaky: not the same in every run",
+    FailureOrigin.UNKNOWN: "the base's outcome is not known",
+}
+"""Whose failure a case is; a test holds every origin to a row."""
+
+STANDINGS: Final[Mapping[Standing, str]] = {
+    Standing.PAIRED: "compared",
+    Standing.NEW: "new",
+    Standing.CHANGED: "changed",
+    Standing.REMOVED: "removed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many of the cases that both sides ran turned, and how many stand apart."""
+
+    broken: int
+    fixed: int
+    flaky: int
+    new: int
+    changed: int
+    removed: int
+
+
+def count(comparison: Comparison) -> Counts:
+    """The counts of a comparison."""
+    cases = comparison.cases
+    return Counts(
+        broken=sum(1 for case in cases if case.broken),
+        fixed=sum(1 for case in cases if case.fixed),
+        flaky=sum(1 for case in cases if case.flaky),
+        new=_standing(cases, Standing.NEW),
+        changed=_standing(cases, Standing.CHANGED),
+        removed=_standing(cases, Standing.REMOVED),
+    )
+
+
+def by_case(comparison: Comparison | None) -> dict[tuple[str, str], CaseComparison]:
+    """The comparison of every case by suite key and case id."""
+    return {} if comparison is None else {(case.suite, case.case_id): case for case in comparison.cases}
+
+
+def signed(delta: float | None, *, share: bool = False) -> str:
+    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; `-` for None."""
+    if delta is None:
+        return "-"
+    if share:
+        text = f"{abs(delta) * 100:.0f}" if abs(delta) >= 0.0095 or delta == 0 else f"{abs(delta) * 100:.1f}"
+        unit = " points"
+    else:
+        text, unit = _figure(abs(delta)), ""
+    if float(text.replace(",", "")) == 0:
+        return f"0{unit}" if share else f"{text}{unit}"
+    return f"{'+' if delta > 0 else MINUS}{text}{unit}"
+
+
+def _figure(value: float) -> str:
+    """Three digits are enough for a difference."""
+    if value == 0 or 0.005 <= value < 100:
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4f}"
+
+
+def between(row: CriterionComparison, *, share: bool = False) -> str:
+    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95 % interval of a difference; "exact" for a fact."""
+    if row.fact:
+        return "exact"
+    if row.interval is None:
+        return "-"
+    low, high = signed(row.interval.low, share=share), signed(row.interval.high, share=share)
+    return f"{low.removesuffix(' points')} to {high}"
+
+
+def p_value(row: CriterionComparison) -> str:
+    """The adjusted p of the direction in which it went; "exact" for a fact."""
+    if row.fact:
+        return "exact"
+    rose = row.drop is not None and row.drop < 0
+    value = row.p_rise_adjusted if rose else row.p_adjusted
+    value = value if value is not None else (row.p_rise if rose else row.p)
+    if value is None:
+        return "-"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def origin_words(origin: BaseOrigin) -> str:
+    """How the base's results came to be: `run beside the head`, `stored 3 days ago, 2 commits before the base`."""
+    how = {
+        BaseSource.RERUN: "run beside the head",
+        BaseSource.STORE: "stored results",
+        BaseSource.MIXED: f"{origin.reused:,} stored and {words.counted(origin.run, 'fresh trial')}",
+        BaseSource.FILE: "results from a file",
+    }[origin.source]
+    stored = origin.source is not BaseSource.RERUN
+    parts = [how]
+    if stored and origin.age_days is not None:
+        parts.append(_age(origin.age_days))
+    if stored and origin.distance:
+        parts.append(f"{words.counted(origin.distance, 'commit')} before the base")
+    return ", ".join(parts)
+
+
+def _age(days: float) -> str:
+    if days < 1 / 24:
+        return "measured within the hour"
+    if days < 2:
+        return f"{words.counted(round(days * 24), 'hour')} old"
+    return f"{days:.0f} days old"
+
+
+def power_sentence(power: Power | None) -> str:
+    """What a green could have missed; "" where nothing is known of it."""
+    if power is None:
+        return ""
+    runs = words.counted(power.repeats, "run")
+    if power.drop is None or power.drop > 1:
+        said = f"With {runs} a case no drop of the pass rate could have been told from noise."
+    else:
+        said = (
+            f"With {runs} a case, a drop of the pass rate by {power.drop * 100:.0f} points or more would have been "
+            "found 4 times out of 5."
+        )
+    if power.would:
+        better = words.listed(
+            (f"{repeats} runs would find {drop * 100:.0f} points" for repeats, drop in power.would), limit=4
+        )
+        said += f" {better[:1].upper()}{better[1:]}."
+    return said
+
+
+LOOSENINGS: Final[Mapping[LooseningKind, str]] = {
+    LooseningKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
+    LooseningKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
+    LooseningKind.CRITERION_CHANGED: "criterion {subject} changed: {base} is now {head}",
+    LooseningKind.CASE_REMOVED: "case {subject} deleted",
+    LooseningKind.CASE_CHANGED: "expectation of case {subject} changed",
+    LooseningKind.SUITE_REMOVED: "evaluation file {subject} deleted",
+    LooseningKind.POLICY: "{subject}: {base} is now {head}",
+}
+"""How head weakened the gate; a test holds every kind to a row."""
+
+
+def loosening_sentence(each: Loosening) -> str:
+    """One rule that head weakened, in words."""
+    return LOOSENINGS[each.kind].format(subject=each.subject, base=each.base or "set", head=each.head or "none")
+
+
+def changed_rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:
+    """The criteria that decide, worst first, and the others."""
+    order = (Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE, Change.IMPROVED, Change.UNCHANGED)
+    deciding = sorted((row for row in comparison.criteria if row.gating), key=lambda row: order.index(row.change))
+    return deciding, [row for row in comparison.criteria if not row.gating]
+
+
+def _standing(cases: Sequence[CaseComparison], standing: Standing) -> int:
+    return sum(1 for case in cases if case.standing is standing)
