@@ -1,5 +1,5 @@
 """Writes what is said in several places from where it is said once: action.yml, the README's tables, docs/settings.md,
-and the JSON schema of results.json.
+and the JSON schemas of results.json and calibration.json.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from evalgate import settings
 from evalgate.settings import Settings
-from evalgate.wire import results
+from evalgate.wire import calibration, results
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,6 +47,7 @@ OUTPUTS: Mapping[str, str] = {
     "scores": "A JSON object: the mean of each criterion over all cases that have a value, null where none has.",
     "judge-calls": "How many calls judges answered; replies from the cache are not among them.",
     "judge-cost-usd": "What these calls cost in US dollars; empty where the price of any of them is unknown.",
+    "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` where there is no comparison.",
     "junit": "Path of the JUnit file, relative to the workspace, as all paths are.",
     "comment": "Path of the Markdown made for a pull-request comment.",
     "summary": "Path of the Markdown that stands in the job's summary.",
@@ -102,6 +103,7 @@ def documents() -> dict[Path, str]:
     return {
         ROOT / "action.yml": render_action(),
         ROOT / "docs" / "results.schema.json": json.dumps(results.schema(), indent=2) + "\n",
+        ROOT / "docs" / "calibration.schema.json": json.dumps(calibration.schema(), indent=2) + "\n",
         readme: filled(readme.read_text(encoding="utf-8"), tables),
         page: filled(page.read_text(encoding="utf-8"), {"settings": render_settings_table()}),
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from evalgate.model import CriterionUse, CriterionVerdict, Report, Suite, SuiteVerdict, VerdictKind
+from evalgate.model import Corrected, CriterionUse, CriterionVerdict, Report, Suite, SuiteVerdict, VerdictKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,7 @@ class CriterionTotals:
     """One criterion of one suite over its cases.
 
     `mean`: over the cases that have a value; None where none has. `threshold` None: informational, never decides.
+    `corrected`: what people would say, where their labels of the judge are known.
     """
 
     suite: str
@@ -47,6 +48,7 @@ class CriterionTotals:
     passed: int
     failed: int
     not_evaluated: int
+    corrected: Corrected | None = None
 
     @property
     def total(self) -> int:
@@ -78,15 +80,18 @@ def count(report: Report) -> Totals:
 def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     """Every criterion of every suite, in the suites' order."""
     verdicts = {suite.suite: suite for suite in report.verdict.suites}
+    corrected = {(each.suite, each.criterion): each.corrected for each in report.judged}
     return tuple(
-        _totals_of(use, suite=suite, verdict=verdicts[suite.key])
+        _totals_of(use, suite=suite, verdict=verdicts[suite.key], corrected=corrected.get((suite.key, use.name)))
         for suite in report.run.suites
         if suite.key in verdicts
         for use in suite.criteria
     )
 
 
-def _totals_of(use: CriterionUse, *, suite: Suite, verdict: SuiteVerdict) -> CriterionTotals:
+def _totals_of(
+    use: CriterionUse, *, suite: Suite, verdict: SuiteVerdict, corrected: Corrected | None
+) -> CriterionTotals:
     found = [each for case in verdict.cases for each in case.criteria if each.name == use.name]
     values = [each.value for each in found if each.value is not None]
     failed = _count(found, VerdictKind.FAIL)
@@ -101,6 +106,7 @@ def _totals_of(use: CriterionUse, *, suite: Suite, verdict: SuiteVerdict) -> Cri
         passed=passed,
         failed=failed,
         not_evaluated=len(verdict.cases) - passed - failed,
+        corrected=corrected,
     )
 
 

@@ -8,7 +8,7 @@ from evalgate import words
 from evalgate.exhibits import cases, totals
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.exhibits.web import cases as web_cases
-from evalgate.exhibits.web import overview
+from evalgate.exhibits.web import compared, overview
 from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
 from evalgate.model import Report, VerdictKind
@@ -36,6 +36,7 @@ def render(report: Report) -> str:
     exhibits = cases.collect(report)
     main = element(
         "main",
+        compared.render(report),
         overview.render_criteria(totals.by_criterion(report)),
         _cases(exhibits, report),
         overview.render_judges(report),

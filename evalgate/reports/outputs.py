@@ -19,8 +19,12 @@ NAME_LIMIT = 100
 
 
 def render(report: Report) -> Mapping[str, str]:
-    """Name to value, as action.yml lists them. `scores` is a JSON object: the mean of each criterion over all cases
-    that have a value, null where none has. `judge-cost-usd` is empty where the price of any call is unknown."""
+    """Name to value, as action.yml lists them.
+
+    `scores` is a JSON object: the mean of each criterion over all cases that have a value, null where none has. So is
+    `delta`: head's mean minus base's by criterion; `{}` without a comparison. `judge-cost-usd` is empty where the price
+    of any call is unknown.
+    """
     counts = totals.count(report)
     return {
         "verdict": report.verdict.kind.value,
@@ -30,9 +34,17 @@ def render(report: Report) -> Mapping[str, str]:
         "not-measured": str(counts.not_measured),
         "total": str(counts.total),
         "scores": _scores(report),
+        "delta": _delta(report),
         "judge-calls": str(judge_use.total(report.run.judges).calls),
         "judge-cost-usd": _cost(report),
     }
+
+
+def _delta(report: Report) -> str:
+    comparison = report.comparison
+    rows = comparison.criteria if comparison is not None else ()
+    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
+    return json.dumps(deltas, separators=(",", ":"))
 
 
 def _cost(report: Report) -> str:

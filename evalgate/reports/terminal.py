@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import cases, judge_use, sentences, totals
+from evalgate.exhibits import cases, compared, corrected, judge_use, sentences, totals
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.markup import commands, plain
 from evalgate.model import Report, VerdictKind
@@ -28,11 +28,50 @@ def render(report: Report) -> str:
         *_table(totals.by_criterion(report)),
         "",
         *_broken(exhibits),
+        *_beside(report),
         _figures(report, counts),
         f"{sentences.kind_word(report.verdict.kind).upper()}: {reason}",
     ]
     step = sentences.next_step(report.verdict)
     return commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
+
+
+def _beside(report: Report) -> Iterator[str]:
+    """Head beside base: what head weakens, a row per criterion that decides, where the base's results come from."""
+    comparison = report.comparison
+    if comparison is None:
+        return
+    for each in comparison.loosened[:CASES]:
+        where = f" in {plain.label(each.suite, NAME_WIDTH)}" if each.suite else ""
+        yield f"weaker than the base: {plain.clip_end(compared.loosening_sentence(each), WHY_WIDTH)}{where}"
+    if comparison.problem:
+        yield f"no comparison with the base: {plain.clip_end(plain.one_line(comparison.problem), REASON_LIMIT)}"
+        return
+    rows, _ = compared.changed_rows(comparison)
+    cells = [("criterion", "base", "head", "change", "95 % interval", "p", "")]
+    cells += [
+        (
+            plain.label(row.name, NAME_WIDTH),
+            words.amount(row.base),
+            words.amount(row.head),
+            compared.signed(row.delta),
+            compared.between(row),
+            compared.p_value(row),
+            compared.CHANGES[row.change],
+        )
+        for row in rows
+    ]
+    yield from _columns(cells, right=range(1, 6))
+    counts = compared.count(comparison)
+    origin = comparison.origin
+    sha = f" {origin.commit[:7]}" if origin.commit else ""
+    yield (
+        f"{counts.broken:,} broken, {counts.fixed:,} fixed, {counts.flaky:,} flaky; base{sha}: "
+        + compared.origin_words(origin)
+    )
+    yield from (plain.one_line(note) for note in origin.notes)
+    yield compared.power_sentence(comparison.power)
+    yield ""
 
 
 def _figures(report: Report, counts: totals.Totals) -> str:
@@ -63,9 +102,19 @@ def _table(rows: Sequence[totals.CriterionTotals]) -> Iterator[str]:
         )
         for row in rows
     ]
-    widths = [max(plain.columns(row[column]) for row in cells) for column in range(6)]
+    more = [corrected.TITLE.lower(), *(corrected.cell(row.corrected) for row in rows)] if corrected.any_of(rows) else []
+    table = [(*row, *more[at : at + 1]) for at, row in enumerate(cells)]
+    yield from _columns(table, right=range(2, len(table[0])))
+    for name, why in corrected.remarks(rows):
+        yield f"{plain.label(name, NAME_WIDTH)}: not corrected, {why}"
+
+
+def _columns(cells: Sequence[Sequence[str]], *, right: range) -> Iterator[str]:
+    widths = [max(plain.columns(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
-        shown = [_padded(cell, width, right=at > 1) for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        shown = [
+            _padded(cell, width, right=at in right) for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         yield "  ".join(shown).rstrip()
 
 

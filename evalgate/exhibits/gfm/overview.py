@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import judge_use, sentences
+from evalgate.exhibits import corrected, judge_use, sentences
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import github, plain
 from evalgate.model import Report, VerdictKind
@@ -47,18 +47,27 @@ def render_figures(report: Report, totals: Totals) -> str:
 
 
 def render_criteria(rows: Sequence[CriterionTotals], *, limit: int) -> str:
-    """The criteria as a table, failing ones first where there are more than `limit`; "" without any."""
+    """The criteria as a table, failing ones first where there are more than `limit`; "" without any.
+
+    Where people labelled the judge's verdicts, a column has the scores corrected for its errors.
+    """
     if not rows:
         return ""
     several = len({row.suite for row in rows}) > 1
     kept = sorted(rows, key=lambda row: -row.failed)[:limit] if len(rows) > limit else rows
     header = [*(["Suite"] if several else []), "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
     first = 2 if several else 1
-    table = github.table(
-        header, (_criterion_cells(row, several=several) for row in kept), right=range(first, first + 4)
-    )
+    cells = [_criterion_cells(row, several=several) for row in kept]
+    below: list[str] = []
+    if corrected.any_of(kept):
+        header.insert(first + 1, corrected.TITLE)
+        for row, own in zip(kept, cells, strict=True):
+            own.insert(first + 1, corrected.cell(row.corrected))
+        remarks = [f"{github.code(plain.label(name, SUITE_WIDTH))}: {why}" for name, why in corrected.remarks(kept)]
+        below.append(f"<sub>{corrected.LEGEND}{''.join(f' Not corrected: {each}.' for each in remarks)}</sub>")
     rest = len(rows) - len(kept)
-    return f"{table}\n\n{words.counted(rest, 'more row')} in report.html." if rest else table
+    below += [f"{words.counted(rest, 'more row')} in report.html."] if rest else []
+    return "\n\n".join([github.table(header, cells, right=range(first, len(header))), *below])
 
 
 def render_judges(report: Report, *, limit: int) -> str:

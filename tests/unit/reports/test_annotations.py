@@ -51,6 +51,7 @@ def test_outputs() -> None:
         "failed": "1",
         "not-measured": "1",
         "total": "3",
+        "delta": "{}",
         "judge-calls": "0",
         "judge-cost-usd": "0",
     }

@@ -1,0 +1,123 @@
+"""A comparison on the page: what head weakens, the criteria of both sides, cases that turned or stand apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evalgate import words
+from evalgate.exhibits import compared
+from evalgate.exhibits.web import overview
+from evalgate.markup import html, page, plain
+from evalgate.markup.html import Html, element
+from evalgate.model import CaseComparison, Change, Comparison, CriterionComparison, Report, Standing, VerdictKind
+
+LISTED = 1_000
+NAME = 200
+BADGES = {
+    Change.REGRESSED: VerdictKind.FAIL,
+    Change.IMPROVED: VerdictKind.PASS,
+    Change.UNCHANGED: VerdictKind.PASS,
+    Change.INCONCLUSIVE: VerdictKind.INCONCLUSIVE,
+    Change.NOT_MEASURED: VerdictKind.NOT_MEASURED,
+}
+
+
+def render(report: Report) -> Html:
+    """The section; nothing where no base was asked for."""
+    comparison = report.comparison
+    if comparison is None:
+        return Html("")
+    body = [_problem(comparison)] if comparison.problem else [*_measured(comparison, report)]
+    return element("section", element("h2", "Head beside base"), _loosened(comparison), *body)
+
+
+def _problem(comparison: Comparison) -> Html:
+    return element("p", element("strong", "No comparison: "), plain.clip(comparison.problem, 2_000))
+
+
+def _measured(comparison: Comparison, report: Report) -> Iterator[Html]:
+    yield element("p", *_strip(comparison, report))
+    deciding, others = compared.changed_rows(comparison)
+    rows = [_cells(row) for row in (*deciding, *others)]
+    header = ["Criterion", "Base", "Head", "Change", "95 % interval", "p", "Verdict"]
+    yield page.table(header, rows, label="Criteria of both sides", numeric=range(1, 6))
+    for title, chosen in (
+        ("broken", [case for case in comparison.cases if case.broken]),
+        ("fixed", [case for case in comparison.cases if case.fixed]),
+        ("flaky", [case for case in comparison.cases if case.flaky]),
+        ("left out: new, changed or removed", [c for c in comparison.cases if c.standing is not Standing.PAIRED]),
+    ):
+        if chosen:
+            yield _cases(title, chosen)
+    said = [compared.power_sentence(comparison.power), *(f"{note}." for note in comparison.origin.notes)]
+    yield html.join([element("p", plain.clip(line, 1_000)) for line in said if line])
+
+
+def _loosened(comparison: Comparison) -> Html:
+    if not comparison.loosened:
+        return Html("")
+    items = [
+        element("li", plain.clip(compared.loosening_sentence(each), 500), f" in {each.suite}" if each.suite else "")
+        for each in comparison.loosened[:LISTED]
+    ]
+    count = words.counted(len(comparison.loosened), "rule")
+    lead = element("p", element("strong", f"This change lowers its own bar ({count}), compared with the base:"))
+    return element("div", lead, element("ul", *items), class_="verdict not_measured")
+
+
+def _strip(comparison: Comparison, report: Report) -> list[Html | str]:
+    overall = comparison.overall
+    parts: list[Html | str] = []
+    if overall is not None and overall.base is not None and overall.head is not None:
+        base, head = words.percent(overall.base), words.percent(overall.head)
+        delta = compared.signed(overall.delta, share=True)
+        parts += [
+            f"Pass rate {base} to ",
+            element("strong", head),
+            f" ({delta}; {compared.between(overall, share=True)}). ",
+        ]
+    origin = comparison.origin
+    parts.append(f"Base: {compared.origin_words(origin)}")
+    if origin.commit:
+        address = f"{report.links.repository}/commit/{origin.commit}" if report.links.repository else ""
+        parts += [", ", overview.link(element("code", origin.commit[:7]), address)]
+    parts.append(f"; {words.counted(report.run.repeats, 'run')} a side.")
+    return parts
+
+
+def _cells(row: CriterionComparison) -> list[Html | str]:
+    change = compared.CHANGES[row.change]
+    badge = element("span", change, class_=f"badge {BADGES[row.change].value}")
+    return [
+        element("code", row.name),
+        words.amount(row.base),
+        words.amount(row.head),
+        compared.signed(row.delta),
+        compared.between(row),
+        compared.p_value(row),
+        badge if row.gating else f"{change}, decides nothing",
+    ]
+
+
+def _cases(title: str, chosen: Sequence[CaseComparison]) -> Html:
+    header = ["Case", "Suite", "Base", "Head", ""]
+    rows: list[list[Html | str]] = [
+        [
+            element("code", plain.label(case.case_id, NAME)),
+            element("code", plain.label(case.suite, NAME)),
+            _arm(case, base=True),
+            _arm(case, base=False),
+            compared.ORIGINS[case.origin] if case.origin is not None else case.why,
+        ]
+        for case in chosen[:LISTED]
+    ]
+    summary = element("summary", f"{words.counted(len(chosen), 'case')} {title}")
+    return element("details", summary, page.table(header, rows, label=title, numeric=range(2, 4)))
+
+
+def _arm(case: CaseComparison, *, base: bool) -> str:
+    arm = case.base if base else case.head
+    if arm is None:
+        return "-"
+    rest = f", {arm.unmeasured} not measured" if arm.unmeasured else ""
+    return f"{arm.passed}/{arm.passed + arm.failed} passed{rest}"
