@@ -1,0 +1,343 @@
+"""`evalgate run` on conversation scenarios: real agents, the real google-genai client, a local server, no internet.
+
+The server plays the user and judges it: what it says to the agent's n-th answer is the n-th line of a script.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.agents.line_client import adk_python
+
+pytestmark = pytest.mark.integration
+
+EVALGATE = Path(sys.executable).parent / "evalgate"
+QUALITY = "per_turn_user_simulator_quality_v1"
+TALK = ("For two.", "At seven.", "Thank you! </finished>")
+
+COMMAND_AGENT = """
+import json, sys
+
+ANSWERS = ["For how many?", "At what time?", "Your table is booked.", "Anything else?"]
+turns = {}
+for line in sys.stdin:
+    message = json.loads(line)
+    session = message.get("session")
+    def say(type, **more):
+        print(json.dumps({"type": type, **({"session": session} if session else {}), **more}), flush=True)
+    match message["type"]:
+        case "hello": say("ready", protocol=1, sessions=8)
+        case "start": turns[session] = 0; say("started")
+        case "turn":
+            answer = ANSWERS[min(turns[session], 3)]
+            turns[session] += 1
+            say("event", author="desk", final=True, content={"role": "model", "parts": [{"text": answer}]})
+            say("turn_end")
+        case "end": say("ended", state={"turns": turns.pop(session)})
+        case "bye": break
+"""
+
+ADK_AGENT = """
+from google.adk.agents import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+ANSWERS = ["For how many?", "At what time?", "Your table is booked.", "Anything else?"]
+
+
+class AsksBack(BaseLlm):
+    model: str = "asks-back"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        said = sum(content.role == "user" for content in llm_request.contents)
+        part = types.Part(text=ANSWERS[min(said - 1, 3)])
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+root_agent = LlmAgent(name="desk", model=AsksBack(), instruction="Book tables.")
+"""
+
+
+class Gemini(ThreadingHTTPServer):
+    """Plays the user by `talk` (the text for the number of answers so far), judges it by `verdict`."""
+
+    def __init__(self) -> None:
+        self.talk: Callable[[int], str] = lambda answers: TALK[answers - 1]
+        self.verdict = "valid"
+        self.status = 200
+        self.played = self.judged = 0
+        self.lock = threading.Lock()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1beta"
+
+    def reply(self, body: dict[str, Any]) -> str:
+        system = body["systemInstruction"]["parts"][0]["text"]
+        prompt = body["contents"][0]["parts"][0]["text"]
+        plays = "You play a user" in system
+        with self.lock:
+            self.played += plays
+            self.judged += not plays
+        if plays:
+            return self.talk(prompt.count('\n{"agent":'))
+        return json.dumps({"rationale": "It follows the plan.", "verdict": self.verdict})
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Gemini
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply: dict[str, Any] = {"error": {"code": self.server.status, "message": "no", "status": "PERMISSION_DENIED"}}
+        if self.server.status == 200:
+            content = {"role": "model", "parts": [{"text": self.server.reply(body)}]}
+            usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+            reply = {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
+        data = json.dumps(reply).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def gemini() -> Iterator[Gemini]:
+    server = Gemini()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def repository(
+    root: Path,
+    gemini: Gemini,
+    *,
+    agent: str = "command",
+    personas: tuple[str | None, ...] = (None,),
+    criteria: dict[str, Any] | None = None,
+    simulator: dict[str, Any] | None = None,
+    rule: dict[str, Any] | None = None,
+) -> Path:
+    (root / "desk").mkdir(exist_ok=True)
+    (root / "desk" / "agent.py").write_text(ADK_AGENT if agent == "adk" else COMMAND_AGENT)
+    run = {"driver": "command", "command": [sys.executable, "desk/agent.py"]}
+    if agent == "adk":
+        run = {"driver": "adk", "path": "desk", "python": adk_python("new")}
+    judge = {"base_url": gemini.url, "api_key_env": "MY_KEY", "deadline": 8}
+    gate = {"agents": [run], "judge": judge, "simulator": rule or {}}
+    (root / "evalgate.yml").write_text(yaml.safe_dump(gate))
+    config: dict[str, Any] = {"criteria": criteria or {QUALITY: {"threshold": 0.8}}}
+    if simulator is not None:
+        config["user_simulator_config"] = simulator
+    (root / "test_config.json").write_text(json.dumps(config))
+    cases = []
+    for number, persona in enumerate(personas):
+        scenario = {"starting_prompt": "A table, please.", "conversation_plan": "For two, at seven."}
+        scenario |= {"user_persona": persona} if persona else {}
+        cases.append({"eval_id": f"case_{number}", "conversation_scenario": scenario})
+    (root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+    return root
+
+
+def run(root: Path, *arguments: str) -> tuple[int, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
+    command = [str(EVALGATE), "run", "--cache", str(root / "cache"), *arguments]
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env={**inherited, "MY_KEY": "a-secret-key"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def outcomes(root: Path) -> list[dict[str, Any]]:
+    results = json.loads((root / "evalgate-report/results.json").read_text())
+    return [case["trials"][0]["outcome"] for case in results["suites"][0]["cases"]]
+
+
+def dialogue(outcome: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (turn["user_content"]["parts"][0]["text"], turn["final_response"]["parts"][0]["text"])
+        for turn in outcome.get("invocations", outcome.get("partial", []))
+    ]
+
+
+WHOLE = [
+    ("A table, please.", "For how many?"),
+    ("For two.", "At what time?"),
+    ("At seven.", "Your table is booked."),
+]
+
+
+@pytest.mark.parametrize("agent", ["command", "adk"])
+def test_a_conversation_is_led_to_its_end_and_then_again_without_a_call(
+    tmp_path: Path, gemini: Gemini, agent: str
+) -> None:
+    root = repository(tmp_path, gemini, agent=agent, personas=(None, "NOVICE"))
+    code, said = run(root)
+    assert code == 0, said
+    first = outcomes(root)
+    assert [dialogue(each) for each in first] == [WHOLE, WHOLE]
+    assert [each["ended_by"] for each in first] == ["stop_signal"] * 2
+    assert gemini.played == 2 * 3
+    assert gemini.judged == 2 * 3 * 3  # two messages and the end, three samples each
+    code, said = run(root)  # a new journal: the agent talks anew, its users and judges are remembered
+    assert code == 0, said
+    assert [dialogue(each) for each in outcomes(root)] == [WHOLE, WHOLE]
+    assert (gemini.played, gemini.judged) == (2 * 3, 2 * 3 * 3)
+    written = b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+    assert b"a-secret-key" not in written
+
+
+def test_repeats_have_users_of_their_own(tmp_path: Path, gemini: Gemini) -> None:
+    root = repository(tmp_path, gemini)
+    assert run(root, "--runs", "3")[0] == 0
+    assert gemini.played == 3 * 3
+    assert run(root, "--runs", "3", "--seed", "1")[0] == 0  # another seed: others
+    assert gemini.played == 2 * 3 * 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "word"),
+    [("fail", 1, "FAIL"), ("not_measured", 3, "NOT MEASURED"), ("pass", 0, "PASS")],
+)
+def test_an_endless_conversation(tmp_path: Path, gemini: Gemini, policy: str, code: int, word: str) -> None:
+    gemini.talk = lambda answers: f"And more, number {answers}."
+    limit = {"max_allowed_invocations": 5}
+    root = repository(tmp_path, gemini, simulator=limit, rule={"on_turn_limit": policy})
+    ended, said = run(root)
+    assert ended == code, said
+    assert word in said
+    (outcome,) = outcomes(root)
+    assert (len(outcome["invocations"]), outcome["ended_by"]) == (5, "turn_limit")
+    assert "conversation_ended" in (root / "evalgate-report/results.json").read_text()
+
+
+@pytest.mark.parametrize(("silent", "kind"), [("empty", "empty"), ("outage", "forbidden")])
+def test_a_simulator_that_fails_is_no_failure_of_the_agent_and_is_asked_again_on_resuming(
+    tmp_path: Path, gemini: Gemini, silent: str, kind: str
+) -> None:
+    if silent == "empty":
+        gemini.talk = lambda answers: "" if answers == 2 else TALK[answers - 1]
+    else:
+        gemini.status = 403
+    root = repository(tmp_path, gemini)
+    code, said = run(root)
+    assert code == 3, said
+    assert "NOT MEASURED" in said
+    (outcome,) = outcomes(root)
+    assert outcome["kind"] == "simulator"
+    assert kind in outcome["message"]
+    assert dialogue(outcome) == WHOLE[: 2 if silent == "empty" else 1]
+    told = (root / "evalgate-report/comment.md").read_text()
+    assert "simulated user" in told
+    assert "agent failed" not in told
+    gemini.talk, gemini.status = lambda answers: TALK[answers - 1], 200
+    code, said = run(root, "--resume")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("talk", "turns"),
+    [
+        (["</finished>"], 1),  # in its first reply: one turn
+        (['Mail me "</finished>" when you are done, please.', "</finished>"], 2),  # quoted: it goes on
+        (["Bye </FINISHED> bye"], 1),
+    ],
+)
+def test_where_a_conversation_ends(tmp_path: Path, gemini: Gemini, talk: list[str], turns: int) -> None:
+    gemini.talk = lambda answers: talk[answers - 1]
+    root = repository(tmp_path, gemini)
+    code, said = run(root)
+    assert code == 0, said
+    (outcome,) = outcomes(root)
+    assert (len(outcome["invocations"]), outcome["ended_by"]) == (turns, "stop_signal")
+
+
+@pytest.mark.parametrize(("policy", "code"), [("not_measured", 3), ("fail", 1)])
+def test_a_poor_simulator_makes_the_case_unmeasured(tmp_path: Path, gemini: Gemini, policy: str, code: int) -> None:
+    gemini.verdict = "invalid"
+    criteria = {QUALITY: 0.8, "final_session_state": 1.0}  # the latter fails for certain, and says nothing here
+    root = repository(tmp_path, gemini, criteria=criteria, rule={"on_poor_quality": policy})
+    sets = json.loads((root / "desk.evalset.json").read_text())
+    sets["eval_cases"][0]["final_session_state"] = {"turns": 99}
+    (root / "desk.evalset.json").write_text(json.dumps(sets))
+    ended, said = run(root)
+    assert ended == code, said
+    told = (root / "evalgate-report/comment.md").read_text()
+    assert ("the test was broken, not the agent" in told) is (policy == "not_measured")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"personas": ("NOVISE",)}, ["NOVISE", "did you mean `NOVICE`?"]),
+        ({"criteria": {"response_match_score": 0.8}}, ["criterion-needs-reference"]),
+        ({"simulator": {"max_allowed_invocations": 0}}, ["never asked"]),
+        ({"rule": {"on_turn_limt": "pass"}}, ["Did you mean `on_turn_limit`?"]),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_runs(
+    tmp_path: Path, gemini: Gemini, given: dict[str, Any], words: list[str]
+) -> None:
+    root = repository(tmp_path, gemini, **given)
+    code, said = run(root)
+    assert code == 2, said
+    assert all(word in said for word in words), said
+    assert gemini.played == gemini.judged == 0
+    assert not (root / "evalgate-report").exists()
+
+
+def test_skipping_judges_does_not_silence_the_user(tmp_path: Path, gemini: Gemini) -> None:
+    root = repository(tmp_path, gemini)
+    code, said = run(root, "--skip-judged")
+    assert code == 3, said  # skipped is not passed
+    assert (gemini.played, gemini.judged) == (3, 0)
+    assert dialogue(outcomes(root)[0]) == WHOLE
+
+
+def test_without_credentials_nothing_is_run(tmp_path: Path, gemini: Gemini) -> None:
+    root = repository(tmp_path, gemini)
+    gate = yaml.safe_load((root / "evalgate.yml").read_text())
+    gate["judge"]["api_key_env"] = "ANOTHER_KEY"
+    (root / "evalgate.yml").write_text(yaml.safe_dump(gate))
+    code, said = run(root, "--skip-judged")
+    assert code == 2, said
+    assert "simulator-credentials" in said
+
+
+def test_a_recording_plays_the_user_without_an_account(tmp_path: Path, gemini: Gemini) -> None:
+    root = repository(tmp_path, gemini)
+    gate = yaml.safe_load((root / "evalgate.yml").read_text())
+    (root / "evalgate.yml").write_text(yaml.safe_dump(gate | {"judge": gate["judge"] | {"record": "replies.jsonl"}}))
+    assert run(root)[0] == 0
+    asked = gemini.played + gemini.judged
+    (root / "evalgate.yml").write_text(yaml.safe_dump(gate | {"judge": {"replay": "replies.jsonl"}}))
+    code, said = run(root, "--cache", str(tmp_path / "another"))
+    assert code == 0, said
+    assert gemini.played + gemini.judged == asked
