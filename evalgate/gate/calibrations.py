@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Sequence
 
 from evalgate import words
 from evalgate.gate import agreement
 from evalgate.model import (
+    Calibration,
     ConfusionKind,
     CriterionCalibration,
     Example,
@@ -96,3 +98,62 @@ def caveats(each: CriterionCalibration) -> list[str]:
         total = each.matrix.total + each.undecided
         found.append(f"{each.undecided} of {words.counted(total, 'label')} undecided by the judge: not in the figures")
     return found
+
+
+# --- what a gate may ask for ----------------------------------------------------------------------
+
+
+class Fault(enum.StrEnum):
+    """Why a calibration does not speak for a judge; the codes of docs/validate.md."""
+
+    MISSING = "calibration-missing"  # nobody labelled this criterion
+    ANOTHER_JUDGE = "calibration-of-another-judge"  # another model, or another version of the prompt
+    BELOW = "calibration-below-minimum"
+
+
+def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:
+    """What the file says of this judge on this criterion; None where it says nothing."""
+    found = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
+    same = [each for each in found if agreement.same_judge(each.judge, judge)]
+    exact = [each for each in same if each.judge == judge]
+    return next(iter(exact or same), None)
+
+
+def fault_of(
+    criterion: str, judge: JudgeIdentity, calibration: Calibration | None, *, min_kappa: float | None
+) -> tuple[Fault, str] | None:
+    """Why a run may not rely on this judge, and the figures in words; None where it may."""
+    found = of_judge(criterion, judge, calibration)
+    if found is None:
+        others = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
+        if not others:
+            return Fault.MISSING, f"no label says whether {_named(judge)} agrees with people"
+        changes = "; ".join(agreement.judge_changes(judge, others[0].judge)[:2])
+        return Fault.ANOTHER_JUDGE, f"it was calibrated with another judge than now asked: {changes}"
+    if min_kappa is None:
+        return None
+    if found.kappa is None:
+        return Fault.BELOW, f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
+    if found.kappa.value >= min_kappa:
+        return None
+    low, high = found.kappa.interval.low, found.kappa.interval.high
+    about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
+    value = words.score(found.kappa.value, beside=min_kappa)
+    return Fault.BELOW, f"{_named(judge)} agrees with people by kappa {value} ({about}), {min_kappa:g} is required"
+
+
+def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: float | None) -> list[str]:
+    """What weakens a calibration that a run may rely on: sentences."""
+    told = []
+    if judge != found.judge:
+        told.append(f"it was calibrated with other options: {'; '.join(agreement.judge_changes(judge, found.judge))}")
+    if min_kappa is not None and found.kappa is not None and found.kappa.interval.low < min_kappa:
+        low = words.score(found.kappa.interval.low, beside=min_kappa)
+        told.append(
+            f"kappa {found.kappa.value:.2f} reaches {min_kappa:g}, and with so few labels it may as well be {low}"
+        )
+    return told
+
+
+def _named(judge: JudgeIdentity) -> str:
+    return f"`{judge.model}` (prompt {judge.prompt_version or 'unknown'})"

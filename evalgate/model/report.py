@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evalgate.errors import Problem
+from evalgate.model.calibration import JudgedCriterion
 from evalgate.model.comparison import Comparison
 from evalgate.model.run import Run
 from evalgate.model.verdict import Policy, Verdict
@@ -21,13 +22,17 @@ class Links:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for."""
+    """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
+
+    `judged`: the judged criteria of each suite, where a calibration of their judges is configured.
+    """
 
     run: Run
     verdict: Verdict
     policy: Policy
     comparison: Comparison | None = None
     problems: tuple[Problem, ...] = ()
+    judged: tuple[JudgedCriterion, ...] = ()
     links: Links = Links()
     title: str = "evalgate"
     reproduce: str = ""

@@ -19,7 +19,7 @@ from evalgate.model import (
     Verdict,
 )
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wire import case_writing, comparison, records
+from evalgate.wire import calibration, case_writing, comparison, records
 from evalgate.wire.results import SCHEMA_VERSION
 
 
@@ -94,7 +94,7 @@ def _suite(
             "about": dict(report.run.agents.get(trials.agent_key(suite.agent), {})),
             **_compact(found_by=suite.agent.found_by, code=report.run.codes.get(trials.agent_key(suite.agent), "")),
         },
-        "criteria": [_criterion(use, report=report) for use in suite.criteria],
+        "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_origin": suite.criteria_source.origin.value,
         "criteria_file": suite.criteria_source.file,
         "verdict": verdict.kind.value,
@@ -120,7 +120,8 @@ def _case_verdict(verdict: CaseVerdict) -> dict[str, Any]:
     return {"verdict": verdict.kind.value, "reason": verdict.reason}
 
 
-def _criterion(use: CriterionUse, *, report: Report) -> dict[str, Any]:
+def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, Any]:
+    judged = next((each for each in report.judged if (each.suite, each.criterion) == (suite, use.name)), None)
     return _compact(
         name=use.name,
         threshold=use.threshold,
@@ -129,6 +130,7 @@ def _criterion(use: CriterionUse, *, report: Report) -> dict[str, Any]:
         lower_is_better=use.lower_is_better,
         code=use.code,
         fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
+        calibration=None if judged is None else calibration.judged_json(judged),
     )
 
 

@@ -15,6 +15,7 @@ from evalgate.model import (
     Example,
     Interval,
     Item,
+    JudgedCriterion,
     JudgeIdentity,
     Rate,
 )
@@ -134,6 +135,28 @@ class CriterionWire(CalibrationShape):
         )
 
 
+class CorrectedWire(CalibrationShape):
+    """A mean score, and what it would be by people's labels; `value` null where that cannot be said."""
+
+    raw: float
+    cases: int = Field(description="That the raw mean is over.")
+    value: float | None = None
+    low: float | None = Field(default=None, description="95 % interval, the noise of cases and labels in it.")
+    high: float | None = None
+    refused: str = Field(default="", description="Why there is no corrected value.")
+
+
+class JudgedWire(CalibrationShape):
+    """What people's labels say of a criterion's judge, in results.json."""
+
+    judge: JudgeWire
+    labels: int = Field(default=0, ge=0, description="Decided ones; 0: nobody labelled this judge's verdicts.")
+    kappa: RateWire | None = None
+    tpr: RateWire | None = None
+    tnr: RateWire | None = None
+    corrected: CorrectedWire | None = None
+
+
 class CalibrationWire(CalibrationShape):
     """The whole file."""
 
@@ -205,6 +228,24 @@ def rate_json(rate: Rate | None) -> dict[str, float] | None:
         return None
     numbers = {"value": rate.value, "low": rate.interval.low, "high": rate.interval.high}
     return {name: round(number, DECIMALS) for name, number in numbers.items()}
+
+
+def judged_json(judged: JudgedCriterion) -> dict[str, Any]:
+    """What results.json says of a judged criterion, as JSON-ready values."""
+    written: dict[str, Any] = {"judge": judge_json(judged.judge)}
+    found, corrected = judged.calibration, judged.corrected
+    if found is not None:
+        rates = {"kappa": found.kappa, "tpr": found.tpr, "tnr": found.tnr}
+        written["labels"] = found.matrix.total
+        written |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
+    if corrected is not None:
+        written["corrected"] = {"raw": round(corrected.raw, DECIMALS), "cases": corrected.cases}
+        if corrected.value is not None and corrected.interval is not None:
+            known = Rate(value=corrected.value, interval=corrected.interval)
+            written["corrected"] |= rate_json(known) or {}
+        if corrected.refused:
+            written["corrected"]["refused"] = corrected.refused
+    return written
 
 
 def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:

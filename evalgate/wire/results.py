@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from evalgate.model import ConfigOrigin, GateKind, VerdictKind
+from evalgate.wire.calibration import JudgedWire
 from evalgate.wire.cases import EvalCaseWire
 from evalgate.wire.comparison import ComparisonResult
 from evalgate.wire.invocations import AgentDetailsWire
@@ -61,6 +62,9 @@ class CriterionResult(ResultsShape):
     lower_is_better: bool = False
     code: str | None = Field(default=None, description="Dotted path of a custom metric.")
     fingerprint: str = Field(default="", description="Equal where scores can be compared; thresholds do not count.")
+    calibration: JudgedWire | None = Field(
+        default=None, description="What people's labels say of the judge, where evalgate.yml names a calibration."
+    )
 
 
 class AgentResult(ResultsShape):

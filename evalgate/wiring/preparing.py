@@ -15,7 +15,7 @@ from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import discovery, linter
 from evalgate.settings import Settings
-from evalgate.wiring import judging, simulating, tooling
+from evalgate.wiring import calibrated, judging, simulating, tooling
 from evalgate.wiring.choosing import Choice
 
 CREDENTIALS = "credentials-missing"
@@ -53,6 +53,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     )  # fmt: skip
     if not any(problem.severity is Severity.ERROR and problem.code != CREDENTIALS for problem in problems):
         suites, problems = _with_judges(choice, suites, problems, environ)
+        problems = (*problems, *calibrated.check(choice, suites))
     return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))
 
 

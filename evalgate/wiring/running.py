@@ -24,7 +24,7 @@ from evalgate.pipeline.measure import Bench, Measuring, Side
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Panel, Watcher
 from evalgate.project import globs
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, judging, preparing, simulating, surroundings, tooling, unopened
+from evalgate.wiring import agent_code, calibrated, judging, preparing, simulating, surroundings, tooling, unopened
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.preparing import Prepared
 
@@ -141,6 +141,7 @@ def _conclude(run: Run, journal: Journal, choice: Choice, problems: tuple[Proble
         reproduce=scene.reproduce,
         version=__version__,
     )
+    report = calibrated.with_calibration(report, choice)
     output = choice.root / choice.settings.output
     published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
     late = publish.write_file(output / RESULTS, results.render_results(report, kept=journal, exit_code=exit_code))
