@@ -171,7 +171,7 @@ def _default_branch(repo: Repository) -> str:
         prefix = f"ref: refs/remotes/{remote}/"
         if text.startswith(prefix):
             return text.removeprefix(prefix)
-    said = repo.run_with_remote("ls-remote", "--symref", "origin", "HEAD")
+    said = repo.run_with_remote("ls-remote", "--symref", "origin", "HEAD").decode("utf-8", "replace")
     found = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", said, re.MULTILINE)
     return found[1] if found else "main"
 

@@ -63,8 +63,10 @@ class Repository:
             most_bytes=most_bytes,
         )
 
-    def run_with_remote(self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S) -> str:
-        """As `run`, with the remote `origin` at hand: with the credentials of the checkout, else with the token.
+    def run_with_remote(
+        self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S, most_bytes: int = MOST_OUTPUT_BYTES
+    ) -> bytes:
+        """As `run_bytes`, with the remote `origin` at hand: with the credentials of the checkout, else with the token.
 
         Raises GitFailed, that of the last way.
         """
@@ -74,14 +76,14 @@ class Repository:
             )
         for number, way in enumerate(self.ways):
             try:
-                said = self.git.run(
+                return self.git.run(
                     f"--git-dir={self.git_dir}",
                     *arguments,
                     cwd=str(self.folder),
                     timeout_s=timeout_s,
+                    most_bytes=most_bytes,
                     settings=[*way, *self.remote.partial],
                 )
-                return _text(said)
             except GitFailed as error:
                 # to those who may not see it, GitHub says that a private repository is not there
                 may_help = error.complaint in {Complaint.CREDENTIALS, Complaint.MISSING}
@@ -133,6 +135,17 @@ def borrowed_submodule(found: Source, *, parent: Repository, folder: Path) -> Re
     """A repository of a submodule, without a remote, in a new `folder` of the parent's. Raises GitFailed."""
     folder.mkdir()
     return _private(found, root=found.working_tree, git=parent.git, folder=folder)
+
+
+def empty_beside(repo: Repository, name: str) -> Repository:
+    """An empty repository in a new folder of `repo`'s, with the same remote; contents are fetched when asked for."""
+    folder = repo.folder / name
+    folder.mkdir()
+    git_dir = folder / "repository.git"
+    kind = f"--object-format={'sha256' if len(repo.head) == 64 else 'sha1'}"
+    repo.git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
+    partial = (("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "blob:none"))
+    return replace(repo, folder=folder, git_dir=git_dir, head="", remote=replace(repo.remote, partial=partial))
 
 
 def _borrowed(found: Source, *, root: Path, environ: Mapping[str, str], token: str | None, folder: Path) -> Repository:
