@@ -47,12 +47,21 @@ def render_figures(report: Report, totals: Totals) -> str:
 
 
 def render_criteria(rows: Sequence[CriterionTotals], *, limit: int) -> str:
-    """The criteria as a table, failing ones first where there are more than `limit`; "" without any.
+    """The criteria that decide as a table, those that only inform folded under it; "" without any.
 
-    Where people labelled the judge's verdicts, a column has the scores corrected for its errors.
+    Of more than `limit` the failing ones come first. Where people labelled the judge's verdicts, a column has the
+    scores corrected for its errors.
     """
-    if not rows:
-        return ""
+    deciding = [row for row in rows if row.threshold is not None]
+    others = [row for row in rows if row.threshold is None]
+    parts = [_criteria_table(deciding, limit=limit)] if deciding else []
+    if others:
+        title = f"{words.counted(len(others), 'criterion', 'criteria')} without a threshold"
+        parts.append(github.details(title, _criteria_table(others, limit=limit)))
+    return "\n\n".join(parts)
+
+
+def _criteria_table(rows: Sequence[CriterionTotals], *, limit: int) -> str:
     several = len({row.suite for row in rows}) > 1
     kept = sorted(rows, key=lambda row: -row.failed)[:limit] if len(rows) > limit else rows
     header = [*(["Suite"] if several else []), "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
