@@ -10,6 +10,7 @@ from evalgate.judging import budget
 from evalgate.judging.budget import Budget
 from evalgate.judging.cache import VerdictCache
 from evalgate.judging.clock import Clock, SystemClock
+from evalgate.judging.governors import Governors
 from evalgate.judging.ledger import Ledger
 from evalgate.judging.options import JudgeDefaults
 from evalgate.judging.panel import VotingPanel
@@ -42,13 +43,16 @@ def open_panel(
     cache: Path | None,
     warn: Callable[[str], None],
     clock: Clock | None = None,
+    governed: Governors | None = None,
 ) -> VotingPanel:
     """A panel for a run that asks `models`; to be closed. `cache`: absolute folder, None: nothing is remembered.
+    `governed`: the governors that the run's agents keep to as well; None: judges have their own.
 
     Clients are opened when they are first asked. Raises ConfigError on a budget in money with a model of unknown
     price, and on a recording that cannot be written.
     """
-    roster = Roster(drivers, defaults=defaults, environment=environment, clock=clock or SystemClock())
+    time = governed.clock if governed else clock or SystemClock()
+    roster = Roster(drivers, defaults=defaults, environment=environment, clock=time, governed=governed)
     limits = defaults.limits
     if limits.cost_usd is not None:
         budget.check_priced(limits, {model: roster.is_priced(model) for model in models})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from evalgate.judging import models, prices
+from evalgate.judging import governors, models, prices
 from evalgate.judging.clock import Clock
-from evalgate.judging.governor import Governor, Pace
+from evalgate.judging.governor import Governor
+from evalgate.judging.governors import Governors
 from evalgate.judging.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judging.options import JudgeDefaults
 from evalgate.plugins import Judge, JudgeDriver, JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeSetting
@@ -30,7 +30,10 @@ class Seat:
 
 
 class Roster:
-    """Opens each model once; one governor a provider and endpoint. Safe to use from many threads."""
+    """Opens each model once; one governor a provider and endpoint. Safe to use from many threads.
+
+    `governed`: the governors of the run, shared with whatever else calls these providers; they wait by `clock`.
+    """
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class Roster:
         defaults: JudgeDefaults,
         environment: Mapping[str, str],
         clock: Clock,
+        governed: Governors | None = None,
     ) -> None:
         self._drivers = drivers
         self._defaults = defaults
@@ -46,7 +50,7 @@ class Roster:
         self._clock = clock
         self._lock = threading.Lock()
         self._seats: dict[str, Seat] = {}
-        self._governors: dict[str, Governor] = {}
+        self._governors = governed or governors.paced_by(defaults, clock)
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model: str) -> str:
@@ -67,11 +71,6 @@ class Roster:
                 seat = self._seats[model] = self._open(model)
             return seat
 
-    def governor(self, provider: str) -> Governor:
-        """The governor of a provider, for calls that are made elsewhere."""
-        with self._lock:
-            return self._governor_of(provider)
-
     def close(self) -> None:
         """Close every client that was opened, and end all waits."""
         self._clock.call_off()
@@ -90,21 +89,10 @@ class Roster:
             raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
         return Seat(
             judge=driver.open(setting),
-            governor=self._governor_of(name.provider or setting.base_url),
+            governor=self._governors.of(name.provider or setting.base_url),
             model=name.name,
             priced_as=name.priced_as,
         )
-
-    def _governor_of(self, provider: str) -> Governor:
-        governor = self._governors.get(provider)
-        if governor is None:
-            defaults = self._defaults
-            pace = Pace(
-                calls_at_once=defaults.calls_at_once,
-                deadline_s=math.inf if defaults.deadline_s is None else defaults.deadline_s,
-            )
-            governor = self._governors[provider] = Governor(pace, self._clock, provider=provider)
-        return governor
 
     # --- settings ---------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
     `turn` counts from 1 (None: before the first); `detail` is the tail of the agent's own words
-    (stderr or traceback), redacted.
+    (stderr or traceback), redacted. `retry_after_s`: seconds that its provider asks to wait, where it said so.
     """
 
     kind: FailureKind
@@ -78,6 +78,7 @@ class AgentFailure:
     turn: int | None = None
     detail: str = ""
     partial: tuple[Invocation, ...] = ()
+    retry_after_s: float | None = None
 
 
 Outcome: TypeAlias = Transcript | AgentFailure

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from evalgate.model import AgentFailure, AgentUse, FailureKind, GradedTrial, Outcome, Run, Suite, Trial, TrialKey
-from evalgate.pipeline import behaviour, fingerprints, grading, talking, trials
+from evalgate.pipeline import behaviour, fingerprints, grading, pacing, talking, trials
 from evalgate.pipeline.budget import Budget, Limits
 from evalgate.pipeline.grading import Remembered
 from evalgate.pipeline.journal import Journal
+from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.trials import Task, TrialRunner
 from evalgate.plugins import Agent, Criterion, Watcher
@@ -40,6 +41,7 @@ class Side:
 class Bench:
     """What all sides share. `criterion_version` stands in every grade's address. `behaviours`: whether to tell trials
     that did the same from those that did not, which needs repeats to be of use. `simulate` makes the user of a trial.
+    `pace` decides when a trial starts.
     """
 
     watcher: Watcher
@@ -51,6 +53,7 @@ class Bench:
     limits: Limits = field(default_factory=Limits)
     behaviours: bool = False
     simulate: Simulate = talking.written
+    pace: Pace = pacing.unpaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +221,7 @@ class _Desk:
             stop=bench.stop,
             say=bench.watcher.say,
             simulate=bench.simulate,
+            pace=bench.pace,
         )
 
     def addresses(self, task: Task) -> Addresses:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import queue
 import random
 import threading
@@ -24,7 +25,8 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.pipeline import fingerprints, talking
+from evalgate.pipeline import fingerprints, pacing, talking
+from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
 from evalgate.plugins import Agent, AgentFailed, UserSimulator
 
@@ -139,7 +141,7 @@ class TrialRunner:
     """Runs one trial with the agent that its suite names.
 
     `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
-    run is to end, which also cuts pauses short. `simulate` makes the user of a trial.
+    run is to end, which also cuts pauses short. `simulate` makes the user of a trial. `pace` decides when a try starts.
     """
 
     agents: Mapping[str, Agent]
@@ -147,6 +149,7 @@ class TrialRunner:
     stop: threading.Event
     say: Callable[[str], None]
     simulate: Simulate = talking.written
+    pace: Pace = pacing.unpaced
     pause_s: float = BACKOFF_S
 
     def run(self, task: Task) -> Trial:
@@ -155,7 +158,7 @@ class TrialRunner:
         outcome: Outcome = self._try(task)
         attempts = 1
         while isinstance(outcome, AgentFailure) and outcome.kind in INFRASTRUCTURE and attempts <= self.retries:
-            pause_s = min(self.pause_s * 2 ** (attempts - 1), BACKOFF_CEILING_S) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
+            pause_s = _pause_s(outcome, self.pause_s * 2 ** (attempts - 1))
             self.say(f"{task.key}: {outcome.message}; next try in {words.seconds(pause_s)}")
             if self.stop.wait(pause_s):
                 break
@@ -164,6 +167,9 @@ class TrialRunner:
         return Trial(key=task.key, outcome=outcome, seconds=time.monotonic() - started, attempts=attempts)
 
     def _try(self, task: Task) -> Outcome:
+        return self.pace(agent_key(task.suite.agent), lambda: self._attempt(task))
+
+    def _attempt(self, task: Task) -> Outcome:
         try:
             user = self.simulate(task.suite, task.case, task.key)
             return converse(self.agents[agent_key(task.suite.agent)], task, user)
@@ -175,6 +181,12 @@ class TrialRunner:
                 message=f"the driver {task.suite.agent.driver!r} failed: {type(error).__name__}: {error}",
                 detail=traceback.format_exc(limit=-8),
             )
+
+
+def _pause_s(failure: AgentFailure, backoff_s: float) -> float:
+    """With jitter; no shorter than the provider asks for, within the ceiling."""
+    asked_s = min(failure.retry_after_s or 0.0, BACKOFF_CEILING_S)
+    return max(asked_s, min(backoff_s, BACKOFF_CEILING_S) * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
 
 
 def agent_key(use: AgentUse) -> str:
@@ -190,15 +202,8 @@ def converse(agent: Agent, task: Task, user: UserSimulator) -> Outcome:
             return talking.talk(conversation, user, done)
     except AgentFailed as failed:
         failure = failed.failure
-        raise AgentFailed(
-            AgentFailure(
-                kind=failure.kind,
-                message=failure.message,
-                turn=failure.turn if failure.turn is not None else _turn_of(failure, done),
-                detail=failure.detail,
-                partial=tuple(done),
-            )
-        ) from failed
+        turn = failure.turn if failure.turn is not None else _turn_of(failure, done)
+        raise AgentFailed(dataclasses.replace(failure, turn=turn, partial=tuple(done))) from failed
 
 
 def _turn_of(failure: AgentFailure, done: list[Invocation]) -> int | None:

@@ -195,6 +195,7 @@ class WorkerConversation:
             turn=self._turn,
             detail=redact(loss.detail) or self._worker.detail(),
             partial=tuple(self._done),
+            retry_after_s=loss.retry_after_s,
         )
         return AgentFailed(failure)
 
@@ -208,4 +209,9 @@ def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
 
 def _failure_said(said: TurnFailed) -> Loss:
     code = f" (HTTP status {said.code})" if said.code is not None and str(said.code) not in said.message else ""
-    return Loss(kind=messages.failure_kind(said.kind), message=said.message + code, detail=said.detail)
+    return Loss(
+        kind=messages.failure_kind(said.kind),
+        message=said.message + code,
+        detail=said.detail,
+        retry_after_s=said.retry_after_s,
+    )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from evalgate import words
 from evalgate.model import AgentFailure, FailureKind, Invocation
 from evalgate.plugins import AgentFailed, AgentLimits
+from evalgate.web import waiting
 from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
 
 _KINDS = {
@@ -35,7 +37,10 @@ class Line:
         """The JSON that the endpoint answers. Raises AgentFailed for anything else."""
         answer = self.answer(method, url, body)
         if answer.status >= 300:
-            raise self.failed(kind_of(answer.status), _refusal(answer), detail=answer.excerpt(2000))
+            wait_s = waiting.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            raise self.failed(
+                kind_of(answer.status), _refusal(answer), detail=answer.excerpt(2000), retry_after_s=wait_s
+            )
         try:
             return answer.json()
         except ValueError:
@@ -55,7 +60,9 @@ class Line:
                 message = f"the agent took longer than {words.seconds(allowed)} for the {what}"
             raise self.failed(_KINDS[error.fault], message) from None
 
-    def failed(self, kind: FailureKind, message: str, *, detail: str = "") -> AgentFailed:
+    def failed(
+        self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
+    ) -> AgentFailed:
         """A failure in the current turn, ready to be raised."""
         failure = AgentFailure(
             kind=kind,
@@ -63,6 +70,7 @@ class Line:
             turn=self.turn,
             detail=self._redact(detail),
             partial=tuple(self.done),
+            retry_after_s=retry_after_s,
         )
         return AgentFailed(failure)
 

@@ -14,11 +14,12 @@ SHELL_SAYS_SIGNAL = range(129, 160)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Why a worker is of no use any more."""
+    """Why a worker, or a conversation with it, is of no use any more. `retry_after_s`: what its provider asks for."""
 
     kind: FailureKind
     message: str
     detail: str = ""
+    retry_after_s: float | None = None
 
 
 def of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> Loss:

@@ -106,6 +106,7 @@ class TurnFailed(Said):
     message: str
     detail: str = ""
     code: int | None = None
+    retry_after_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class EndedSaid(Said):

@@ -11,9 +11,11 @@ from evalgate import criteria, judges
 from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.errors import Problem, Severity
 from evalgate.judged import settling
+from evalgate.judging import governors, opening
 from evalgate.judging import models as model_names
-from evalgate.judging import opening
 from evalgate.judging.budget import Limits
+from evalgate.judging.clock import SystemClock
+from evalgate.judging.governors import Governors
 from evalgate.judging.options import JudgeDefaults, JudgeOptions
 from evalgate.judging.panel import VotingPanel
 from evalgate.model import CriterionUse, Suite
@@ -62,9 +64,20 @@ def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[s
     ]
 
 
+def governors_of(choice: Choice) -> Governors:
+    """The governors of a run, one a provider, for its agents and its judges."""
+    return governors.paced_by(defaults_of(choice), SystemClock())
+
+
 @contextmanager
 def opened_panel(
-    choice: Choice, suites: Iterable[Suite], *, environ: Mapping[str, str], cache: Path, say: Callable[[str], None]
+    choice: Choice,
+    suites: Iterable[Suite],
+    *,
+    environ: Mapping[str, str],
+    cache: Path,
+    say: Callable[[str], None],
+    governed: Governors | None = None,
 ) -> Iterator[VotingPanel | None]:
     """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user."""
     listed = tuple(suites)
@@ -79,6 +92,7 @@ def opened_panel(
         environment=environ,
         cache=cache / "verdicts",
         warn=say,
+        governed=governed,
     )
     try:
         yield panel

@@ -21,6 +21,7 @@ from evalgate.model import AgentUse, FailOn, Links, Policy, Report, Run, Suite, 
 from evalgate.pipeline import results, trials
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Bench, Measuring, Side
+from evalgate.pipeline.pacing import ProviderPace
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting, Criterion, CriterionServices, Panel, Watcher
 from evalgate.project import globs
 from evalgate.settings import Settings
@@ -62,11 +63,17 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     settings = choice.settings
     output = choice.root / settings.output
     tools = tooling.fingerprint(settings, choice.gate_file.tools, root=choice.root)
+    governed, stop = judging.governors_of(choice), threading.Event()
     with _open_journal(output / JOURNAL, settings) as journal:
         with (
             _opened_agents(choice, prepared.suites, scene) as opened,
             judging.opened_panel(
-                choice, prepared.suites, environ=scene.environ, cache=cache_of(choice, scene), say=scene.watcher.say
+                choice,
+                prepared.suites,
+                environ=scene.environ,
+                cache=cache_of(choice, scene),
+                say=scene.watcher.say,
+                governed=governed,
             ) as panel,
         ):
             head = Side(
@@ -78,13 +85,14 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             )
             bench = Bench(
                 watcher=scene.watcher,
-                stop=threading.Event(),
+                stop=stop,
                 concurrency=_threads(prepared.suites, panel, settings),
                 retries=settings.retries,
                 adk_compat=settings.adk_compat,
                 criterion_version=__version__,
                 behaviours=settings.runs.most > 1,
                 simulate=simulating.simulation_of(panel, settings),
+                pace=ProviderPace(governed, trials_at_once=settings.concurrency, stop=stop),
             )
             measuring = Measuring([head], bench, seed=settings.seed, now=datetime.now(UTC))
             measuring.first(settings.runs.start)

@@ -26,6 +26,8 @@ STATUS_WORDS = {
     "RESOURCE_EXHAUSTED": 429, "RATE_LIMIT": 429, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504, "INTERNAL": 500,
     "OVERLOADED": 503,
 }  # fmt: skip
+SECONDS = re.compile(r"\d{1,6}(\.\d+)?")
+RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
 FRAMES_KEPT = 12
 
 
@@ -52,19 +54,23 @@ class ModelAnsweredError(Exception):
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """`kind`, `message`, `detail` and, where there is one, the HTTP `code` of an exception raised in a turn."""
-    kind, code = RAISED, None
+    """`kind`, `message`, `detail` and, where there are such, the HTTP `code` and the `retry_after_s` that the provider
+    asks for, of an exception raised in a turn."""
+    kind, code, wait_s = RAISED, None, None
     for cause in causes(error):
         if getattr(cause, "simulated_tool_error", False):
             break
         kind, code = _classify(cause)
         if kind != RAISED:
+            wait_s = _wait_of(cause)
             break
     found: dict[str, Any] = {"kind": kind, "message": sentence(error), "detail": trimmed_traceback(error)}
     if isinstance(error, SystemExit):
         found.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
     if code is not None:
         found["code"] = code
+    if wait_s is not None:
+        found["retry_after_s"] = wait_s
     return found
 
 
@@ -191,6 +197,17 @@ def _status_of(error: BaseException) -> int | None:
             if code is not None:
                 return code
     return None
+
+
+def _wait_of(error: BaseException) -> float | None:
+    """Seconds that the provider asks to wait: a header of the answer, or Google's RetryInfo in its body."""
+    for holder in (getattr(error, "response", None), error):
+        read = getattr(getattr(holder, "headers", None), "get", None)
+        said = str(read("retry-after") or read("Retry-After") or "").strip() if callable(read) else ""
+        if SECONDS.fullmatch(said):
+            return float(said)
+    asked = RETRY_DELAY.search(str(getattr(error, "details", None) or ""))
+    return float(asked[1]) if asked else None
 
 
 def _status(value: Any) -> int | None:

@@ -74,6 +74,37 @@ def test_kinds(error: BaseException, kind: str, code: int | None) -> None:
     assert (found["kind"], found.get("code")) == (kind, code)
 
 
+def with_headers(**headers: str) -> BaseException:
+    error = StatusError(429)
+    error.response = httpx.Response(429, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return error
+
+
+def with_retry_info(delay: str) -> BaseException:
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+    return errors.ClientError(429, {"error": {"message": "said", "status": "RESOURCE_EXHAUSTED", "details": [info]}})
+
+
+@pytest.mark.parametrize(
+    ("error", "wait_s"),
+    [
+        (with_headers(retry_after="17"), 17.0),
+        (with_headers(Retry_After="0.5"), 0.5),
+        (with_headers(retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), None),  # rare, and it is only a hint
+        (with_headers(retry_after="-1"), None),
+        (with_headers(retry_after="9" * 400), None),
+        (with_headers(), None),
+        (with_retry_info("31s"), 31.0),
+        (with_retry_info("31.5s"), 31.5),
+        (with_retry_info("soon"), None),
+        (StatusError(429), None),
+        (ValueError("retryDelay: '5s'"), None),  # not a provider's word
+    ],
+)
+def test_what_the_provider_asks_to_wait(error: BaseException, wait_s: float | None) -> None:
+    assert faults.describe(raised(error)).get("retry_after_s") == wait_s
+
+
 def test_a_status_in_a_response_counts() -> None:
     response = requests.Response()
     response.status_code = 503

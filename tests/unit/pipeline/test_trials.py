@@ -9,6 +9,7 @@ import pytest
 from evalgate.model import AgentFailure, FailureKind, Transcript, TrialKey
 from evalgate.pipeline import trials
 from evalgate.pipeline.trials import Task, TrialRunner
+from evalgate.plugins import AgentFailed
 from tests.unit.pipeline import fakes
 
 
@@ -53,6 +54,35 @@ def test_an_exception_aborts_and_nothing_runs_on() -> None:
         list(trials.map_bounded(work, range(10**9), threads=4, stop=stop, abort=lambda: aborted.append(True)))
     assert stop.is_set()
     assert aborted == [True]
+
+
+class Patience(threading.Event):
+    """Lets no time pass, and notes what was to be waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout or 0.0)
+        return False
+
+
+@pytest.mark.parametrize(("asked_s", "least_s"), [(None, 0.0), (17.0, 17.0), (3600.0, trials.BACKOFF_CEILING_S)])
+def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least_s: float) -> None:
+    def refuse(*_: object) -> None:
+        raise AgentFailed(AgentFailure(kind=FailureKind.RATE_LIMITED, message="429", retry_after_s=asked_s))
+
+    suite, patience = fakes.suite("s", fakes.case("c")), Patience()
+    agents = {trials.agent_key(suite.agent): fakes.FakeAgent(refuse)}
+    runner = TrialRunner(agents=agents, retries=1, stop=patience, say=lambda _: None)
+    trial = runner.run(Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]))
+    assert isinstance(trial.outcome, AgentFailure)
+    assert trial.outcome.retry_after_s == asked_s  # known to the end
+    assert trial.attempts == 2
+    assert len(patience.waited) == 1
+    assert patience.waited[0] >= least_s
+    assert patience.waited[0] <= trials.BACKOFF_CEILING_S * 1.5
 
 
 def run(agent: fakes.FakeAgent, *turns: str, retries: int = 2) -> tuple[trials.Trial, list[str]]:
