@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import IO, Any, TypeVar
-from urllib.parse import quote, urlencode, urljoin
+from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -82,7 +82,7 @@ class Client:
             following = _NEXT.search(answer.headers.get("link", ""))
             if following is None or (most is not None and len(found) >= most):
                 return found
-            url = self._transport.same_host(endpoint, urljoin(url, following[1]))
+            url = self._transport.same_host(endpoint, url, following[1])
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(FailureKind.TOO_LARGE, message)
 

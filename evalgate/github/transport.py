@@ -23,7 +23,7 @@ MOST_TRIES = 5
 MOST_ANSWER_BYTES = 32 * 1024 * 1024  # a page of a hundred full comments is 26 MB at worst
 _MOST_REDIRECTS = 3
 _MOST_REMEMBERED = 64
-_REPOSITORY = re.compile(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+")
+_REPOSITORY = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9._-]+/(?!\.{1,2}\Z)[A-Za-z0-9._-]+")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 _PASSING: Final = frozenset({Fault.TIMEOUT, Fault.UNREACHABLE})
 
@@ -104,7 +104,7 @@ class Transport:
                 target = answer.headers.get("location", "")
                 if not follow or answer.status not in REDIRECTS or not target:
                     return remembered[1] if remembered and answer.status == 304 else answer
-                address = self.same_host(endpoint, urljoin(address, target))  # a repository that was renamed
+                address = self.same_host(endpoint, address, target)  # a repository that was renamed
             raise failures.of_redirect(endpoint, host="round and round")
 
         answer = self._patiently(endpoint, once, check or _unchecked)
@@ -121,11 +121,15 @@ class Transport:
         Raises GitHubFailed, and OSError of `into`.
         """
         start = self.answer(endpoint, url, follow=False)
-        target = urljoin(self.api_url, start.headers.get("location", ""))
-        if start.status not in REDIRECTS or urlsplit(target).scheme not in ("http", "https"):
+        target = start.headers.get("location", "")
+        try:
+            scheme, host, _ = exchange.origin(target)
+        except ExchangeFailed:
+            scheme, host = "", ""
+        if start.status not in REDIRECTS or scheme not in ("http", "https") or not host:
             raise failures.of_shape(start, endpoint, "leads to no download")
-        if self.api_url.startswith("https:") and not target.startswith("https:"):
-            raise failures.of_redirect(endpoint, host=f"unencrypted {urlsplit(target).hostname}")
+        if scheme == "http" and self.api_url.startswith("https:"):
+            raise failures.of_redirect(endpoint, host=f"unencrypted {host}")
         self._fetch_stored(endpoint, target, into, most_bytes=most_bytes)
 
     def _fetch_stored(self, endpoint: Endpoint, target: str, into: IO[bytes], *, most_bytes: int) -> None:
@@ -148,12 +152,13 @@ class Transport:
         finally:
             storage.close()
 
-    def same_host(self, endpoint: Endpoint, url: str) -> str:
-        """`url`, if the token may be shown there. Raises GitHubFailed."""
+    def same_host(self, endpoint: Endpoint, base: str, reference: str) -> str:
+        """Where `reference`, found at `base`, leads, if the token may be shown there. Raises GitHubFailed."""
         try:
+            url = urljoin(base, reference)
             here, there = exchange.origin(self.api_url), exchange.origin(url)
-        except ExchangeFailed as failed:
-            raise failures.of_exchange(failed, endpoint) from None
+        except (ExchangeFailed, ValueError):
+            raise failures.of_redirect(endpoint, host="an unreadable address") from None
         if here != there:
             raise failures.of_redirect(endpoint, host=there[1])
         return url

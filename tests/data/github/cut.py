@@ -1,7 +1,8 @@
 """Cuts the calls that evalgate makes out of GitHub's own OpenAPI description: `python cut.py api.github.com.json`.
 
-The description is the npm package `@octokit/openapi` (MIT, see LICENSE beside this file), `generated/api.github.com.json`.
-Prose and examples are left out; what constrains a request or a response stays as it is.
+The description is the npm package `@octokit/openapi` (MIT, see LICENSE beside this file), its file
+`generated/api.github.com.json`. Prose and examples are left out; what constrains a request
+or a response stays as it is.
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+"""A local GitHub that judges every request and every answer by GitHub's own description."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from builders.github_double import Double, served
+
+from evalgate.github.client import Client
+from evalgate.github.pacing import World
+from evalgate.github.transport import Connection
+
+TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class Clock:
+    """A world in which sleeping takes no time, but counts."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> float:
+        return time.time() + sum(self.slept)
+
+    def world(self) -> World:
+        return World(now=self.now, sleep=self.slept.append, chance=lambda: 0.5)
+
+
+@pytest.fixture
+def double() -> Iterator[Double]:
+    """Whatever is sent to it must be what GitHub describes, and so must be what it answers."""
+    pytest.importorskip("openapi_core", reason="GitHub's description cannot be read without openapi-core")
+    with served(Double()) as running:
+        yield running
+    assert running.problems() == []
+    for seen in running.stored:
+        assert "authorization" not in seen, "the storage's host was shown the token"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def client(double: Double, clock: Clock) -> Iterator[Client]:
+    opened = Client(connection(double.url), clock.world())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def another(double: Double, clock: Clock) -> Iterator[Callable[..., Client]]:
+    """Further clients of the same GitHub, as other jobs have them."""
+    opened: list[Client] = []
+
+    def make(**settings) -> Client:
+        opened.append(Client(connection(**{"api_url": double.url, **settings}), clock.world()))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def connection(api_url: str, **settings) -> Connection:
+    given = {"repository": "o/r", "token": TOKEN, "timeout_s": 2.0, **settings}
+    return Connection(api_url=api_url, **given)
