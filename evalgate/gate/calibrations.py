@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from evalgate import words
 from evalgate.gate import agreement
@@ -103,12 +103,12 @@ def caveats(each: CriterionCalibration) -> list[str]:
 # --- what a gate may ask for ----------------------------------------------------------------------
 
 
-class Fault(enum.StrEnum):
-    """Why a calibration does not speak for a judge; the codes of docs/validate.md."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a calibration does not speak for a judge: a code of docs/validate.md, and the figures in words."""
 
-    MISSING = "calibration-missing"  # nobody labelled this criterion
-    ANOTHER_JUDGE = "calibration-of-another-judge"  # another model, or another version of the prompt
-    BELOW = "calibration-below-minimum"
+    code: str
+    message: str
 
 
 def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:
@@ -121,25 +121,30 @@ def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | No
 
 def fault_of(
     criterion: str, judge: JudgeIdentity, calibration: Calibration | None, *, min_kappa: float | None
-) -> tuple[Fault, str] | None:
-    """Why a run may not rely on this judge, and the figures in words; None where it may."""
+) -> Fault | None:
+    """Why a run may not rely on this judge; None where it may."""
     found = of_judge(criterion, judge, calibration)
     if found is None:
         others = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
         if not others:
-            return Fault.MISSING, f"no label says whether {_named(judge)} agrees with people"
+            return Fault(
+                code="calibration-missing", message=f"no label says whether {_named(judge)} agrees with people"
+            )
         changes = "; ".join(agreement.judge_changes(judge, others[0].judge)[:2])
-        return Fault.ANOTHER_JUDGE, f"it was calibrated with another judge than now asked: {changes}"
-    if min_kappa is None:
+        message = f"it was calibrated with another judge than the one that is asked: {changes}"
+        return Fault(code="calibration-of-another-judge", message=message)
+    if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
         return None
+    return Fault(code="calibration-below-minimum", message=_too_low(judge, found, min_kappa))
+
+
+def _too_low(judge: JudgeIdentity, found: CriterionCalibration, min_kappa: float) -> str:
     if found.kappa is None:
-        return Fault.BELOW, f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
-    if found.kappa.value >= min_kappa:
-        return None
+        return f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
     low, high = found.kappa.interval.low, found.kappa.interval.high
     about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
     value = words.score(found.kappa.value, beside=min_kappa)
-    return Fault.BELOW, f"{_named(judge)} agrees with people by kappa {value} ({about}), {min_kappa:g} is required"
+    return f"{_named(judge)} agrees with people by kappa {value} ({about}), {min_kappa:g} is required"
 
 
 def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: float | None) -> list[str]:

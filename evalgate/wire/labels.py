@@ -61,6 +61,15 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Fault:
+    """What is wrong with a line."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsReading:
     """The labels in the order of the file; `unlabelled`: lines that nobody has decided on."""
 
@@ -106,12 +115,12 @@ class _Reader:
             return
         human = _meaning(word, vocabulary.labels)
         found = [*self._about_word(word, human, vocabulary), *_lacks(wire, vocabulary)]
-        for code, message, hint in found:
-            self._error(code, message, number, hint)
+        for fault in found:
+            self._error(fault.code, fault.message, number, fault.hint)
         if human is None or found:
             return
         place = Place(file=self._file, line=number)
-        self.labels.append(_label(wire, human=human, word=word, place=place))
+        self.labels.append(_label(wire, vocabulary, human=human, word=word, place=place))
 
     def _wire(self, line: str, number: int) -> LabelWire | None:
         try:
@@ -148,13 +157,13 @@ class _Reader:
         hint = f"Did you mean `{close}`?" if close else f"These can be labelled: {', '.join(self._vocabularies)}."
         self._error("unknown-criterion", f"no judged criterion is called `{name[:80]}`", number, hint)
 
-    def _about_word(self, word: str, human: bool | None, vocabulary: Vocabulary) -> list[tuple[str, str, str]]:  # noqa: FBT001 - yes, no, or neither
+    def _about_word(self, word: str, human: bool | None, vocabulary: Vocabulary) -> list[_Fault]:  # noqa: FBT001 - yes, no, or neither
         if human is not None:
             return []
         right = [*vocabulary.labels, "yes", "no", "pass", "fail"]
         close = words.nearest(word, [*vocabulary.labels, *COMMON])
         hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(dict.fromkeys(right))}."
-        return [("unknown-label", f"`{word[:60]}` is neither a yes nor a no", hint)]
+        return [_Fault(code="unknown-label", message=f"`{word[:60]}` is neither a yes nor a no", hint=hint)]
 
     def _error(self, code: str, message: str, number: int, hint: str = "") -> None:
         place = Place(file=self._file, line=number)
@@ -166,34 +175,44 @@ def _meaning(word: str, labels: Mapping[str, bool]) -> bool | None:
     return labels.get(spelled, COMMON.get(spelled))
 
 
-def _lacks(wire: LabelWire, vocabulary: Vocabulary) -> list[tuple[str, str, str]]:
-    """What the line does not say, as code, message and hint."""
-    in_texts = wire.user is not None and wire.answer is not None
-    placed = bool(wire.suite and wire.case)
-    if wire.conversation is None and not placed:
-        if not in_texts:
-            hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
-            return [("label-without-evidence", "the line does not say what was judged", hint)]
-        if not vocabulary.from_texts:
-            hint = "Give `conversation`, or `suite` and `case` of results.json."
-            return [("label-without-evidence", "two texts do not show how tools were used", hint)]
-    own = wire.conversation is not None or in_texts
-    if own and vocabulary.needs_reference and not (wire.expected or (wire.reference and not wire.conversation)):
-        key = "expected" if wire.conversation is not None else "reference"
-        return [("label-without-evidence", f"the judge compares with an expected answer: `{key}` is missing", "")]
+def _lacks(wire: LabelWire, vocabulary: Vocabulary) -> list[_Fault]:
+    """What the line does not say."""
+    unseen = _unseen(wire, vocabulary)
+    if unseen is not None:
+        return [_Fault(code="label-without-evidence", message=unseen[0], hint=unseen[1])]
     turns = wire.conversation
     if turns is not None and wire.turn is not None and wire.turn > len(turns):
         message = f"`turn` is {wire.turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        return [("label-place-unknown", message, "Turns count from 1.")]
+        return [_Fault(code="label-place-unknown", message=message, hint="Turns count from 1.")]
     stray = {"rubric": wire.rubric, "sentence": wire.sentence}
     wrong = next((name for name, value in stray.items() if value and name != vocabulary.unit), None)
     if wrong:
-        return [("label-subject-unknown", f"`{wire.criterion}` has no verdict on a {wrong}", "")]
+        return [_Fault(code="label-subject-unknown", message=f"`{wire.criterion}` has no verdict on a {wrong}")]
     return []
 
 
-def _label(wire: LabelWire, *, human: bool, word: str, place: Place) -> Label:
-    evidence = _evidence(wire, f"label-{place.line}")
+def _unseen(wire: LabelWire, vocabulary: Vocabulary) -> tuple[str, str] | None:
+    """Why the judge could not be shown what was labelled, and what to give; None where it can."""
+    if wire.suite and wire.case:
+        return None
+    if wire.conversation is not None:
+        lacks = vocabulary.needs_reference and not wire.expected
+        return (
+            ("the judge compares with an expected answer", "Give the expected turns as `expected`.") if lacks else None
+        )
+    if wire.user is None or wire.answer is None:
+        hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
+        return "the line does not say what was judged", hint
+    if not vocabulary.from_texts:
+        hint = "Give `conversation`, or `suite` and `case` of results.json."
+        return "two texts do not show how tools were used", hint
+    if vocabulary.needs_reference and wire.reference is None:
+        return "the judge compares with an expected answer", "Give it as `reference`."
+    return None
+
+
+def _label(wire: LabelWire, vocabulary: Vocabulary, *, human: bool, word: str, place: Place) -> Label:
+    evidence = _evidence(wire, vocabulary, f"label-{place.line}")
     where = TrialKey(suite=wire.suite, case_id=wire.case, repeat=wire.repeat) if wire.suite and wire.case else None
     return Label(
         criterion=wire.criterion,
@@ -209,14 +228,19 @@ def _label(wire: LabelWire, *, human: bool, word: str, place: Place) -> Label:
     )
 
 
-def _evidence(wire: LabelWire, name: str) -> Evidence | None:
+def _evidence(wire: LabelWire, vocabulary: Vocabulary, name: str) -> Evidence | None:
+    """What was judged, where the line itself holds all of it."""
     rubrics = tuple(rubric.noun() for rubric in wire.rubrics)
     if wire.conversation is not None:
+        if vocabulary.needs_reference and wire.expected is None:
+            return None
         actual = tuple(turn.noun() for turn in wire.conversation)
         expected = None if wire.expected is None else tuple(turn.noun() for turn in wire.expected)
         case = Case(case_id=name, conversation=expected, rubrics=rubrics)
         return Evidence(case=case, actual=actual, expected=expected)
-    if wire.user is None or wire.answer is None:
+    if wire.user is None or wire.answer is None or not vocabulary.from_texts:
+        return None
+    if vocabulary.needs_reference and wire.reference is None:
         return None
     turn = Invocation(user_content=_text(wire.user, "user"), final_response=_text(wire.answer, "model"))
     answered = None if wire.reference is None else _text(wire.reference, "model")

@@ -10,7 +10,6 @@ from statistics import fmean
 from evalgate import criteria
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate import calibrations, judge_bias
-from evalgate.gate.calibrations import Fault
 from evalgate.judged import identity
 from evalgate.model import Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Report, Suite, SuiteVerdict
 from evalgate.plugins import Need
@@ -29,7 +28,7 @@ def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
     if not rule.calibration:
         hint = f"Write `calibration: calibration.json` beside it, then {_repair(choice, None)}"
         message = f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
-        return [Problem(severity=Severity.ERROR, code=Fault.MISSING, message=message, hint=hint)]
+        return [_problem("calibration-missing", message, severity=Severity.ERROR, hint=hint)]
     calibration, unreadable = _calibration_of(choice)
     if unreadable is not None:
         return [unreadable]
@@ -89,17 +88,20 @@ def _problems_of(
     rule = choice.gate_file.judge
     if judge is None:
         message = f"`{use.name}` gives no yes or no that people could label: no calibration covers it"
-        return [_problem(Severity.NOTE, "label-without-verdict", message, use.place)]
+        return [_problem("label-without-verdict", message, severity=Severity.NOTE, place=use.place)]
     fault = calibrations.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
     if fault is not None:
-        code, message = fault
         severity = Severity.NOTE if rule.min_kappa is None else Severity.ERROR
-        return [_problem(severity, code, f"`{use.name}`: {message}", use.place, _repair(choice, calibration))]
+        message, hint = f"`{use.name}`: {fault.message}", _repair(choice, calibration)
+        return [_problem(fault.code, message, severity=severity, place=use.place, hint=hint)]
     found = calibrations.of_judge(use.name, judge, calibration)
     if found is None:
         return []
     doubts = calibrations.doubts(judge, found, min_kappa=rule.min_kappa)
-    return [_problem(Severity.NOTE, "calibration-uncertain", f"`{use.name}`: {each}", use.place) for each in doubts]
+    return [
+        _problem("calibration-uncertain", f"`{use.name}`: {each}", severity=Severity.NOTE, place=use.place)
+        for each in doubts
+    ]
 
 
 def _calibration_of(choice: Choice) -> tuple[Calibration | None, Problem | None]:
@@ -113,7 +115,8 @@ def _calibration_of(choice: Choice) -> tuple[Calibration | None, Problem | None]
     except ConfigError as error:
         severity = Severity.WARNING if rule.min_kappa is None else Severity.ERROR
         place = Place(file=rule.calibration)
-        return None, _problem(severity, "calibration-unreadable", error.message, place, _repair(choice, None))
+        hint = _repair(choice, None)
+        return None, _problem("calibration-unreadable", error.message, severity=severity, place=place, hint=hint)
 
 
 def _repair(choice: Choice, calibration: Calibration | None) -> str:
@@ -122,5 +125,5 @@ def _repair(choice: Choice, calibration: Calibration | None) -> str:
     return f"Run `evalgate calibrate {labels}` and commit {where} (docs/calibration.md)."
 
 
-def _problem(severity: Severity, code: str, message: str, place: Place | None, hint: str = "") -> Problem:
+def _problem(code: str, message: str, *, severity: Severity, place: Place | None = None, hint: str = "") -> Problem:
     return Problem(severity=severity, code=code, message=message, place=place, hint=hint)

@@ -55,11 +55,11 @@ class Finds:
     problems: list[Problem] = field(default_factory=list)
     stale: Severity = Severity.ERROR
 
-    def error(self, label: Label, code: str, message: str, hint: str = "") -> None:
+    def error(self, code: str, label: Label, message: str, hint: str = "") -> None:
         """The label cannot be used."""
-        self.tell(Severity.ERROR, label, code, message, hint)
+        self.tell(code, label, message, hint, severity=Severity.ERROR)
 
-    def tell(self, severity: Severity, label: Label, code: str, message: str, hint: str = "") -> None:
+    def tell(self, code: str, label: Label, message: str, hint: str, *, severity: Severity) -> None:
         """The label is not used."""
         self.problems.append(Problem(severity=severity, code=code, message=message, place=label.place, hint=hint))
 
@@ -97,7 +97,7 @@ def find_evidence(
             continue
         if judge is None:
             hint = 'Give the criterion the option `"judge": "llm"`, or leave the label out.'
-            finds.error(label, "label-without-verdict", f"`{use.name}` is Google Cloud's, no judge model's", hint)
+            finds.error("label-without-verdict", label, f"`{use.name}` is Google Cloud's, no judge model's", hint)
             continue
         known = labelling.text_of_rubric(subject, labelling.rubrics_of(use, evidence)) if subject else subject
         if verdicts.unit == "rubric" and known is None:
@@ -148,13 +148,13 @@ def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Gr
         use = uses.get((label.where.suite, label.criterion))
         grade = graded[label.where].grades.get(label.criterion)
         if use is None or grade is None:
-            finds.error(label, "label-place-unknown", f"the run did not grade `{label.criterion}` in this suite")
+            finds.error("label-place-unknown", label, f"the run did not grade `{label.criterion}` in this suite")
             continue
         spec, verdicts = _spec_of(use)
         judge = identity.judge_of(use, spec, adk_compat=stored.adk_compat)
         turn, subject = _turn(label, evidence, verdicts, finds), _subject(label, use, evidence, verdicts, finds)
         if judge is None:
-            finds.error(label, "label-without-verdict", f"`{use.name}` is Google Cloud's, no judge model's")
+            finds.error("label-without-verdict", label, f"`{use.name}` is Google Cloud's, no judge model's")
         if judge is None or subject is None or turn == 0:
             continue
         subject = labelling.text_of_rubric(subject, labelling.rubrics_of(use, evidence)) or subject
@@ -178,7 +178,7 @@ def _recorded(label: Label, stored: Stored | None, finds: Finds) -> Evidence | N
         return None
     if stored is None:
         hint = "Name the results.json with `--conversations`, or run the gate once."
-        finds.error(label, "label-place-unknown", "there is no results.json to find the conversation in", hint)
+        finds.error("label-place-unknown", label, "there is no results.json to find the conversation in", hint)
         return None
     case = _case_of(label, where, stored, finds)
     if case is None:
@@ -188,7 +188,7 @@ def _recorded(label: Label, stored: Stored | None, finds: Finds) -> Evidence | N
     if transcript is None:
         run = [trial for trial in stored.run.trials if trial.key == where]
         message = "the agent failed in it" if run else f"it has no repeat {where.repeat}"
-        finds.error(label, "label-place-unknown", f"`{where.case_id}`: {message}", "Repeats count from 0.")
+        finds.error("label-place-unknown", label, f"`{where.case_id}`: {message}", "Repeats count from 0.")
         return None
     evidence = Evidence(
         case=found, actual=transcript.invocations, expected=found.conversation, final_state=transcript.final_state
@@ -201,13 +201,13 @@ def _case_of(label: Label, where: TrialKey, stored: Stored, finds: Finds) -> tup
     suite = suites.get(where.suite)
     if suite is None:
         finds.error(
-            label, "label-place-unknown", f"results.json has no suite `{where.suite}`", _meant(where.suite, suites)
+            "label-place-unknown", label, f"results.json has no suite `{where.suite}`", _meant(where.suite, suites)
         )
         return None
     cases = {case.case_id: case for case in suite.eval_set.cases}
     if where.case_id not in cases:
         message = f"`{where.suite}` has no case `{where.case_id}`"
-        finds.error(label, "label-place-unknown", message, _meant(where.case_id, cases))
+        finds.error("label-place-unknown", label, message, _meant(where.case_id, cases))
         return None
     return suite, cases[where.case_id]
 
@@ -217,14 +217,14 @@ def _is_what_was_labelled(label: Label, transcript: Transcript, suite: Suite, fi
     turn = label.turn or len(turns)
     if turn > len(turns):
         message = f"`turn` is {turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        finds.error(label, "label-place-unknown", message, "Turns count from 1.")
+        finds.error("label-place-unknown", label, message, "Turns count from 1.")
         return False
     answers = {labelling.plain(shown.answer(each)) for each in (turns if label.turn is None else [turns[turn - 1]])}
     if label.answer is None or labelling.plain(label.answer) in answers:
         return True
     message = f"the agent's answer in {suite.key} is another one than the one that was labelled"
     hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
-    finds.tell(finds.stale, label, "label-of-another-answer", message, hint)
+    finds.tell("label-of-another-answer", label, message, hint, severity=finds.stale)
     return False
 
 
@@ -236,7 +236,7 @@ def _turn(label: Label, evidence: Evidence, verdicts: Verdicts, finds: Finds) ->
         return 1
     if label.turn is None or label.turn > len(evidence.actual):
         message = f"the conversation has {words.counted(len(evidence.actual), 'turn')}: `turn` must say which is meant"
-        finds.error(label, "label-place-unknown", message, "Turns count from 1.")
+        finds.error("label-place-unknown", label, message, "Turns count from 1.")
         return 0
     return label.turn
 
@@ -251,12 +251,12 @@ def _subject(label: Label, use: CriterionUse, evidence: Evidence, verdicts: Verd
         if len(known) == 1:
             return known[0].text
         hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
-        finds.error(label, "label-subject-unknown", "`rubric` is missing: which one is labelled?", hint)
+        finds.error("label-subject-unknown", label, "`rubric` is missing: which one is labelled?", hint)
         return None
     fixed = Need.RUBRICS not in criteria.CRITERIA[use.name].needs
     if fixed and labelling.text_of_rubric(label.subject, known) is None:
         message = f"`{use.name}` has no property `{label.subject[:80]}`"
-        finds.error(label, "label-subject-unknown", message, _meant(label.subject, names))
+        finds.error("label-subject-unknown", label, message, _meant(label.subject, names))
         return None
     return label.subject
 
@@ -280,7 +280,7 @@ def _use_of(
     if len(distinct) == 1:
         return distinct[0]
     hint = f"Name one of {words.listed(f'`{key}`' for key in found)} as `suite`."
-    finds.error(label, "label-place-unknown", f"the suites use `{label.criterion}` with different options", hint)
+    finds.error("label-place-unknown", label, f"the suites use `{label.criterion}` with different options", hint)
     return None
 
 
