@@ -17,6 +17,7 @@ COMMANDS = {
     "run": ("evalgate.cli.run", "Run the gate: find, run, score, decide, report."),
     "validate": ("evalgate.cli.validate", "Check the evaluation files and the gate itself; spends nothing."),
     "list": ("evalgate.cli.listing", "Show suites, cases, criteria, agents and estimated model calls."),
+    "generate": ("evalgate.cli.generate", "Write new conversation scenarios for an agent, to be reviewed."),
     "calibrate": ("evalgate.cli.calibrate", "Compare the judge with people's labels; write calibration.json."),
 }
 

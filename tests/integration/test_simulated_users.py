@@ -77,6 +77,8 @@ class Gemini(ThreadingHTTPServer):
         self.talk: Callable[[int], str] = lambda answers: TALK[answers - 1]
         self.verdict = "valid"
         self.status = 200
+        self.scenarios = ""
+        self.asked_for: list[str] = []
         self.played = self.judged = 0
         self.lock = threading.Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -88,6 +90,9 @@ class Gemini(ThreadingHTTPServer):
     def reply(self, body: dict[str, Any]) -> str:
         system = body["systemInstruction"]["parts"][0]["text"]
         prompt = body["contents"][0]["parts"][0]["text"]
+        if "You design tests" in system:
+            self.asked_for.append(prompt)
+            return self.scenarios
         plays = "You play a user" in system
         with self.lock:
             self.played += plays
@@ -160,11 +165,10 @@ def repository(
     return root
 
 
-def run(root: Path, *arguments: str) -> tuple[int, str]:
+def run(root: Path, *arguments: str, command: str = "run") -> tuple[int, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
-    command = [str(EVALGATE), "run", "--cache", str(root / "cache"), *arguments]
     done = subprocess.run(
-        command,
+        [str(EVALGATE), command, "--cache", str(root / "cache"), *arguments],
         cwd=root,
         env={**inherited, "MY_KEY": "a-secret-key"},
         capture_output=True,
@@ -341,3 +345,58 @@ def test_a_recording_plays_the_user_without_an_account(tmp_path: Path, gemini: G
     code, said = run(root, "--cache", str(tmp_path / "another"))
     assert code == 0, said
     assert gemini.played + gemini.judged == asked
+
+
+# --- evalgate generate ----------------------------------------------------------------------------
+
+WRITTEN = [
+    {"starting_prompt": "A table, please.", "conversation_plan": "For two, at seven.", "user_persona": "NOVICE"},
+    {"starting_prompt": "I want to eat.", "conversation_plan": "Alone, at eight.", "user_persona": "nobody"},
+    {"starting_prompt": "", "conversation_plan": "no prompt"},
+]
+
+
+@pytest.mark.parametrize("agent", ["command", "adk"])
+def test_scenarios_are_generated_reviewed_and_run(tmp_path: Path, gemini: Gemini, agent: str) -> None:
+    gemini.scenarios = json.dumps({"scenarios": WRITTEN})
+    root = repository(tmp_path, gemini, agent=agent)
+    code, said = run(root, "--count", "2", "--instruction", "Only dinners.", command="generate")
+    assert code == 0, said
+    (file,) = (root / "generated").glob("scenarios_*.evalset.json")
+    before = file.read_bytes()
+    cases = json.loads(before)["eval_cases"]
+    assert [case["conversation_scenario"]["starting_prompt"] for case in cases] == [
+        "A table, please.",
+        "I want to eat.",
+    ]
+    assert [case["conversation_scenario"].get("user_persona") for case in cases] == ["NOVICE", None]
+    (prompt,) = gemini.asked_for
+    assert "Only dinners." in prompt
+    assert "For how many?" in prompt  # what the agent says of itself
+    assert ("Book tables." in prompt) is (agent == "adk")  # its instructions, where its driver tells
+    code, said = run(root, "--count", "2", "--instruction", "Only dinners.", command="generate")
+    assert code == 2, said
+    assert "exists already" in said
+    assert file.read_bytes() == before
+    (root / "generated/test_config.json").write_text(json.dumps({"criteria": {QUALITY: 0.8}}))
+    code, said = run(root, str(file))
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(("scenarios", "status"), [("Sorry, no.", 200), ('{"scenarios": []}', 200), ("", 403)])
+def test_a_model_that_writes_nothing_leaves_no_file(
+    tmp_path: Path, gemini: Gemini, scenarios: str, status: int
+) -> None:
+    gemini.scenarios, gemini.status = scenarios, status
+    root = repository(tmp_path, gemini)
+    code, said = run(root, command="generate")
+    assert code == 3, said
+    assert not (root / "generated").exists()
+
+
+def test_scenarios_for_an_agent_that_is_not_there(tmp_path: Path, gemini: Gemini) -> None:
+    root = repository(tmp_path, gemini)
+    (root / "desk/agent.py").write_text("raise SystemExit(3)")
+    code, said = run(root, command="generate")
+    assert code == 3, said
+    assert gemini.asked_for == []
