@@ -65,13 +65,14 @@ def source(settings: Settings, rule: ToolsRule, *, root: Path, environment: Mapp
 
 
 def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path) -> str:
-    """What has to be equal for an agent's tools to answer the same; "" where they just run."""
+    """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint of its code; ""
+    where they just run."""
     mode = mode_of(settings, rule)
     if mode is ToolMode.LIVE:
         return ""
     files = [rule.mocks] if rule.mocks else []
     files += [rule.cassettes] if mode is ToolMode.REPLAY else []
-    return f"{mode}-{toolbox.digest(root, files)}"
+    return f"+{mode}-{toolbox.digest(root, files)}"
 
 
 def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:
