@@ -1,25 +1,19 @@
 """Judging through random faults, and through Vertex AI with a service account, against aimock, which is not ours.
 
-aimock is npm `@copilotkit/aimock`: `npm install --no-save @copilotkit/aimock@1.43.0` in the repository, or the folder
-that holds its node_modules in EVALGATE_TEST_NODE; absent, these are skipped.
+aimock is an npm package, which the tests install for themselves; without node, npm or a registry these are skipped.
 """
 
 from __future__ import annotations
 
 import http.server
 import json
-import os
-import shutil
-import socket
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
+from builders import aimock as mock
 from builders.judging import HeldClock, request, votes_in
 
 from evalgate.judges import JUDGES
@@ -29,14 +23,10 @@ from evalgate.plugins import Ballot, Undecided, VoteResult
 
 pytestmark = pytest.mark.integration
 
-HOME = Path(os.environ.get("EVALGATE_TEST_NODE") or Path(__file__).parents[2])
-CLI = HOME / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
-FIXTURES = {
-    "fixtures": [
-        {"match": {"userMessage": "good"}, "response": {"content": "valid"}},
-        {"match": {"userMessage": "bad"}, "response": {"content": "invalid"}},
-    ]
-}
+FIXTURES = [
+    {"match": {"userMessage": "good"}, "response": {"content": "valid"}},
+    {"match": {"userMessage": "bad"}, "response": {"content": "invalid"}},
+]
 
 
 class BriefClock(HeldClock):
@@ -47,35 +37,10 @@ class BriefClock(HeldClock):
         return super().sleep(seconds)
 
 
-@pytest.fixture(scope="module")
-def aimock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    node = shutil.which("node")
-    if node is None or not CLI.exists():
-        pytest.skip("needs node and @copilotkit/aimock")
-    fixtures = tmp_path_factory.mktemp("aimock") / "fixtures.json"
-    fixtures.write_text(json.dumps(FIXTURES))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [node, str(CLI), "-p", str(port), "-f", str(fixtures), "--log-level", "silent", "--strict"]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(200):
-            try:
-                requests.get(f"{url}/__aimock/chaos", timeout=1)
-                break
-            except requests.ConnectionError:
-                time.sleep(0.05)
+@pytest.fixture(scope="module", name="aimock")
+def aimock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with mock.running(tmp_path_factory.mktemp("aimock"), FIXTURES) as url:
         yield url
-    finally:
-        child.terminate()
-        child.wait(timeout=10)
-
-
-def set_chaos(aimock: str, **rates: float) -> None:
-    requests.delete(f"{aimock}/__aimock/chaos", timeout=5)
-    requests.post(f"{aimock}/__aimock/chaos", json=rates, timeout=5)
 
 
 def judge_all(
@@ -101,7 +66,7 @@ def judge_all(
     ("model", "path"), [("gemini-2.5-flash", "/v1beta"), ("openai/gpt-4.1", "/v1")], ids=["gemini", "openai"]
 )
 def test_a_third_of_the_calls_fail_and_every_verdict_is_right(model: str, path: str, aimock: str) -> None:
-    set_chaos(aimock, dropRate=0.08, malformedRate=0.08, disconnectRate=0.08, rateLimitRate=0.08)
+    mock.set_chaos(aimock, dropRate=0.08, malformedRate=0.08, disconnectRate=0.08, rateLimitRate=0.08)
     prompts = [f"{'good' if number % 3 else 'bad'} answer {number}" for number in range(30)]
     results, account = judge_all(model, aimock + path, {}, prompts)
     assert [result.items[""].passed for result in results] == [bool(number % 3) for number in range(30)]
@@ -110,7 +75,7 @@ def test_a_third_of_the_calls_fail_and_every_verdict_is_right(model: str, path: 
 
 
 def test_when_everything_fails_nothing_is_measured(aimock: str) -> None:
-    set_chaos(aimock, disconnectRate=1.0)
+    mock.set_chaos(aimock, disconnectRate=1.0)
     results, account = judge_all("gemini-2.5-flash", f"{aimock}/v1beta", {}, ["good answer", "bad answer"])
     assert all(result.items[""].undecided is Undecided.UNAVAILABLE for result in results)
     assert set(account.failures) == {"connection"}
@@ -161,7 +126,7 @@ def account_file(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_vertex_with_a_service_account(aimock: str, account_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_chaos(aimock)
+    mock.set_chaos(aimock)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account_file))  # google-auth reads it there
     environment = {
         "GOOGLE_GENAI_USE_VERTEXAI": "true",
