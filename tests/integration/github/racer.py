@@ -1,0 +1,26 @@
+"""One of two jobs that write into the same comments at the same moments: `racer.py URL KEY ROUNDS`."""
+
+from __future__ import annotations
+
+import sys
+
+import requests
+
+from evalgate.github import comments
+from evalgate.github.client import Client
+from evalgate.github.layout import Section
+from evalgate.github.transport import Connection
+
+
+def main(url: str, key: str, rounds: int) -> None:
+    client = Client(Connection(repository="o/r", token="ghs_racer", api_url=url))
+    for number in range(1, rounds + 1):
+        # All but every fifth time it is another pull request, so that there is no comment yet.
+        pull = number if number % 5 else number - 1
+        section = Section(key=key, title=key, headline=f"{key} in round {number}", run=number)
+        requests.get(f"{url}/_double/barrier/{number}", timeout=60).raise_for_status()
+        comments.post_section(client, pull, section, key="raced")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
