@@ -23,7 +23,7 @@ from evalgate.model import (
     RateChange,
 )
 
-DRAWS = 20_000
+DRAWS = 10_000
 ALPHA = 0.05
 WIDE = 0.3
 """An interval of kappa that is wider says too little to gate on."""

@@ -52,12 +52,14 @@ class Vocabulary:
     """What a criterion's label may say and must have: see `plugins.Verdicts`.
 
     `from_texts`: the words of user and agent are all that is judged. `needs_reference`: an expected answer is compared.
+    `only_placed`: what is judged needs its case (a scenario), so that a label must say where in results.json it is.
     """
 
     labels: Mapping[str, bool]
     unit: str = ""
     from_texts: bool = True
     needs_reference: bool = False
+    only_placed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,19 +197,18 @@ def _unseen(wire: LabelWire, vocabulary: Vocabulary) -> tuple[str, str] | None:
     """Why the judge could not be shown what was labelled, and what to give; None where it can."""
     if wire.suite and wire.case:
         return None
-    if wire.conversation is not None:
-        lacks = vocabulary.needs_reference and not wire.expected
-        return (
-            ("the judge compares with an expected answer", "Give the expected turns as `expected`.") if lacks else None
-        )
-    if wire.user is None or wire.answer is None:
+    if vocabulary.only_placed:
+        return "what is judged needs its scenario", "Give `suite` and `case` of results.json."
+    texts = wire.user is not None and wire.answer is not None
+    if wire.conversation is None and not texts:
         hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
         return "the line does not say what was judged", hint
-    if not vocabulary.from_texts:
+    if wire.conversation is None and not vocabulary.from_texts:
         hint = "Give `conversation`, or `suite` and `case` of results.json."
         return "two texts do not show how tools were used", hint
-    if vocabulary.needs_reference and wire.reference is None:
-        return "the judge compares with an expected answer", "Give it as `reference`."
+    key, given = ("reference", wire.reference) if wire.conversation is None else ("expected", wire.expected)
+    if vocabulary.needs_reference and not given and given != "":
+        return "the judge compares with an expected answer", f"Give it as `{key}`."
     return None
 
 
@@ -230,6 +231,8 @@ def _label(wire: LabelWire, vocabulary: Vocabulary, *, human: bool, word: str, p
 
 def _evidence(wire: LabelWire, vocabulary: Vocabulary, name: str) -> Evidence | None:
     """What was judged, where the line itself holds all of it."""
+    if vocabulary.only_placed:
+        return None
     rubrics = tuple(rubric.noun() for rubric in wire.rubrics)
     if wire.conversation is not None:
         if vocabulary.needs_reference and wire.expected is None:

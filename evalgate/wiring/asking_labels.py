@@ -168,7 +168,7 @@ def _grade(asked: Asked, services: CriterionServices) -> Grade:
     case = dataclasses.replace(evidence.case, conversation=evidence.expected)
     suite = _suite([use])
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    outcome = Transcript(invocations=evidence.actual, final_state=evidence.final_state)
+    outcome = Transcript(invocations=evidence.actual, final_state=evidence.final_state, ended_by=evidence.ended_by)
     graded = grading.grade(
         Trial(key=key, outcome=outcome),
         Task(suite=suite, case=case, key=key),

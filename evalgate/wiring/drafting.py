@@ -11,7 +11,7 @@ from evalgate import criteria
 from evalgate.judged import identity
 from evalgate.model import Evidence, Finding, Grade, GradedTrial, Invocation, Score, Suite, Text
 from evalgate.pipeline.stored import Stored
-from evalgate.plugins import Verdicts
+from evalgate.plugins import Need, Verdicts
 from evalgate.prompts import shown
 from evalgate.wire import writing
 
@@ -55,7 +55,8 @@ def _lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[dict[st
 
 
 def _findings(grade: Grade, verdicts: Verdicts) -> list[Finding]:
-    return [each for each in grade.findings if each.score is not None and (each.subject or not verdicts.unit)]
+    """The verdicts that a line can name: with the subject that its unit is, or with none."""
+    return [each for each in grade.findings if each.score is not None and bool(each.subject) is bool(verdicts.unit)]
 
 
 def _about(trial: GradedTrial, criterion: str, evidence: Evidence, turn: int | None) -> dict[str, Any]:
@@ -67,6 +68,8 @@ def _about(trial: GradedTrial, criterion: str, evidence: Evidence, turn: int | N
     if expected is not None and shown.answer(expected).strip():
         line["reference"] = shown.answer(expected)
     line |= {"suite": trial.key.suite, "case": trial.key.case_id, "repeat": trial.key.repeat, "turn": at}
+    if Need.SCENARIO in criteria.CRITERIA[criterion].needs:
+        return line
     if criterion not in TEXTS_ARE_ALL or not _is_plain(judged):
         line |= _whole(evidence)
     return line

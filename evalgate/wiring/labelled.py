@@ -72,6 +72,7 @@ def vocabularies() -> dict[str, Vocabulary]:
             unit=spec.verdicts.unit,
             from_texts=name not in SHOWS_STEPS,
             needs_reference=Need.REFERENCE in spec.needs,
+            only_placed=Need.SCENARIO in spec.needs,
         )
         for name, spec in criteria.CRITERIA.items()
         if spec.verdicts is not None
@@ -102,7 +103,7 @@ def find_evidence(
         known = labelling.text_of_rubric(subject, labelling.rubrics_of(use, evidence)) if subject else subject
         if verdicts.unit == "rubric" and known is None:
             use = labelling.alone(use, subject)
-        if turn is not None and not adk_compat:
+        if turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
             evidence, turn = labelling.only_turn(evidence, turn), 1
         finds.asked.append(
             Asked(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=known or subject)
@@ -191,7 +192,11 @@ def _recorded(label: Label, stored: Stored | None, finds: Finds) -> Evidence | N
         finds.error("label-place-unknown", label, f"`{where.case_id}`: {message}", "Repeats count from 0.")
         return None
     evidence = Evidence(
-        case=found, actual=transcript.invocations, expected=found.conversation, final_state=transcript.final_state
+        case=found,
+        actual=transcript.invocations,
+        expected=found.conversation,
+        final_state=transcript.final_state,
+        ended_by=transcript.ended_by,
     )
     return evidence if _is_what_was_labelled(label, transcript, suite, finds) else None
 
