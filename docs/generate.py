@@ -1,5 +1,5 @@
 """Writes what is said in several places from where it is said once: action.yml, the README's tables, docs/settings.md,
-and the JSON schemas of results.json and calibration.json.
+and the JSON schemas of results.json, ledger.json and calibration.json.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from evalgate import settings
 from evalgate.settings import Settings
-from evalgate.wire import calibration, results
+from evalgate.wire import calibration, reliability, results
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -103,6 +103,7 @@ def documents() -> dict[Path, str]:
     return {
         ROOT / "action.yml": render_action(),
         ROOT / "docs" / "results.schema.json": json.dumps(results.schema(), indent=2) + "\n",
+        ROOT / "docs" / "ledger.schema.json": json.dumps(reliability.schema(), indent=2) + "\n",
         ROOT / "docs" / "calibration.schema.json": json.dumps(calibration.schema(), indent=2) + "\n",
         readme: filled(readme.read_text(encoding="utf-8"), tables),
         page: filled(page.read_text(encoding="utf-8"), {"settings": render_settings_table()}),

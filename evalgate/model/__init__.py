@@ -62,6 +62,16 @@ from evalgate.model.conversation import (
     Usage,
 )
 from evalgate.model.grade import Finding, Grade, NotEvaluated, Opinion, Reason, Score
+from evalgate.model.reliability import (
+    CaseHistory,
+    CaseTally,
+    Health,
+    LedgerRun,
+    PastOutcome,
+    Reliability,
+    ReliabilityLedger,
+    RunSummary,
+)
 from evalgate.model.report import Links, Report
 from evalgate.model.run import GradedTrial, InMemoryTranscripts, JudgeUse, Run, Transcripts
 from evalgate.model.trial import (
@@ -101,6 +111,8 @@ __all__ = [
     "Calibration",
     "Case",
     "CaseComparison",
+    "CaseHistory",
+    "CaseTally",
     "CaseVerdict",
     "Change",
     "Comparison",
@@ -130,6 +142,7 @@ __all__ = [
     "GateVerdict",
     "Grade",
     "GradedTrial",
+    "Health",
     "InMemoryTranscripts",
     "Interval",
     "Invocation",
@@ -140,6 +153,7 @@ __all__ = [
     "JudgedCriterion",
     "Label",
     "LabelledVerdict",
+    "LedgerRun",
     "Links",
     "Loosening",
     "LooseningKind",
@@ -148,6 +162,7 @@ __all__ = [
     "Outcome",
     "Part",
     "PassRates",
+    "PastOutcome",
     "Persona",
     "PersonaBehavior",
     "Policy",
@@ -155,9 +170,12 @@ __all__ = [
     "Rate",
     "RateChange",
     "Reason",
+    "Reliability",
+    "ReliabilityLedger",
     "Report",
     "Rubric",
     "Run",
+    "RunSummary",
     "Score",
     "SessionInput",
     "SimulatorUse",

@@ -1,0 +1,71 @@
+"""Adding a run to a stored ledger, whatever is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from evalgate.baseline import ledger_files
+from evalgate.baseline.store import Revise, Stored
+from evalgate.model import CaseTally, RunSummary
+from evalgate.wire import reliability
+
+SUMMARY = RunSummary(
+    commit="c" * 40,
+    at="2026-01-02T03:04:05Z",
+    cases=(CaseTally(suite="s", case_id="a", fingerprint="f", passes=1, measured=2, runs=2),),
+)
+
+
+class Held:
+    """A store that holds one ledger."""
+
+    name = "folder x"
+
+    def __init__(self, ledger: bytes | None) -> None:
+        self.ledger = ledger
+
+    def read(self, name: str) -> bytes | None:
+        return self.ledger if name == "ledger.json" else None
+
+    def find(self, candidates: Sequence[str]) -> Stored | None:
+        raise AssertionError
+
+    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
+        raise AssertionError
+
+
+def test_runs_are_added_and_the_badge_follows() -> None:
+    revise = ledger_files.adding(SUMMARY)
+    once = revise(None)
+    twice = revise(once["ledger.json"])
+    ledger = reliability.parse_ledger(twice["ledger.json"])
+    assert [run.number for run in ledger.runs] == [1, 2]
+    assert json.loads(twice["badge.json"])["message"] == "0/1 · 1 flaky"
+    assert revise(once["ledger.json"]) == twice, "it may be asked again after a lost race"
+
+
+def test_an_unreadable_ledger_starts_anew_and_says_so() -> None:
+    warnings: list[str] = []
+    files = ledger_files.adding(SUMMARY, warn=warnings.append)(b"not JSON")
+    assert len(reliability.parse_ledger(files["ledger.json"]).runs) == 1
+    assert "starts anew" in warnings[0]
+
+
+def test_the_ledger_of_a_later_evalgate_is_never_overwritten() -> None:
+    warnings: list[str] = []
+    assert ledger_files.adding(SUMMARY, warn=warnings.append)(b'{"schema_version": 9}') == {}
+    assert "later version" in warnings[0]
+
+
+def test_reading_a_stores_ledger() -> None:
+    warnings: list[str] = []
+    assert ledger_files.read_ledger(Held(None)) is None
+    assert ledger_files.read_ledger(Held(b"not JSON"), warn=warnings.append) is None
+    assert warnings[0].startswith("the reliability ledger of the folder x was left aside: ")
+    stored = ledger_files.adding(SUMMARY)(None)["ledger.json"]
+    read = ledger_files.read_ledger(Held(stored))
+    assert read is not None
+    assert read.cases[0].case_id == "a"

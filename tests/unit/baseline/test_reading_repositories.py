@@ -1,0 +1,166 @@
+"""What commits, settings, .gitmodules and LFS pointers say: parsed, and never trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.baseline import commits, leftovers, repository, source, submodules
+from evalgate.baseline.commits import Commit
+from evalgate.baseline.source import Remote
+from evalgate.baseline.submodules import Submodule
+
+A, B, C = (letter * 40 for letter in "abc")
+COMMIT = f"""\
+tree {C}
+parent {A}
+parent {B}
+author Ada <ada@example.com> 1700000000 +0100
+committer GitHub <noreply@github.com> 1700000001 +0000
+gpgsig -----BEGIN PGP SIGNATURE-----
+ parent {C}
+
+Merge {B} into {A}
+
+And more.
+"""
+
+
+def test_a_commit_object() -> None:
+    assert commits.parse_commit(C, COMMIT.encode()) == Commit(
+        sha=C, parents=(A, B), committed_at="2023-11-14T22:13:21Z", subject=f"Merge {B} into {A}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("subject", "parents", "is_one"),
+    [
+        (f"Merge {B} into {A}", (A, B), True),
+        (f"Merge {A} into {B}", (A, B), False),  # the other way round: nobody's
+        (f"Merge {B} into {A}", (A,), False),
+        ("Merge pull request #7 from ada/topic", (A, B), False),  # a merge that stands on main
+        (f"Merge {B} into {A} and more", (A, B), False),
+    ],
+)
+def test_the_merge_that_github_tests(subject: str, parents: tuple[str, ...], is_one: bool) -> None:
+    assert commits.is_test_merge(Commit(sha=C, parents=parents, committed_at="", subject=subject)) is is_one
+
+
+@given(st.binary())
+def test_no_bytes_upset_the_reading_of_a_commit(data: bytes) -> None:
+    commits.parse_commit(A, data)
+    commits.parse_commit(A, b"committer " + data + b"> 99999999999 +0000\n\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        (A, True),
+        ("f" * 64, True),
+        ("0" * 40, False),
+        ("a" * 39, False),
+        ("A" * 40, False),
+        (f"{A}\n", False),
+        ("", False),
+    ],
+)
+def test_whole_object_names(text: str, is_one: bool) -> None:
+    assert source.is_full_sha(text) is is_one
+
+
+HEADER = ("http.https://github.com/.extraheader", "Authorization: x")
+
+
+@pytest.mark.parametrize(
+    ("settings", "remote"),
+    [
+        ([], Remote()),
+        ([("remote.origin.url", "https://x/y")], Remote(name="origin", url="https://x/y")),
+        ([("remote.up.url", "git@x:y"), ("remote.origin.url", "b")], Remote(name="origin", url="/top/b")),
+        ([("remote.up.stream.url", "git@x:y")], Remote(name="up.stream", url="git@x:y")),
+        ([("remote.a.url", "x"), ("remote.b.url", "y")], Remote()),  # nobody says which
+        ([("remote.origin.url", "../o.git")], Remote(name="origin", url="/o.git")),
+        ([("remote.origin.url", "/o"), HEADER], Remote(name="origin", url="/o", headers=(HEADER,))),
+        (
+            [
+                ("remote.origin.url", "/o"),
+                ("remote.origin.uploadpack", "/evil"),
+                ("remote.origin.promisor", "true"),
+                ("remote.origin.partialclonefilter", "blob:none"),
+                ("core.sshcommand", "/evil"),
+            ],
+            Remote(
+                name="origin",
+                url="/o",
+                partial=(("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "blob:none")),
+            ),
+        ),
+    ],
+)
+def test_what_is_taken_over_of_a_remote(settings: list[tuple[str, str]], remote: Remote) -> None:
+    assert source.parse_remote(settings, working_tree=Path("/top")) == remote
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("git@github.com:a/b.git", "https://github.com/a/b.git"),
+        ("ssh://git@github.com/a/b", "https://github.com/a/b"),
+        ("ssh://git@github.com:22/a/b", "https://github.com/a/b"),
+        ("https://github.com/a/b", "https://github.com/a/b"),
+        ("git@example.com:a/b", "git@example.com:a/b"),  # the token is not for them
+        ("file:///github.com/a", "file:///github.com/a"),
+        ("/github.com/a", "/github.com/a"),
+    ],
+)
+def test_addresses_that_a_token_opens(url: str, expected: str) -> None:
+    assert repository.over_https(url, server="https://github.com") == expected
+
+
+def test_paths_are_quoted_as_in_c() -> None:
+    assert repository.quoted_path(Path('/a b/"q"\\\n/é')) == b'"/a b/\\042q\\042\\134\\012/\\303\\251"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "stays"),
+    [
+        ("vendor/lib", "vendor/lib", True),
+        ("a.b", "x", True),
+        ("../../evil", "x", False),
+        ("x", "../x", False),
+        ("x", "/etc", False),
+        ("x", "a/.git/hooks", False),
+        ("x", "a/.GIT/hooks", False),
+        ("x", "", False),
+    ],
+)
+def test_submodules_stay_inside(name: str, path: str, stays: bool) -> None:
+    listing = f"submodule.{name}.path\n{path}\0submodule.{name}.url\nhttps://x\0core.path\nx\0".encode()
+    assert submodules.parse_modules(listing) == ([Submodule(name=name, path=path)] if stays else [])
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 12\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (POINTER, ("a" * 64, 12)),
+        (POINTER.replace(b"oid", b"ext-0-foo sha256:1\noid"), ("a" * 64, 12)),
+        (POINTER + b" " * 1024, None),
+        (POINTER.replace(b"aaaa", b"../."), None),
+        (b"version 1\n", None),
+        (b"", None),
+    ],
+)
+def test_lfs_pointers(data: bytes, expected: tuple[str, int] | None) -> None:
+    assert leftovers.parse_pointer(data) == expected
+
+
+@given(st.lists(st.binary(max_size=200)).map(b"\n".join))
+def test_no_bytes_upset_the_reading_of_pointers_and_modules(data: bytes) -> None:
+    leftovers.parse_pointer(b"version https://git-lfs.github.com/spec/v1\n" + data)
+    submodules.parse_modules(data)

@@ -1,0 +1,105 @@
+"""ledger.json and badge.json: written, read back, and refused where they are not ours."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalgate.gate import reliability as gate
+from evalgate.model import CaseTally, Health, ReliabilityLedger, RunSummary
+from evalgate.wire import badge, reliability
+from evalgate.wire.reliability import UnreadableLedger
+
+TALLIES = st.builds(
+    lambda suite, case_id, counts: CaseTally(
+        suite=suite, case_id=case_id, fingerprint="f", passes=counts[0], measured=counts[1], runs=counts[2]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.tuples(*[st.integers(0, 9)] * 3).map(sorted),
+)
+SUMMARIES = st.builds(
+    lambda cases, mean: RunSummary(commit="c" * 40, at="2026-01-02T03:04:05Z", cases=tuple(cases), means={"m": mean}),
+    st.lists(TALLIES, max_size=4),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+@settings(deadline=None)  # the schema is checked each time
+@given(st.lists(SUMMARIES, max_size=4))
+def test_what_is_written_is_read_and_fits_the_schema(summaries: list[RunSummary]) -> None:
+    ledger = ReliabilityLedger()
+    for summary in summaries:
+        ledger = gate.update(ledger, summary)
+    text = reliability.render_ledger(ledger)
+    assert reliability.parse_ledger(text.encode()) == ledger
+    jsonschema.validate(json.loads(text), reliability.schema())
+
+
+def test_a_name_that_is_no_text_can_be_written() -> None:
+    tally = CaseTally(suite="s", case_id="a\ud800", fingerprint="f", passes=1, measured=1, runs=1)
+    ledger = gate.update(ReliabilityLedger(), RunSummary(commit="c", at="", cases=(tally,)))
+    assert reliability.parse_ledger(reliability.render_ledger(ledger).encode()).cases[0].case_id == "a?"
+
+
+def ledger_with(**case: object) -> bytes:
+    whole = {"suite": "s", "case_id": "c", "fingerprint": "f", "outcomes": [[1, 1, 1, 1]]} | case
+    runs = [{"number": 1, "commit": "c", "at": ""}]
+    return json.dumps({"schema_version": 1, "runs": runs, "cases": [whole]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (b"", "EOF"),
+        (b"[]", "object"),
+        (b"\xff\xfe", "Invalid JSON"),
+        (b'{"runs": []}', "cases"),
+        (ledger_with(outcomes=[[1, 2, 1, 1]]), "more passed than were measured"),
+        (ledger_with(outcomes=[[1, 1, 2, 1]]), "more were measured than asked for"),
+        (ledger_with(outcomes=[[2, 1, 1, 1], [1, 1, 1, 1]]), "not in order"),
+        (ledger_with(outcomes=[[1, -1, 1, 1]]), "greater than or equal to 0"),
+        (ledger_with(outcomes=[]), "at least 1"),
+        (ledger_with(case_id=5), "string"),
+        (b'{"runs":[{"number":2,"commit":"","at":""},{"number":2,"commit":"","at":""}],"cases":[]}', "not in order"),
+        (b'{"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}', "finite"),
+    ],
+)
+def test_what_is_no_ledger_is_refused(text: bytes, complaint: str) -> None:
+    with pytest.raises(UnreadableLedger, match=complaint) as refused:
+        reliability.parse_ledger(text)
+    assert not refused.value.newer
+
+
+@pytest.mark.parametrize("text", [b'{"schema_version":2,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}'])
+def test_a_later_version_is_told_apart(text: bytes) -> None:
+    with pytest.raises(UnreadableLedger, match="later version") as refused:
+        reliability.parse_ledger(text)
+    assert refused.value.newer
+
+
+def test_unknown_keys_are_ignored() -> None:
+    assert reliability.parse_ledger(ledger_with(later="x")).cases[0].case_id == "c"
+
+
+@pytest.mark.parametrize(
+    ("health", "message", "color"),
+    [
+        ((45, 45, 0, 0), "45/45", "brightgreen"),
+        ((45, 45, 0, 2), "45/45 · 2 flaky", "green"),
+        ((45, 42, 0, 2), "42/45 · 2 flaky", "yellow"),
+        ((45, 44, 1, 0), "44/45 · 1 not measured", "yellow"),  # never green: nobody knows
+        ((10, 7, 0, 0), "7/10", "orange"),
+        ((10, 6, 0, 0), "6/10", "red"),
+        ((10, 0, 10, 0), "0/10 · 10 not measured", "lightgrey"),
+        ((0, 0, 0, 0), "no cases", "lightgrey"),
+    ],
+)
+def test_badges(health: tuple[int, int, int, int], message: str, color: str) -> None:
+    total, passed, unmeasured, flaky = health
+    text = badge.render_badge(Health(total=total, passed=passed, unmeasured=unmeasured, flaky=flaky))
+    assert json.loads(text) == {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}
