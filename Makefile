@@ -58,6 +58,7 @@ test-action: .venv/.ready ## build the image, run workflows as GitHub does
 bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/adk.py
 	$(BIN)/python bench/judge.py
+	$(BIN)/python bench/turns.py
 
 golden: .venv/.ready ## rewrite tests/golden; review the diff
 	EVALGATE_REWRITE_GOLDEN=1 $(BIN)/pytest tests/golden --update-golden -q
