@@ -131,8 +131,8 @@ class Settings(BaseModel):
     )
     budget: Bounded = Field(
         default=AgentBudget(),
-        description="What running agents may cost, both sides together: `agent_calls=200, tokens=1000000, usd=2`; a run "
-        "of a case is one call. A budget that ends a run makes its verdict inconclusive.",
+        description="What running agents may cost, both sides together: `agent_calls=200, tokens=1000000, usd=2`; a "
+        "run of a case is one call. A budget that ends a run makes its verdict inconclusive.",
     )
     baseline: str = Field(
         default="auto",
@@ -143,8 +143,8 @@ class Settings(BaseModel):
     )
     base: str = Field(
         default="",
-        description="The commit or branch to compare with. Nothing: the base of the pull request, of the merge group or "
-        "of the push; at a desk there is none.",
+        description="The commit or branch to compare with. Nothing: the base of the pull request, of the merge group "
+        "or of the push; at a desk there is none.",
         json_schema_extra=DOORS_ONLY,
     )
     data_branch: str = Field(
@@ -200,8 +200,8 @@ class Settings(BaseModel):
     tools: Literal["", "live", "record", "replay", "mock"] = Field(
         default="",
         description="Where the answers of the agents' tools come from: `live` (they run), `record` (they run, and "
-        "cassettes keep what they answer), `replay` (cassettes answer, nothing runs), `mock` (rules answer). Nothing: as "
-        "`tools` of evalgate.yml says, else `live`.",
+        "cassettes keep what they answer), `replay` (cassettes answer, nothing runs), `mock` (rules answer). Nothing: "
+        "as `tools` of evalgate.yml says, else `live`.",
         json_schema_extra=DOORS_ONLY,
     )
     fail_on: Blocking = Field(
@@ -211,8 +211,8 @@ class Settings(BaseModel):
     )
     threshold: Literal["all", "new"] = Field(
         default="all",
-        description="Which cases below their thresholds fail the gate: `all`, or only `new` ones, which the base passes "
-        "and which fresh runs confirm. Needs a base; without one it is `all`.",
+        description="Which cases below their thresholds fail the gate: `all`, or only `new` ones, which the base "
+        "passes and which fresh runs confirm. Needs a base; without one it is `all`.",
     )
     confirm: int = Field(
         default=2, ge=1, le=20, description="With `threshold: new`: fresh runs of both sides that must agree, at least."
@@ -229,8 +229,8 @@ class Settings(BaseModel):
     )
     policy: Literal["head", "base"] = Field(
         default="head",
-        description="Whose thresholds, criteria and rules decide: the head's, or the base's. What head loosens is shown "
-        "either way.",
+        description="Whose thresholds, criteria and rules decide: the head's, or the base's. What head loosens is "
+        "shown either way.",
     )
     admission: int = Field(
         default=0,
@@ -250,6 +250,22 @@ class Settings(BaseModel):
     )
     skip_judged: bool = Field(
         default=False, description="Ask no judge: judged criteria are not measured, and the verdict says so."
+    )
+    name: str = Field(
+        default="",
+        max_length=60,
+        description="What to call this gate in the comment and the check run, where a pull request has several.",
+    )
+    comment: Literal["always", "changes", "failures", "off"] = Field(
+        default="always",
+        description="When a pull request gets a comment: `always`, on `changes` (something turned, failed or could not "
+        "be measured), on `failures`, or `off`. One that is there is kept up to date in any case but `off`.",
+        json_schema_extra={"doors": ["action", "file"]},
+    )
+    check_run: bool = Field(
+        default=True,
+        description="Report as a check run `evalgate` as well; needs `checks: write`, and is left out without it.",
+        json_schema_extra={"doors": ["action", "file"]},
     )
     strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
     output: str = Field(default="evalgate-report", description="Folder for reports, results and the journal.")

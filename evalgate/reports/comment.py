@@ -28,9 +28,19 @@ LATER_SHARE = 0.2
 def render(report: Report) -> str:
     """The comment. What must be said comes first and is bounded; failing cases get the room that is left, then cases
     that could not be measured; what finds no room is counted, with the place where it can be read."""
-    head, foot = _head(report), _foot(report)
-    room = LIMIT - RESERVED - budget.length(head) - budget.length(foot) - 100
-    return "\n\n".join(part for part in (head, *_cases(report, room=room), foot) if part) + "\n"
+    return "\n\n".join(part for part in (render_head(report), render_rest(report)) if part) + "\n"
+
+
+def render_head(report: Report) -> str:
+    """What is always said: the verdict, what the change weakens, the figures, the criteria."""
+    return _head(report)
+
+
+def render_rest(report: Report) -> str:
+    """What is said where there is room: the cases, and what stands below them."""
+    foot = _foot(report)
+    room = LIMIT - RESERVED - budget.length(_head(report)) - budget.length(foot) - 100
+    return "\n\n".join(part for part in (*_cases(report, room=room), foot) if part)
 
 
 def _head(report: Report) -> str:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import agents
+from evalgate.config.gate_file import ToolsRule
 from evalgate.model import AgentFailure, AgentUse, FailureKind, Suite
 from evalgate.pipeline import trials
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.settings import Settings
-from evalgate.wiring import preparing, surroundings, unopened
+from evalgate.wiring import preparing, surroundings, tooling, unopened
 
 TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
@@ -25,13 +26,17 @@ ABSENT = "absent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where a side's agents live (`root`: absolute path of its checkout), and what all sides share."""
+    """Where a side's agents live (`root`: absolute path of its checkout), and what all sides share: head's rules and
+    recordings of tools (below `tools_root`) answer both sides.
+    """
 
     root: Path
     settings: Settings
     environ: Mapping[str, str]
     cache: Path
     say: Callable[[str], None]
+    tools: ToolsRule
+    tools_root: Path
 
 
 @contextmanager
@@ -87,4 +92,5 @@ def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
         ),
         log=around.say,
         seed=settings.seed,
+        tools=tooling.source(settings, around.tools, root=around.tools_root, environment=environment),
     )

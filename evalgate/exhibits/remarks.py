@@ -1,0 +1,80 @@
+"""What is to be said beside the line of a case in its file: what broke, the most important first."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evalgate import words
+from evalgate.exhibits import cases, compared, sentences
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.markup import plain
+from evalgate.model import FailureOrigin, Report, VerdictKind
+
+MESSAGE_LIMIT = 1_000
+TITLE_LIMIT = 120
+
+
+class Level(enum.StrEnum):
+    """How loud a remark is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """One remark; `line` counts from 1, None where it is not known."""
+
+    level: Level
+    file: str
+    line: int | None
+    title: str
+    message: str
+
+
+def collect(report: Report) -> tuple[Remark, ...]:
+    """Errors for failing cases, warnings for those not measured and those that the base fails as well; worst first."""
+    exhibits = cases.collect(report)
+    failing = cases.worst_first([each for each in exhibits if _failed(each)])
+    unknown = [each for each in exhibits if _unknown(each)]
+    loud = [each for each in failing if not _is_old(each)]
+    old = [each for each in failing if _is_old(each)]
+    return (*_remarks(Level.ERROR, loud), *_remarks(Level.WARNING, [*unknown, *old]))
+
+
+def _failed(exhibit: CaseExhibit) -> bool:
+    return exhibit.verdict.kind is VerdictKind.FAIL and not exhibit.agent_failed
+
+
+def _unknown(exhibit: CaseExhibit) -> bool:
+    return exhibit.verdict.kind is not VerdictKind.PASS and not _failed(exhibit) and not exhibit.skipped
+
+
+def _is_old(exhibit: CaseExhibit) -> bool:
+    return exhibit.compared is not None and exhibit.compared.origin is FailureOrigin.KNOWN
+
+
+def _remarks(level: Level, exhibits: Sequence[CaseExhibit]) -> list[Remark]:
+    return [
+        Remark(
+            level=level,
+            file=exhibit.file,
+            line=exhibit.line,
+            title=f"{sentences.kind_word(exhibit.verdict.kind)}: {plain.label(exhibit.verdict.case_id, TITLE_LIMIT)}",
+            message=plain.clip(_message(exhibit), MESSAGE_LIMIT),
+        )
+        for exhibit in exhibits
+    ]
+
+
+def _message(exhibit: CaseExhibit) -> str:
+    if not exhibit.failing:
+        return sentences.why_unmeasured(exhibit)
+    lines = [
+        f"{plain.label(each.name, TITLE_LIMIT)} {words.against(each.value, each.threshold, met=False)}"
+        for each in exhibit.failing
+    ]
+    origin = exhibit.compared.origin if exhibit.compared is not None else None
+    return "\n".join([*lines, *([] if origin is None else [compared.ORIGINS[origin]])])
