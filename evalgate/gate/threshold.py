@@ -87,13 +87,14 @@ def judge_criterion(
     values += (None,) * (repeats - len(values))
     scored = [value for value in values if value is not None]
     # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9 against 0.8)
-    mean = exact_mean(scored) if scored else None
+    mean = (exact_mean(scored) if len(scored) > 1 else scored[0]) if scored else None
     missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
     reason, message = (missing.reason, missing.message) if missing else (None, "")
     if use.informational or use.threshold is None:
-        return CriterionVerdict(
+        informed = CriterionVerdict(
             name=use.name, kind=None, value=mean, threshold=None, values=values, reason=reason, message=message
         )
+        return _shared(informed)
     kind = _kind(use, values=values, mean=mean, scale=scale)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
         reason, message = Reason.SKIPPED, "did not run"

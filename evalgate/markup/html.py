@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import html
+import re
 from collections.abc import Iterable
 
 from evalgate.markup import plain
 
+_LIVE = re.compile("[&<>\"']")
 _VOID = frozenset({"meta", "input", "br", "wbr", "hr"})
 
 
@@ -18,23 +21,26 @@ class Html(str):
 
 def text(value: str) -> Html:
     """`value` with nothing hidden and nothing live."""
-    return Html(html.escape(plain.visible(value), quote=True))
+    shown = plain.visible(value)
+    return Html(html.escape(shown, quote=True) if _LIVE.search(shown) else shown)
 
 
 def join(pieces: Iterable[Html | str], separator: str = "") -> Html:
     """The pieces one after the other; plain strings are escaped."""
-    return Html(text(separator).join([piece if isinstance(piece, Html) else text(piece) for piece in pieces]))
+    between = text(separator) if separator else ""
+    return Html(between.join([piece if isinstance(piece, Html) else text(piece) for piece in pieces]))
 
 
 def element(tag: str, /, *children: Html | str, **attributes: str | int | None) -> Html:
     """`<tag ...>children</tag>`; an attribute that is None or False is left out, `class_` and `aria_label` read as
     `class` and `aria-label`."""
-    shown = "".join(_attribute(name, value) for name, value in attributes.items())
+    shown = "".join([_attribute(name, value) for name, value in attributes.items()]) if attributes else ""
     if tag in _VOID:
         return Html(f"<{tag}{shown}>")
     return Html(f"<{tag}{shown}>{join(children)}</{tag}>")
 
 
+@functools.lru_cache(maxsize=4096, typed=True)  # 0 is a value, False is none
 def _attribute(name: str, value: str | int | None) -> str:
     if value is None or value is False:
         return ""

@@ -11,10 +11,11 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Final, Self
+
+from pydantic_core import PydanticSerializationError, to_json
 
 from evalgate.errors import UnavailableError
 from evalgate.model import AgentDetails, Grade, Transcript, Trial, TrialKey
@@ -22,15 +23,7 @@ from evalgate.pipeline import fingerprints
 from evalgate.wire import records
 
 VERSION = 1
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Where the line of a trial stands in the file."""
-
-    offset: int
-    length: int
+_ONE_READ: Final = 8192  # bytes; most lines are shorter
 
 
 class Journal:
@@ -42,7 +35,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._trials: dict[str, _Line] = {}
+        self._trials: dict[str, int] = {}  # where the line of a trial begins
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
@@ -65,7 +58,10 @@ class Journal:
 
     @classmethod
     def reopen(cls, path: Path) -> Journal:
-        """The journal of an interrupted run, its torn last line cut off. Raises UnavailableError."""
+        """The journal of an interrupted run, its torn last line cut off.
+
+        Raises UnavailableError, also for a journal in another layout than this version writes.
+        """
         journal = cls(path)
         journal._open(truncate_to=journal._index())
         return journal
@@ -174,12 +170,12 @@ class Journal:
             raise _disk_error(self.path, error) from error
         self._end = truncate_to
 
-    def _append(self, value: Mapping[str, Any]) -> _Line:
-        # lone surrogates come in agents' answers; escaped they survive, in UTF-8 they cannot
-        text = _COMPACT.encode(value)
+    def _append(self, value: Mapping[str, Any]) -> int:
+        """Write a line; where it begins."""
         try:
-            data = text.encode() + b"\n"
-        except UnicodeEncodeError:
+            data = to_json(value) + b"\n"
+        except PydanticSerializationError:
+            # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or very deep values
             data = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             if self._writer is None:
@@ -191,28 +187,39 @@ class Journal:
                 self._writer.close()
                 self._writer = None
                 raise _disk_error(self.path, error) from error
-            where = _Line(self._end, len(data))
+            where = self._end
             self._end += len(data)
             return where
 
-    def _read(self, where: _Line) -> dict[str, Any]:
+    def _read(self, where: int) -> dict[str, Any]:
+        """The line that begins there."""
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
-        value: dict[str, Any] = json.loads(os.pread(self._reader.fileno(), where.length, where.offset))
+        size = _ONE_READ
+        data = os.pread(self._reader.fileno(), size, where)
+        while b"\n" not in data and len(data) == size:
+            size *= 8
+            data = os.pread(self._reader.fileno(), size, where)
+        value: dict[str, Any] = json.loads(data[: data.find(b"\n")])
         return value
 
     def _index(self) -> int:
         """Read what is there; the offset behind the last whole line."""
         end = 0
         try:
-            for where, line in _lines(self.path):
+            for where, behind, line in _lines(self.path):
                 self._remember(where, line)
-                end = where.offset + where.length
+                end = behind
         except OSError as error:
             raise _disk_error(self.path, error) from error
         return end
 
-    def _remember(self, where: _Line, line: dict[str, Any]) -> None:
+    def _remember(self, where: int, line: dict[str, Any]) -> None:
+        if line.get("journal", VERSION) != VERSION:
+            raise UnavailableError(
+                f"the journal {self.path} was written in another layout than this version of evalgate writes",
+                hint="Finish the run with the version that began it, or begin anew without --resume.",
+            )
         if "trial" in line:
             self._trials[str(line["trial"])] = where
         elif "grade" in line:
@@ -230,8 +237,9 @@ def _write_all(file: FileIO, data: bytes) -> None:
         left = left[file.write(left) :]
 
 
-def _lines(path: Path) -> Iterator[tuple[_Line, dict[str, Any]]]:
-    """Whole, readable lines from the start up to the first that is not."""
+def _lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Whole, readable lines from the start up to the first that is not, each with its first offset and the one behind
+    it."""
     offset = 0
     with path.open("rb") as file:
         for data in file:
@@ -241,7 +249,7 @@ def _lines(path: Path) -> Iterator[tuple[_Line, dict[str, Any]]]:
                 value = None
             if not isinstance(value, dict):
                 return
-            yield _Line(offset, len(data)), value
+            yield offset, offset + len(data), value
             offset += len(data)
 
 

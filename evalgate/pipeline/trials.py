@@ -84,7 +84,7 @@ def map_bounded(
     stop: threading.Event,
     abort: Callable[[], None],
 ) -> Generator[Result, None, None]:
-    """Apply `function` to `items` on `threads` threads, yielding results as they come.
+    """Apply `function` to `items` on `threads` threads, yielding results as they come, but for None.
 
     A thread takes its next item when it is done with the last, so no more than `threads` are under way. When `stop`
     is set no further item is begun. When anything is raised here (by `function`, by Ctrl-C, by closing this
@@ -101,7 +101,9 @@ def map_bounded(
                     item = next(source, _NO_MORE)
                 if item is _NO_MORE:
                     break
-                results.put(function(cast("Item", item)))
+                result = function(cast("Item", item))
+                if result is not None:  # every one of them wakes the thread that asked
+                    results.put(result)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
             results.put(_Raised(error))
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
@@ -11,10 +12,13 @@ from evalgate import words
 from evalgate.exhibits import calls, cases, sentences
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.markup import plain
-from evalgate.model import FailureKind, Report, SuiteVerdict, VerdictKind
+from evalgate.model import CriterionVerdict, FailureKind, Report, SuiteVerdict, VerdictKind
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
+CHUNK = 500
+COUNTS = ("tests", "failures", "errors", "skipped")
+INDENT = "  "
 SUFFIXES = (".evalset.json", ".test.json", ".json", ".yaml", ".yml")
 
 
@@ -27,14 +31,40 @@ def render(report: Report) -> str:
     """
     exhibits = cases.collect(report)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
+    suites: list[str] = []
     for suite in report.verdict.suites:
         chosen = [exhibit for exhibit in exhibits if exhibit.verdict.suite == suite.suite]
-        root.append(_suite_element(suite, chosen, report))
-    for name in ("tests", "failures", "errors"):
-        root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
+        head, test_cases = _suite(suite, chosen, report)
+        for name in ("tests", "failures", "errors"):
+            root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
+        suites += [_opened(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
     root.set("time", _time(report.run.seconds))
-    ET.indent(root)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+    return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', _opened(root, level=0), *suites, "\n</testsuites>\n"])
+
+
+def _suite(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> tuple[ET.Element, list[str]]:
+    """The testsuite without its test cases, and the text of these: as elements, 100,000 would fill the memory."""
+    head = _suite_element(suite, [], report)
+    test_cases: list[str] = []
+    for start in range(0, len(exhibits), CHUNK):
+        chunk = exhibits[start : start + CHUNK]
+        element = _suite_element(suite, chunk, report)
+        for name in COUNTS:
+            head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
+        for test_case, exhibit in zip(element.iter("testcase"), chunk, strict=True):
+            test_case.set("time", _time(exhibit.verdict.seconds))
+            ET.indent(test_case, level=2)
+            test_cases.append(f"\n{INDENT * 2}{ET.tostring(test_case, encoding='unicode')}")
+    head.set("time", _time(sum(exhibit.verdict.seconds for exhibit in exhibits)))
+    return head, test_cases
+
+
+def _opened(element: ET.Element, *, level: int) -> str:
+    """An element up to the place where further children of it go."""
+    ET.indent(element, level=level)
+    text = ET.tostring(element, encoding="unicode")
+    opened = f"{text.removesuffix(' />')}>" if text.endswith(" />") else text.removesuffix(f"</{element.tag}>").rstrip()
+    return f"\n{INDENT * level}{opened}" if level else opened
 
 
 def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> ET.Element:
@@ -48,9 +78,6 @@ def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Rep
     element: ET.Element = made.build_xml_doc()
     # The package writes float noise, leaves out a time of zero, and counts `disabled`, which Jenkins does not know.
     element.attrib.pop("disabled", None)
-    element.set("time", _time(sum(exhibit.verdict.seconds for exhibit in exhibits)))
-    for test_case, exhibit in zip(element.iter("testcase"), exhibits, strict=True):
-        test_case.set("time", _time(exhibit.verdict.seconds))
     return element
 
 
@@ -71,7 +98,7 @@ def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
         classname=_class_name(exhibit.suite.key),
         file=plain.visible(exhibit.file),
         line=None if exhibit.line is None else str(exhibit.line),
-        stdout="\n".join(_values(exhibit)),
+        stdout=_values(exhibit.verdict.criteria),
     )
     match exhibit.verdict.kind:
         case VerdictKind.PASS:
@@ -112,15 +139,19 @@ def _error_type(exhibit: CaseExhibit) -> str:
     return f"criterion.{reason.value}" if reason is not None else "not_measured"
 
 
-def _values(exhibit: CaseExhibit) -> Iterator[str]:
-    """Every criterion with its value, and the value of each repeat where there are several."""
-    for verdict in exhibit.verdict.criteria:
-        value = words.score(verdict.value, beside=verdict.threshold)
-        limit = "informational" if verdict.threshold is None else f"threshold {words.threshold(verdict.threshold)}"
-        runs = ", ".join(words.score(each, beside=verdict.threshold) for each in verdict.values)
-        several = f"; runs: {runs}" if len(verdict.values) > 1 else ""
-        kind = f" {sentences.kind_word(verdict.kind)}" if verdict.kind is not None else ""
-        yield f"{plain.one_line(verdict.name)}:{kind} {value} ({limit}{several})"
+@functools.lru_cache(maxsize=1024)
+def _values(criteria: tuple[CriterionVerdict, ...]) -> str:
+    """Every criterion with its value, and the value of each repeat where there are several; the same for most cases."""
+    return "\n".join(_value(verdict) for verdict in criteria)
+
+
+def _value(verdict: CriterionVerdict) -> str:
+    value = words.score(verdict.value, beside=verdict.threshold)
+    limit = "informational" if verdict.threshold is None else f"threshold {words.threshold(verdict.threshold)}"
+    runs = ", ".join(words.score(each, beside=verdict.threshold) for each in verdict.values)
+    several = f"; runs: {runs}" if len(verdict.values) > 1 else ""
+    kind = f" {sentences.kind_word(verdict.kind)}" if verdict.kind is not None else ""
+    return f"{plain.one_line(verdict.name)}:{kind} {value} ({limit}{several})"
 
 
 def _body(exhibit: CaseExhibit, report: Report) -> str:

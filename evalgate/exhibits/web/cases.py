@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from evalgate import words
@@ -22,7 +23,12 @@ CALL_MARKS = {" ": None, "-": "gone", "+": "come"}
 def render_case(exhibit: CaseExhibit, report: Report, *, number: int, whole: bool) -> Html:
     """The case as a `<details>`: `whole` with its conversation, else in a few lines."""
     if whole:
-        body = [_where(exhibit, report), _values(exhibit), *_failures(exhibit), *_conversation(exhibit, report)]
+        body = [
+            _where(exhibit, report),
+            _values(exhibit.verdict.criteria),
+            *_failures(exhibit),
+            *_conversation(exhibit, report),
+        ]
     else:
         body = [_where(exhibit, report), _brief(exhibit), element("p", LEFT_OUT, class_="label")]
     kind = exhibit.verdict.kind
@@ -67,10 +73,12 @@ def _where(exhibit: CaseExhibit, report: Report) -> Html:
     return element("p", overview.link(element("code", shown), address), which, time)
 
 
-def _values(exhibit: CaseExhibit) -> Html:
-    if not exhibit.verdict.criteria:
+@functools.lru_cache(maxsize=1024)
+def _values(criteria: tuple[CriterionVerdict, ...]) -> Html:
+    """The table of values; thousands of cases have the same."""
+    if not criteria:
         return Html("")
-    rows = [_value_cells(verdict) for verdict in exhibit.verdict.criteria]
+    rows = [_value_cells(verdict) for verdict in criteria]
     return page.table(["Criterion", "Verdict", "Value", "Threshold", "Runs"], rows, label="Values", numeric=range(2, 5))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,6 +34,7 @@ from evalgate.model import (
     TrialKey,
     Usage,
 )
+from evalgate.pipeline import journal as journals
 from evalgate.pipeline.journal import Journal
 
 text = st.text(max_size=12)
@@ -145,6 +147,46 @@ def test_a_full_disk_stops_with_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="No space left") as caught:
         Journal.create(path, about={})
     assert "--resume" in caught.value.hint
+
+
+def test_a_journal_in_another_layout_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path)
+    path.write_text(path.read_text().replace(f'{{"journal":{journals.VERSION}', '{"journal":0'))
+    before = path.read_bytes()
+    with pytest.raises(UnavailableError, match="another layout") as caught:
+        Journal.reopen(path)
+    assert "without --resume" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "x" * 7_900,  # a line of about one read
+        "x" * 300_000,  # a line of many reads
+        "half a character: \ud800",  # which UTF-8 cannot hold
+    ],
+)
+def test_what_is_long_or_odd_is_found_again(said: str, tmp_path: Path) -> None:
+    outcome = Transcript(invocations=(Invocation(user_content=Content(parts=(Text(text=said),))),))
+    with Journal.create(tmp_path / "journal.jsonl", about={}) as journal:
+        for number in range(3):
+            key = TrialKey(suite="s", case_id=f"c{number}")
+            journal.add_trial(f"t{number}", Trial(key=key, outcome=outcome))
+            assert journal.find(key) == outcome
+
+
+def test_values_of_any_depth_that_json_takes_are_kept(tmp_path: Path) -> None:
+    args: dict[str, Any] = {}
+    for _ in range(400):  # deeper than the fast writer goes
+        args = {"in": args}
+    turn = Invocation(user_content=Content(parts=(ToolCall(name="f", args=args),)))
+    with Journal.create(tmp_path / "journal.jsonl", about={}) as journal:
+        journal.add_trial("t", Trial(key=KEY, outcome=Transcript(invocations=(turn,))))
+        found = journal.find_json(KEY)
+    assert found is not None
+    assert found["invocations"][0]["user_content"]["parts"] == [{"function_call": {"name": "f", "args": args}}]
 
 
 def test_foreign_lines_end_what_is_believed(tmp_path: Path) -> None:

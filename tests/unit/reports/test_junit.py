@@ -102,3 +102,18 @@ def test_informational_criteria_never_fail() -> None:
     done = {(suite.key, "c"): [build.scores(build.turn("x"), **{build.TOOLS: 1.0, "token_usage_v1": 0.0})]}
     (read_back,) = junitparser.JUnitXml.fromstring(junit.render(build.run_report([suite], done)).encode())
     assert (read_back.failures, read_back.errors, read_back.skipped) == (0, 0, 0)
+
+
+def test_thousands_of_cases_are_all_there_in_their_order() -> None:
+    words = "pass fail error skipped" + " pass" * junit.CHUNK + " fail"  # more than are made at once
+    text = junit.render(build.report(words))
+    (suite,) = junitparser.JUnitXml.fromstring(text.encode())
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (junit.CHUNK + 5, 2, 1, 1)
+    assert [case.name for case in suite] == [f"case_{number}" for number in range(1, junit.CHUNK + 6)]
+    schema().assertValid(etree.fromstring(text.encode()))
+
+
+def test_a_suite_without_cases_is_there() -> None:
+    text = junit.render(build.run_report([build.suite(criteria={build.TOOLS: 1.0})], {}))
+    (suite,) = junitparser.JUnitXml.fromstring(text.encode())
+    assert (suite.tests, suite.name) == (0, build.SUITE)
