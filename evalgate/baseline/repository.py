@@ -1,7 +1,7 @@
 """A private repository that borrows the user's objects: we fetch and check out here, and nothing of theirs changes.
 
 No setting of the user's repository is in force here but those that `source` takes over, so that none can run a
-command (docs/decisions/007-private-repository.md).
+command (docs/decisions/008-private-repository.md).
 """
 
 from __future__ import annotations

@@ -240,6 +240,21 @@ def test_the_checkouts_credentials_come_first_then_the_token(
     assert remote.shown[-1] == basic(TOKEN)
 
 
+def test_credentials_that_the_checkout_keeps_in_a_file_of_their_own(
+    tmp_path: Path, origin: Path, under: Path, server: tuple[type[Remote], str]
+) -> None:
+    """As actions/checkout does from version 6 on: `.git/config` only includes them."""
+    remote, address = server
+    remote.wanted = basic("kept-elsewhere")
+    folder = workspace(tmp_path, address)
+    kept = tmp_path / "credentials.config"
+    git(folder, "config", "--file", str(kept), f"http.{address}/.extraheader", f"Authorization: {remote.wanted}")
+    git(folder, "config", f"includeIf.gitdir:{folder}/.git.path", str(kept))
+    with repository.opened(folder, environ=ENVIRON, token=None, under=under) as repo:
+        repo.fetch("refs/heads/main")
+        assert repo.resolve("refs/evalgate/fetched/heads/main") == git(origin, "rev-parse", "HEAD")
+
+
 def test_a_token_is_shown_to_its_server_alone(tmp_path: Path, under: Path, server: tuple[type[Remote], str]) -> None:
     remote, address = server
     remote.wanted = basic(TOKEN)
