@@ -17,7 +17,9 @@ from evalgate.wire.json_text import BYTE_ORDER_MARK, JsonFault, JsonText
 from evalgate.wire.ledger import Ledger, Path
 
 Recorded = list[tuple[str, Transcript]]
-_UNSAID = frozenset({"hello", "ready", "bye", "fatal", "metric", "metric_result", "started"})
+_UNSAID = frozenset({
+    "hello", "ready", "bye", "fatal", "metric", "metric_result", "started", "tool_call", "tool_response", "tool_result",
+})  # fmt: skip
 _AGENTS = TypeAdapter(list[AgentDetailsWire])
 
 
