@@ -11,7 +11,7 @@ from builders.judging import ScriptedJudge, panel
 
 from evalgate import criteria
 from evalgate.judging.options import JudgeDefaults
-from evalgate.model import Case, CriterionUse, Evidence, Grade, Text
+from evalgate.model import Case, CriterionUse, Ending, Evidence, Grade, Text
 from evalgate.plugins import CriterionServices, JudgeReply, JudgeRequest
 from evalgate.wire.cases import ScenarioWire
 from evalgate.wire.invocations import InvocationWire
@@ -68,4 +68,5 @@ def _evidence(request: Scripted) -> Evidence:
     )
     scenario = ScenarioWire.model_validate(request["scenario"]).noun() if request.get("scenario") else None
     case = Case(case_id="c", conversation=expected, scenario=scenario)
-    return Evidence(case=case, actual=actual or (), expected=expected)
+    ended_by = Ending(request["ended_by"]) if request.get("ended_by") else None
+    return Evidence(case=case, actual=actual or (), expected=expected, ended_by=ended_by)

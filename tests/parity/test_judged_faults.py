@@ -55,6 +55,28 @@ def request(metric: str, turns: list[dict[str, Any]], *replies: list[str], sampl
     }
 
 
+def simulated(*replies: str, ended_by: str = "stop_signal") -> Scripted:
+    """A conversation of as many turns as there are replies: on every message from the second on, and on the end."""
+    turns = [
+        {
+            "user_content": {"role": "user", "parts": [{"text": f"m @u{number}@"}]},
+            "final_response": {"role": "model", "parts": [{"text": f"a @a{number}@"}]},
+        }
+        for number in range(len(replies))
+    ]
+    marks = [*(f"@u{number}@" for number in range(1, len(turns))), f"@a{len(turns) - 1}@"]
+    judge = {"judge_model": "scripted-judge", "num_samples": 1}
+    return {
+        "metric": "per_turn_user_simulator_quality_v1",
+        "criterion": {"threshold": 0.5, "judge_model_options": judge},
+        "actual": turns,
+        "expected": None,
+        "scenario": {"starting_prompt": "m @u0@", "conversation_plan": "Ask."},
+        "ended_by": ended_by,
+        "replies": {mark: [[[reply, False]]] for mark, reply in zip(marks, replies, strict=True)},
+    }
+
+
 def sentences(*labels: str) -> list[str]:
     """The two replies on a text of three sentences."""
     fields = "rationale: so\nsupporting_excerpt: null\ncontradicting_excerpt: null"
@@ -145,6 +167,13 @@ FAULTS = {
         ),
         adk=2 / 3,
         ours=1.0,  # the other two samples outvote the first
+    ),
+    "simulator-turn-unjudged": Fault(
+        request=simulated('{"is_valid": "perhaps"}', '{"is_valid": true}'), adk=0.5, ours=Reason.JUDGE_UNREADABLE
+    ),
+    # the limit cut it: nobody said that it was over
+    "simulator-cut": Fault(
+        request=simulated('{"is_valid": true}', '{"is_valid": false}', ended_by="turn_limit"), adk=0.5, ours=1.0
     ),
     "sentence-left-out": Fault(
         request=request(HALLUCINATIONS, [TEXT], sentences("supported", "likely", "supported"), samples=1),
