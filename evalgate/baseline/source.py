@@ -37,7 +37,7 @@ class Remote:
     """Where more commits come from. `headers`: credentials that actions/checkout left, as settings of git."""
 
     name: str = ""
-    url: str = ""
+    url: str = field(default="", repr=False)  # may hold a password
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     partial: tuple[tuple[str, str], ...] = ()
 

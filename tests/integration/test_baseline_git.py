@@ -114,6 +114,8 @@ def test_a_hostile_configuration_runs_nothing(tmp_path: Path, origin: Path, unde
         assert (picked == base) == url.startswith("file")
 
     assert not sprung.exists(), sprung.read_text()
+    subprocess.run(["git", "status"], cwd=clone, env=dict(ENVIRON), capture_output=True, check=False)
+    assert sprung.exists(), "the trap works"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -276,13 +278,20 @@ def test_no_error_and_no_file_shows_a_secret(tmp_path: Path, under: Path, server
     with_password = address.replace("//", "//ada:pass-word-of-ada@")
     header = (f"http.{address}/.extraheader", f"Authorization: {basic('left-by-the-checkout')}")
     folder = workspace(tmp_path, with_password, header)
-    environ = {**ENVIRON, "GITHUB_SERVER_URL": address}
+    commands = tmp_path / "commands"
+    shim = tmp_path / "bin" / "git"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\necho "$@" >> {commands}\nexec {shutil.which("git")} "$@"\n')
+    shim.chmod(0o755)
+    environ = {**ENVIRON, "PATH": f"{shim.parent}:{ENVIRON['PATH']}", "GITHUB_SERVER_URL": address}
     secrets = (TOKEN, basic(TOKEN).split()[1], "pass-word-of-ada", basic("left-by-the-checkout").split()[1])
     with repository.opened(folder, environ=environ, token=TOKEN, under=under) as repo:
         with pytest.raises(GitFailed) as failure:
             repo.fetch("refs/heads/main")
         on_disk = b"".join(path.read_bytes() for path in under.rglob("*") if path.is_file())
         said = f"{failure.value} {failure.value.hint} {failure.value.words} {repo!r}"
+    assert "fetch" in commands.read_text()
+    on_disk += commands.read_bytes()
     for secret in secrets:
         assert secret.encode() not in on_disk
-        assert secret not in said.replace(f"url='{with_password}", "")
+        assert secret not in said
