@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from evalgate import agents
 from evalgate.agents import DRIVERS
 from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
-from evalgate.plugins import Agent, AgentFailed, AgentSetting
+from evalgate.plugins import Agent, AgentFailed, AgentSetting, ToolHandling
 
 REPO = Path(__file__).parents[2]
 MINIMAL: dict[str, dict[str, Any]] = {
@@ -56,6 +56,12 @@ def test_options_are_explained_and_unknown_ones_refused(name: str) -> None:
     options.model_validate(MINIMAL[name])
     with pytest.raises(ValidationError):
         options.model_validate(MINIMAL[name] | {"no_such_option": 1})
+
+
+@ALL
+def test_what_a_driver_does_about_tools_is_said_and_explained(name: str) -> None:
+    assert isinstance(DRIVERS[name].tools, ToolHandling)
+    assert f"[{name}](agents/{name}.md" in (REPO / "docs/tools.md").read_text()
 
 
 @ALL

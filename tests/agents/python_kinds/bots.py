@@ -105,3 +105,20 @@ NOT_CALLABLE = 1
 
 def seven(eval_metric, actual, expected, scenario):
     return 7
+
+
+def read_tide(harbour, hour=12):
+    return {"metres": 0.4, "harbour": harbour, "at": hour}
+
+
+def with_tools(text, tools):
+    told = tools.wrap(read_tide)(text)
+    yield {"tool_call": {"name": "read_tide", "args": {"harbour": text}}}
+    yield {"tool_response": {"name": "read_tide", "response": told}}
+    yield f"{told['metres']} m"
+
+
+async def with_tools_async(text, tools):
+    told = tools.wrap(read_tide)(text)  # blocks the loop, as any such tool would, and is answered all the same
+    again = await tools.call_async("read_tide", {"harbour": text, "hour": 12}, read_tide)
+    return f"{told['metres']} m, {again['metres']} m"

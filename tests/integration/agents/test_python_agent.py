@@ -129,3 +129,46 @@ def test_a_custom_metric_needs_google_adk_here(bot) -> None:
     answer = worker.hear("metric_result")
     assert answer["score"] is None
     assert "google" in answer["error"]
+
+
+@pytest.mark.parametrize(("name", "calls"), [("with_tools", 1), ("with_tools_async", 2)])
+def test_tools_are_asked_about(spawn, name: str, calls: int) -> None:
+    worker = spawn({"call": f"bots:{name}", "path": "python_kinds"}, kind="python", tools="replay")
+    assert worker.greeting["tools"] is True
+    worker.start("s")
+    worker.begin_turn("s", "Bergen")
+    for _ in range(calls):
+        call = worker.hear("tool_call", session="s")
+        assert (call["name"], call["args"]) == ("read_tide", {"harbour": "Bergen", "hour": 12})
+        worker.say(type="tool_response", session="s", call=call["call"], response={"metres": 9})
+    events, ended = worker.end_turn("s")
+    assert ended["type"] == "turn_end"
+    assert "9 m" in texts(events)[-1]
+    assert worker.bye() == 0
+
+
+@pytest.mark.parametrize("name", ["with_tools", "with_tools_async"])
+def test_tools_just_run_where_nobody_wants_to_be_asked(bot, name: str) -> None:
+    worker = bot(name)
+    assert "tools" not in worker.greeting
+    events, _ = worker.ask("Bergen")
+    assert "0.4 m" in texts(events)[-1]
+
+
+def test_a_callable_without_tools_does_not_promise_to_ask(spawn) -> None:
+    worker = spawn({"call": "bots:echo", "path": "python_kinds"}, kind="python", tools="replay")
+    assert "tools" not in worker.greeting
+
+
+def test_a_function_that_waits_for_an_answer_is_let_go_with_its_conversation(spawn) -> None:
+    worker = spawn({"call": "bots:with_tools", "path": "python_kinds"}, kind="python", tools="replay")
+    for number in range(20):  # more than there are threads
+        worker.start(f"s{number}")
+        worker.begin_turn(f"s{number}", "Bergen")
+        worker.hear("tool_call", session=f"s{number}")
+        worker.end(f"s{number}")
+    worker.start("last")
+    worker.begin_turn("last", "Bergen")
+    call = worker.hear("tool_call", session="last")
+    worker.say(type="tool_response", session="last", call=call["call"], response={"metres": 1})
+    assert worker.end_turn("last")[1]["type"] == "turn_end"
