@@ -91,9 +91,10 @@ def caveats(each: CriterionCalibration) -> list[str]:
         lacking = "no" if not each.matrix.negatives else "yes"
         found.append(f"no label is a {lacking}: label some, or half of the judge's errors stay unknown")
     if each.kappa is not None and each.kappa.interval.high - each.kappa.interval.low > agreement.WIDE:
-        low, high = words.score(each.kappa.interval.low), words.score(each.kappa.interval.high)
+        low, high = each.kappa.interval.low, each.kappa.interval.high
         wanted = agreement.labels_wanted(each.kappa, each.matrix.total)
-        found.append(f"too few labels: kappa may be anything from {low} to {high}; about {wanted:,} would narrow it")
+        span = f"from {low:.2f} to {high:.2f}"
+        found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} in all would narrow it")
     if each.undecided:
         total = each.matrix.total + each.undecided
         found.append(f"{each.undecided} of {words.counted(total, 'label')} undecided by the judge: not in the figures")
