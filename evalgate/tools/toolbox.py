@@ -22,9 +22,10 @@ from evalgate.tools.rules import Rules
 class Toolbox:
     """See plugins.ToolSource.
 
-    `root`: the checkout; `folder`: its cassettes, relative to it. While recording, a case's cassette is written when
-    a conversation of it has come to its end: what its lowest repeat did counts, other repeats add the calls that it
-    did not make. `goes_on`: an interrupted run is resumed, so that what a cassette holds is kept.
+    `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes come first, often
+    the same. While recording, a case's cassette is written when a conversation of it has come to its end: what its
+    lowest repeat did counts, other repeats add the calls that it did not make. `goes_on`: an interrupted run is
+    resumed, so that what a cassette holds is kept.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Toolbox:
         mode: ToolMode,
         mocks: MockFile,
         root: Path,
+        own: Path,
         folder: str,
         redact: Callable[[str], str],
         seed: int,
@@ -41,6 +43,7 @@ class Toolbox:
         self.mode = mode
         self._mocks = mocks
         self._root = root
+        self._own = own
         self._folder = folder
         self._redact = redact
         self._seed = seed
@@ -55,11 +58,16 @@ class Toolbox:
         return ConversationTools(
             mode=self.mode,
             rules=Rules(self._mocks, key=key, seed=self._seed),
-            entries=read_entries(self._root / name) if self.mode is ToolMode.REPLAY else None,
+            entries=self._recorded_for(name) if self.mode is ToolMode.REPLAY else None,
             cassette=name,
             keep=lambda entries: self._keep(key, self._root / name, entries),
             redact=self._redact,
         )
+
+    def _recorded_for(self, name: str) -> tuple[Entry, ...] | None:
+        entries = read_entries(self._root / name)
+        own = None if self._own == self._root else read_entries(self._own / name)
+        return entries if own is None else cassette.merge(own, entries or ())
 
     def _keep(self, key: TrialKey, path: Path, entries: tuple[Entry, ...]) -> None:
         case = (key.suite, key.case_id)

@@ -27,7 +27,7 @@ ABSENT = "absent"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Where a side's agents live (`root`: absolute path of its checkout), and what all sides share: head's rules and
-    recordings of tools (below `tools_root`) answer both sides.
+    recordings of tools (below `tools_root`) answer both sides, a side's own recordings first.
     """
 
     root: Path
@@ -92,5 +92,5 @@ def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
         ),
         log=around.say,
         seed=settings.seed,
-        tools=tooling.source(settings, around.tools, root=around.tools_root, environment=environment),
+        tools=tooling.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
     )

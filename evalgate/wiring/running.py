@@ -62,7 +62,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     """
     settings = choice.settings
     output = choice.root / settings.output
-    tools = tooling.fingerprint(settings, choice.gate_file.tools, root=choice.root)
+    tools = tooling.fingerprint(settings, choice.gate_file.tools, root=choice.root, own=choice.root)
     governed, stop = judging.governors_of(choice), threading.Event()
     with _open_journal(output / JOURNAL, settings) as journal:
         with (
@@ -207,7 +207,9 @@ def _agent_setting(choice: Choice, scene: Scene, *, trials_expected: int) -> Age
         ),
         log=scene.watcher.say,
         seed=settings.seed,
-        tools=tooling.source(settings, choice.gate_file.tools, root=choice.root, environment=environment),
+        tools=tooling.source(
+            settings, choice.gate_file.tools, root=choice.root, own=choice.root, environment=environment
+        ),
     )
 
 

@@ -45,18 +45,23 @@ def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def source(settings: Settings, rule: ToolsRule, *, root: Path, environment: Mapping[str, str]) -> Toolbox | None:
-    """What answers the tool calls of an agent in the checkout `root`, None where they just run.
+def source(
+    settings: Settings, rule: ToolsRule, *, root: Path, own: Path, environment: Mapping[str, str]
+) -> Toolbox | None:
+    """What answers the tool calls of a side's agent, None where they just run.
 
-    `environment`: the agent's own, whose secrets are kept out of cassettes.
+    `root`: head's checkout, whose rules and cassettes answer both sides. `own`: the side's checkout, whose cassettes
+    come first: a base made the calls that were recorded for it. Only head records. `environment`: the agent's own,
+    whose secrets are kept out of cassettes.
     """
     mode = mode_of(settings, rule)
-    if mode is ToolMode.LIVE:
+    if mode is ToolMode.LIVE or (mode is ToolMode.RECORD and own != root):
         return None
     return Toolbox(
         mode=mode,
         mocks=_mocks(root, rule).mocks,
         root=root,
+        own=own,
         folder=rule.cassettes,
         redact=redaction.redactor(environment),
         seed=settings.seed,
@@ -64,7 +69,7 @@ def source(settings: Settings, rule: ToolsRule, *, root: Path, environment: Mapp
     )
 
 
-def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path) -> str:
+def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path, own: Path) -> str:
     """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint of its code; ""
     where they just run."""
     mode = mode_of(settings, rule)
@@ -72,7 +77,10 @@ def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path) -> str:
         return ""
     files = [rule.mocks] if rule.mocks else []
     files += [rule.cassettes] if mode is ToolMode.REPLAY else []
-    return f"+{mode}-{toolbox.digest(root, files)}"
+    digest = toolbox.digest(root, files)
+    if own != root and mode is ToolMode.REPLAY:
+        digest += toolbox.digest(own, [rule.cassettes])
+    return f"+{mode}-{digest}"
 
 
 def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:

@@ -16,8 +16,10 @@ from evalgate.tools import toolbox
 from evalgate.tools.toolbox import Toolbox
 
 
-def made(root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False) -> Toolbox:
-    return Toolbox(mode=mode, mocks=MockFile(), root=root, folder="kept/", redact=str, seed=0, goes_on=goes_on)
+def made(root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False, own: Path | None = None) -> Toolbox:
+    return Toolbox(
+        mode=mode, mocks=MockFile(), root=root, own=own or root, folder="kept/", redact=str, seed=0, goes_on=goes_on
+    )
 
 
 def record(box: Toolbox, *calls: tuple[str, Any], case: str = "c", repeat: int = 0) -> None:
@@ -45,6 +47,20 @@ def test_what_is_recorded_is_replayed(tmp_path: Path) -> None:
     assert answer.reply.response == 2
     other = made(tmp_path, ToolMode.REPLAY).open(TrialKey(suite="s.evalset.json", case_id="another"))
     assert isinstance(other.answer(AskedCall(number=1, tool="weather", args={"city": "Rome"})), Unmatched)
+
+
+def test_a_base_finds_what_was_recorded_for_it_and_for_head(tmp_path: Path) -> None:
+    record(made(tmp_path / "head"), ("Oslo", "head"), ("Rome", "head"))
+    record(made(tmp_path / "base"), ("Oslo", "base"))
+    for own, expected in (("base", ["base", "head"]), ("nowhere", ["head", "head"]), ("head", ["head", "head"])):
+        box = made(tmp_path / "head", ToolMode.REPLAY, own=tmp_path / own)
+        tools = box.open(TrialKey(suite="s.evalset.json", case_id="c"))
+        found = []
+        for number, city in enumerate(("Oslo", "Rome")):
+            answer = tools.answer(AskedCall(number=number, tool="weather", args={"city": city}))
+            assert isinstance(answer, Replied)
+            found.append(answer.reply.response)
+        assert found == expected
 
 
 def test_a_new_recording_replaces_an_older_one(tmp_path: Path) -> None:

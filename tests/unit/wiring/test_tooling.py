@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from builders import build
 
+from evalgate.config.gate_file import ToolsRule
 from evalgate.errors import Severity
 from evalgate.model import AgentUse, Invocation, Suite
 from evalgate.plugins import ToolMode
@@ -122,7 +123,7 @@ def test_the_fingerprint_follows_the_mode_and_what_answers(tmp_path: Path) -> No
 
     def of(**rule: str) -> str:
         choice = chosen(tmp_path, f"tools: {rule}" if rule else "")
-        return tooling.fingerprint(choice.settings, choice.gate_file.tools, root=tmp_path)
+        return tooling.fingerprint(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path)
 
     seen = [
         of(),
@@ -140,6 +141,17 @@ def test_the_fingerprint_follows_the_mode_and_what_answers(tmp_path: Path) -> No
     assert of(mode="mock", mocks="m.yml") != seen[3]
 
 
+def test_a_base_is_answered_by_its_own_cassettes_first_and_never_records(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    (base / "tool-cassettes").mkdir(parents=True)
+    replay, record = (chosen(tmp_path, tools=mode) for mode in ("replay", "record"))
+    assert tooling.source(record.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is None
+    before = tooling.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base)
+    (base / "tool-cassettes" / "c.json").write_text(CASSETTE)
+    assert tooling.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base) != before
+    assert tooling.source(replay.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is not None
+
+
 def test_a_live_run_has_no_source(tmp_path: Path) -> None:
     choice = chosen(tmp_path)
-    assert tooling.source(choice.settings, choice.gate_file.tools, root=tmp_path, environment={}) is None
+    assert tooling.source(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path, environment={}) is None
