@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -154,3 +155,19 @@ def test_what_is_missing(setting: JudgeSetting, said: str) -> None:
     found = gemini.DRIVER.missing(setting)
     assert said in found
     assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [
+        ({}, "v1beta"),  # as google-adk asks, whatever the client's own default
+        ({"base_url": "http://localhost:8080"}, "v1beta"),
+        ({"base_url": "http://localhost:8080/v1"}, "v1"),
+        ({"environment": {"GOOGLE_GENAI_API_VERSION": "v1"}}, "v1"),
+        ({"environment": {"GOOGLE_GENAI_API_VERSION": "beta"}}, "v1beta"),
+        ({"base_url": "http://localhost:8080/v1alpha", "environment": {"GOOGLE_GENAI_API_VERSION": "v1"}}, "v1alpha"),
+    ],
+)
+def test_the_version_of_the_api(fields: dict[str, Any], version: str) -> None:
+    client = gemini._client(dataclasses.replace(SETTING, api_key="k", **fields))
+    assert client._api_client._http_options.api_version == version
