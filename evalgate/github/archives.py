@@ -7,7 +7,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,6 +18,10 @@ _END = b"PK\x05\x06"
 _LONGEST_COMMENT = 65_557
 _CHUNK_BYTES = 64 * 1024
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError),
+    *(RuntimeError, NotImplementedError),  # zipfile's words for encrypted and for uncommon entries
+)
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
@@ -43,15 +47,20 @@ def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits
     bounds = limits or Limits()
     try:
         _check_count(archive, bounds)
-        with zipfile.ZipFile(archive) as opened:
-            return _extract(opened, into=into, wanted=wanted, bounds=bounds)
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, UnicodeError) as error:
+        with _opened(archive) as opened:
+            return _extract(opened, into=into, chosen=_chosen(opened, wanted, bounds), bounds=bounds)
+    except _UNREADABLE as error:
         raise _broken(f"it cannot be read ({error})") from None
-    except RuntimeError as error:  # what zipfile says of encrypted entries
-        raise _broken(str(error)) from None
 
 
-def _extract(opened: zipfile.ZipFile, *, into: Path, wanted: frozenset[str], bounds: Limits) -> dict[str, Path]:
+def _opened(archive: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(archive)
+    except OSError as error:  # an offset that leads before the beginning of the file
+        raise zipfile.BadZipFile(str(error)) from None
+
+
+def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], bounds: Limits) -> dict[str, zipfile.ZipInfo]:
     entries = opened.infolist()
     if len(entries) > bounds.entries:
         raise _large(f"{len(entries):,} entries")
@@ -63,14 +72,24 @@ def _extract(opened: zipfile.ZipFile, *, into: Path, wanted: frozenset[str], bou
         if entry.orig_filename in chosen:
             raise _broken(f"`{entry.orig_filename}` is in it twice")
         chosen[entry.orig_filename] = _checked(entry, bounds)
+    return chosen
+
+
+def _extract(
+    opened: zipfile.ZipFile, *, into: Path, chosen: Mapping[str, zipfile.ZipInfo], bounds: Limits
+) -> dict[str, Path]:
     found: dict[str, Path] = {}
     left = bounds.total_bytes
-    for name, entry in chosen.items():
-        target = into / name
-        target.unlink(missing_ok=True)  # a link that lies there already would be written through
-        with target.open("xb") as file:
-            left -= _copy(opened, entry, file, most=min(left, bounds.file_bytes))
-        found[name] = target
+    try:
+        for name, entry in chosen.items():
+            found[name] = into / name
+            found[name].unlink(missing_ok=True)  # a link that lies there already would be written through
+            with found[name].open("xb") as file:
+                left -= _copy(opened, entry, file, most=min(left, bounds.file_bytes))
+    except BaseException:  # half of an archive is no archive
+        for path in found.values():
+            path.unlink(missing_ok=True)
+        raise
     return found
 
 
@@ -89,13 +108,21 @@ def _checked(entry: zipfile.ZipInfo, bounds: Limits) -> zipfile.ZipInfo:
 
 def _copy(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], *, most: int) -> int:
     size = 0
-    with opened.open(entry) as source:
-        while chunk := source.read(_CHUNK_BYTES):
-            size += len(chunk)
-            if size > most:
-                raise _large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
-            file.write(chunk)
+    for chunk in _chunks(opened, entry):
+        size += len(chunk)
+        if size > most:
+            raise _large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
+        file.write(chunk)
     return size
+
+
+def _chunks(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    try:
+        with opened.open(entry) as source:
+            while chunk := source.read(_CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise zipfile.BadZipFile(str(error)) from None
 
 
 def _check_count(archive: Path, bounds: Limits) -> None:

@@ -1,7 +1,7 @@
 """A claim on a comment, so that of two jobs that update it at once one waits: only one can be first to react to it.
 
 GitHub has no conditional update. But it answers 201 to whoever adds a reaction and 200 to whoever finds their own
-already there, and all jobs of a repository are the same bot: that is a lock (docs/decisions/009-one-comment.md).
+already there, and all jobs of a repository are the same bot: that is a lock (docs/decisions/011-one-comment.md).
 """
 
 from __future__ import annotations

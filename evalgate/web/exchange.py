@@ -124,6 +124,8 @@ class Exchange:
         if self._session is None:
             self._session = requests.Session()
             self._session.trust_env = False
+            # Redirects are followed here, by hand; requests would still read their bodies whole and parse their target.
+            self._session.get_redirect_target = _nowhere  # type: ignore[method-assign]  # a session's own hook
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise ExchangeFailed(Fault.TIMEOUT, "no time is left for the request")
@@ -184,6 +186,10 @@ class _SinkFailed(Exception):  # noqa: N818 - a wrapper on its way out of a bloc
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def _nowhere(resp: requests.Response) -> str | None:  # noqa: ARG001 - the signature of requests
+    return None
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

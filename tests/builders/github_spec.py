@@ -28,6 +28,7 @@ class Description:
         from openapi_core import OpenAPI
 
         self.whole = json.loads(DESCRIPTION.read_text(encoding="utf-8"))
+        _mend(self.whole)
         self._openapi = OpenAPI.from_dict(self.whole)
         self._lock = threading.Lock()
         self._patterns = [
@@ -131,6 +132,23 @@ class Description:
                     found.append(f"GitHub knows no key {where}.{key}")
                 else:
                     self._unknown(self.deref(schema["properties"][key]), inner, f"{where}.{key}", found)
+
+
+def _mend(whole: dict[str, Any]) -> None:
+    """Allow null where GitHub answers it and the description forgets to: in enums that may be null (`conclusion` of a
+    check run in progress), and for the repository of a pull request whose fork was deleted."""
+    waiting: list[Any] = [whole]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if part.get("nullable") and "enum" in part and None not in part["enum"]:
+                part["enum"] = [*part["enum"], None]
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    schemas = whole["components"]["schemas"]
+    for name in ("pull-request", "pull-request-simple"):
+        schemas[name]["properties"]["head"]["properties"]["repo"] = {**schemas["repository"], "nullable": True}
 
 
 @functools.cache

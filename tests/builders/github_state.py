@@ -236,7 +236,11 @@ class State:
     def _user(self, *, login: str, **_: Any) -> Reply:
         if login.endswith("[bot]"):
             return 403, {"message": "Resource not accessible by integration"}, {}
-        return 200, {**self._sample("GET", "/user", 200), "login": login, "type": "User", "user_view_type": "private"}, {}
+        return (
+            200,
+            {**self._sample("GET", "/user", 200), "login": login, "type": "User", "user_view_type": "private"},
+            {},
+        )
 
     def _simple(self, pull: Mapping[str, Any]) -> dict[str, Any]:
         simple = self.description.made({"$ref": "#/components/schemas/pull-request-simple"})

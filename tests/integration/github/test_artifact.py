@@ -1,0 +1,131 @@
+"""Artifacts: found by name and commit, downloaded from the storage without the token, unpacked with care."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalgate.github import artifacts
+from evalgate.github.failures import FailureKind, GitHubFailed
+
+pytestmark = pytest.mark.integration
+
+NAME = "evalgate-baseline"
+A, B, C = "a" * 40, "b" * 40, "c" * 40
+
+
+def test_they_are_listed_newest_first_over_all_pages(double, client) -> None:
+    for number in range(130):
+        double.state.add_artifact(NAME, b"x", created_at=f"2026-11-{1 + number % 28:02}T00:00:00Z")
+        double.state.add_artifact("other", b"x")
+    found = artifacts.list_named(client, NAME)
+    assert len(found) == 130
+    assert [each.created_at for each in found] == sorted((each.created_at for each in found), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "candidates", "expected"),
+    [
+        ([{"head_sha": A}, {"head_sha": B}], [B, A], 1),  # the candidates say which is nearer
+        ([{"head_sha": A}, {"head_sha": A}], [A], 1),  # the newest of one commit
+        ([{"head_sha": A}], [B], None),
+        ([{"head_sha": A}, {"head_sha": B, "expired": True}], [B, A], 0),
+        ([{"head_sha": A, "head_repository_id": 666}], [A], None),  # uploaded by a stranger's pull request
+        ([{"head_sha": A, "head_branch": "topic"}, {"head_sha": B}], [A, B], 1),  # not the base branch
+        ([], [A], None),
+    ],
+)
+def test_the_one_of_the_nearest_commit_is_found(double, client, made, candidates, expected) -> None:
+    ids = [
+        double.state.add_artifact(NAME, b"x", created_at=f"2026-11-21T12:00:{at:02}Z", **each)
+        for at, each in enumerate(made)
+    ]
+    found = artifacts.find(client, NAME, candidates, branch="main")
+    assert (found.id if found else None) == (None if expected is None else ids[expected])
+
+
+def test_an_artifact_that_says_nothing_of_its_run_is_a_strangers(double, client) -> None:
+    double.state.add_artifact(NAME, b"x", workflow_run=None)
+    (found,) = artifacts.list_named(client, NAME)
+    assert found.from_fork
+
+
+def test_files_arrive_and_the_storage_sees_no_token(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, {"results.json": '{"a": 1}', "other.txt": "x"}, run_id=7)
+    double.state.add_artifact(NAME, {"results.json": "{}"}, run_id=8)
+    (artifact,) = artifacts.list_of_run(client, 7, name=NAME)
+    found = artifacts.fetch_files(client, artifact, into=tmp_path, names=["results.json", "missing.json"])
+    assert {name: path.read_text() for name, path in found.items()} == {"results.json": '{"a": 1}'}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.json"]
+    assert len(double.stored) == 1
+    assert not {"authorization", "cookie", "x-github-api-version"} & set(double.stored[0])
+
+
+def test_a_truncated_zip_is_told_by_its_digest(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, {"results.json": "x" * 5_000})
+    double.fail("GET /storage", how="truncated", times=99)
+    failed = refused(client, tmp_path)
+    assert failed.kind is FailureKind.MALFORMED
+    assert "digest" in failed.message
+
+
+def test_a_truncated_zip_is_told_where_github_keeps_no_digest(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, {"results.json": "x" * 5_000}, digest=None)
+    double.fail("GET /storage", how="truncated", times=99)
+    failed = refused(client, tmp_path)
+    assert failed.kind is FailureKind.MALFORMED
+    assert "cut short" in failed.message
+
+
+@pytest.mark.parametrize("how", ["cut", "reset"])
+def test_a_download_that_breaks_off_is_begun_anew(double, client, tmp_path, how) -> None:
+    double.state.add_artifact(NAME, {"results.json": "{}"})
+    double.fail("GET /storage", how=how)
+    (artifact,) = artifacts.list_named(client, NAME)
+    assert artifacts.fetch_files(client, artifact, into=tmp_path, names=["results.json"])
+    assert len(double.stored) == 2
+
+
+def test_what_the_storage_refuses_is_no_missing_permission_and_shows_no_signature(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, {"results.json": "{}"})
+    double.fail("GET /storage", status=403, body="<Error>AuthenticationFailed sig=secret-signature</Error>")
+    failed = refused(client, tmp_path)
+    assert failed.kind is FailureKind.REFUSED
+    assert "permissions" not in failed.hint
+    assert "secret-signature" not in failed.message
+
+
+@pytest.mark.parametrize(
+    "location", ["", "ftp://x.example/1", "/1001", "http://[oops", "javascript:alert(1)", "file:///etc/passwd"]
+)
+def test_a_redirect_that_leads_to_no_download_is_refused(double, client, tmp_path, location) -> None:
+    double.state.add_artifact(NAME, {"results.json": "{}"})
+    double.fail("GET .*/zip", status=302, body="", headers={"location": location})
+    assert refused(client, tmp_path).kind is FailureKind.MALFORMED
+    assert double.stored == []
+
+
+def test_an_expired_artifact_is_gone(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, {"results.json": "{}"}, expired=True)
+    assert refused(client, tmp_path).kind is FailureKind.GONE
+
+
+def test_an_artifact_larger_than_it_says_is_cut_off(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, b"x" * 10_000, size_in_bytes=10)
+    (artifact,) = artifacts.list_named(client, NAME)
+    with pytest.raises(GitHubFailed) as caught:
+        artifacts.download(client, artifact, tmp_path / "a.zip", most_bytes=1_000)
+    assert caught.value.kind is FailureKind.TOO_LARGE
+
+
+def test_an_artifact_that_says_it_is_too_large_is_not_downloaded(double, client, tmp_path) -> None:
+    double.state.add_artifact(NAME, b"x", size_in_bytes=10**9)
+    assert refused(client, tmp_path).kind is FailureKind.TOO_LARGE
+    assert double.stored == []
+
+
+def refused(client, folder) -> GitHubFailed:
+    (artifact,) = artifacts.list_named(client, NAME)
+    with pytest.raises(GitHubFailed) as caught:
+        artifacts.fetch_files(client, artifact, into=folder, names=["results.json"])
+    assert list(folder.iterdir()) == []
+    return caught.value

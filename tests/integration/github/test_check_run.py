@@ -1,0 +1,122 @@
+"""The check run: in progress, ended, with its annotations, or not permitted."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalgate.github import checks
+from evalgate.github.checks import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output
+from evalgate.github.failures import FailureKind, GitHubFailed
+
+pytestmark = pytest.mark.integration
+
+SHA = "b" * 40
+OUTPUT = Output(title="2 of 40 cases failed", summary=["**fail**"], text=["| case |"])
+
+
+def annotations(count: int) -> list[Annotation]:
+    return [Annotation(path="a/x.evalset.json", line=each + 1, message=f"case {each}") for each in range(count)]
+
+
+def begun(client) -> CheckRun:
+    found = checks.start(client, head_sha=SHA, output=OUTPUT, details_url="https://x.example/run", external_id="7")
+    assert isinstance(found, CheckRun)
+    return found
+
+
+def only(double) -> dict:
+    (found,) = double.state.checks.values()
+    return found
+
+
+def test_it_runs_then_ends(double, client) -> None:
+    check = begun(client)
+    assert (only(double)["status"], only(double)["head_sha"]) == ("in_progress", SHA)
+    checks.update(client, check, Output(title="40/120", summary=["in progress"]))
+    assert only(double)["output"]["title"] == "40/120"
+    checks.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(1))
+    ended = only(double)
+    assert (ended["status"], ended["conclusion"]) == ("completed", "failure")
+    assert ended["annotations"][0]["path"] == "a/x.evalset.json"
+    assert ended["completed_at"] is not None
+
+
+@pytest.mark.parametrize("conclusion", list(Conclusion))
+def test_every_conclusion_is_one_of_githubs(double, client, conclusion) -> None:
+    made = checks.publish(client, head_sha=SHA, conclusion=conclusion, output=OUTPUT)
+    assert isinstance(made, CheckRun)
+    assert only(double)["conclusion"] == conclusion.value
+
+
+def test_annotations_go_out_fifty_by_fifty_the_most_important_with_the_verdict(double, client) -> None:
+    check = checks.complete(
+        client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120)
+    )
+    sent = [seen.json for seen in double.seen if seen.method == "PATCH"]
+    assert [len(body["output"]["annotations"]) for body in sent] == [50, 50, 20]
+    assert [body.get("conclusion") for body in sent] == ["failure", None, None]
+    assert [row["message"] for row in only(double)["annotations"]] == [f"case {each}" for each in range(120)]
+    assert check.left_out == 0
+
+
+def test_far_too_many_annotations_are_counted(double, client) -> None:
+    check = checks.complete(
+        client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(700)
+    )
+    assert len(only(double)["annotations"]) == 500
+    assert check.left_out == 200
+
+
+def test_the_verdict_stands_when_github_refuses_the_annotations(double, client) -> None:
+    check = begun(client)
+    double.fail("PATCH .*/check-runs", status=422, body={"message": "Validation Failed"})
+    ended = checks.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(3))
+    assert only(double)["conclusion"] == "failure"
+    assert ended.left_out == 3
+
+
+def test_the_verdict_stands_when_later_annotations_fail(double, client) -> None:
+    check = begun(client)
+    original = double.state.handlers[("PATCH", "/repos/{owner}/{repo}/check-runs/{check_run_id}")]
+
+    def fail_the_rest(**values):
+        double.fail("PATCH .*/check-runs", status=500, times=99)
+        return original(**values)
+
+    double.state.handlers[("PATCH", "/repos/{owner}/{repo}/check-runs/{check_run_id}")] = fail_the_rest
+    ended = checks.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120))
+    assert only(double)["conclusion"] == "failure"
+    assert ended.left_out == 70
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_without_the_permission_there_is_a_value_that_says_so(double, client, status) -> None:
+    double.fail("POST .*/check-runs", status=status, body={"message": "Resource not accessible by integration"})
+    found = checks.publish(client, head_sha=SHA, conclusion=Conclusion.SUCCESS, output=OUTPUT)
+    assert isinstance(found, NotPermitted)
+    assert "checks: write" in found.hint
+    assert "create the check run" in found.message
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, FailureKind.UNAUTHORIZED), (422, FailureKind.INVALID)])
+def test_other_failures_are_failures(double, client, status, kind) -> None:
+    double.fail("POST .*/check-runs", status=status)
+    with pytest.raises(GitHubFailed) as caught:
+        checks.start(client, head_sha=SHA, output=OUTPUT)
+    assert caught.value.kind is kind
+
+
+def test_texts_of_any_size_and_kind_are_sent_within_the_limits(double, client) -> None:
+    """The double refuses what GitHub's description does: 65,535 at most."""
+    large = Output(title="t" * 900, summary=["한" * 30_000, "**must**"], text=["x\n" * 80_000])
+    rows = [
+        Annotation(path="a.json", line=3, end_line=5, title="t" * 900, message="\x1b[31m" + "m" * 90_000),
+        Annotation(path="a.json", line=1, message="", level=Level.NOTICE),
+        Annotation(path="a.json", line=1, message="\ud800", level=Level.WARNING),
+    ]
+    checks.complete(client, begun(client), conclusion=Conclusion.FAILURE, output=large, annotations=rows)
+    output = only(double)["output"]
+    assert all(len(output[name].encode()) <= 65_535 for name in ("summary", "text"))
+    assert output["summary"].startswith("**must**")
+    assert "1 section left out here" in output["summary"]
+    assert [row["annotation_level"] for row in only(double)["annotations"]] == ["failure", "notice", "warning"]

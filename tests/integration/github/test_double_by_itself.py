@@ -1,0 +1,56 @@
+"""The local GitHub as a program of its own, as workflows under act need it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evalgate.github import checks, comments
+from evalgate.github.checks import Conclusion, NotPermitted, Output
+from evalgate.github.client import Client, connection_of
+from evalgate.github.failures import GitHubFailed
+from evalgate.github.layout import Section
+
+pytestmark = pytest.mark.integration
+
+PROGRAM = Path(__file__).parents[2] / "builders" / "github_double.py"
+SECTION = Section(key="a", title="a", headline="pass")
+
+
+def speak(url: str, *, expect_refusal: bool) -> None:
+    environ = {"GITHUB_API_URL": url, "GITHUB_REPOSITORY": "o/r"}
+    client = Client(connection_of(environ, token="ghs_x"))
+    output = Output(title="t", summary=["s"])
+    made = checks.publish(client, head_sha="b" * 40, conclusion=Conclusion.SUCCESS, output=output)
+    assert isinstance(made, NotPermitted) is expect_refusal
+    if expect_refusal:
+        with pytest.raises(GitHubFailed):
+            comments.post_section(client, 12, SECTION, key="k")
+    else:
+        comments.post_section(client, 12, SECTION, key="k")
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_it_speaks_logs_and_ends(tmp_path, read_only) -> None:
+    pytest.importorskip("openapi_core", reason="GitHub's description cannot be read without openapi-core")
+    log = tmp_path / "log.jsonl"
+    command = [sys.executable, str(PROGRAM), "--port", "0", "--log", str(log), "--pull", "12"]
+    with subprocess.Popen(
+        [*command, *(["--read-only"] if read_only else [])], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as running:
+        try:
+            speak(running.stdout.readline().strip(), expect_refusal=read_only)
+        finally:
+            running.terminate()
+        assert running.wait(10) == 0
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [row["problems"] for row in rows] == [[]] * len(rows)
+    assert all(row["authorized"] for row in rows)
+    posted = [(row["target"], row["status"]) for row in rows if row["method"] == "POST"]
+    status = 403 if read_only else 201
+    assert posted == [("/repos/o/r/check-runs", status), ("/repos/o/r/issues/12/comments", status)]
+    assert "ghs_x" not in log.read_text()

@@ -1,0 +1,138 @@
+"""Zips that strangers made."""
+
+from __future__ import annotations
+
+import io
+import stat
+import struct
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.github import archives
+from evalgate.github.archives import Limits
+from evalgate.github.failures import FailureKind, GitHubFailed
+
+NAMES = ["results.json", "comment.md"]
+SMALL = Limits(entries=20, file_bytes=10_000, total_bytes=15_000)
+
+
+def zipped(*entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", method) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return held.getvalue()
+
+
+def info(name: str, *, mode: int = 0) -> zipfile.ZipInfo:
+    found = zipfile.ZipInfo(name)
+    found.external_attr = mode << 16
+    return found
+
+
+def extract(folder, content: bytes, *, limits: Limits = SMALL) -> dict[str, bytes]:
+    into = folder / "into"
+    into.mkdir(exist_ok=True)
+    (folder / "a.zip").write_bytes(content)
+    found = archives.extract(folder / "a.zip", into=into, names=NAMES, limits=limits)
+    assert {path.name for path in into.iterdir()} == set(found)
+    return {name: path.read_bytes() for name, path in found.items()}
+
+
+def test_only_the_expected_names_are_written(tmp_path) -> None:
+    content = zipped(
+        ("results.json", b"{}"),
+        ("../results.json", b"slip"),
+        ("../../etc/passwd", b"slip"),
+        ("/results.json", b"slip"),
+        ("folder/results.json", b"deep"),
+        ("C:\\results.json", b"slip"),
+        ("RESULTS.JSON", b"case"),
+        ("other.txt", b"x" * 100_000),  # too large, but nobody asked for it
+    )
+    assert extract(tmp_path, content) == {"results.json": b"{}"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "into"]
+
+
+def test_an_archive_without_them_gives_nothing(tmp_path) -> None:
+    assert extract(tmp_path, zipped()) == {}
+    assert extract(tmp_path, zipped(("x", b""))) == {}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (lambda: zipped((info("results.json", mode=stat.S_IFLNK | 0o777), b"/etc/passwd")), "no plain file"),
+        (lambda: zipped((info("results.json", mode=stat.S_IFIFO), b"")), "no plain file"),
+        (lambda: zipped(("results.json", b"1"), ("results.json", b"2")), "twice"),
+        (lambda: zipped(("results.json", b"x" * 500), method=zipfile.ZIP_LZMA), "uncommon"),
+        (lambda: zipped(("results.json", b"x" * 500))[:-30], "cut short"),
+        (lambda: zipped(("results.json", bytes(range(256)) * 30))[200:], "cannot be read"),
+        (lambda: b"", "no zip"),
+        (lambda: b"<html>", "no zip"),
+        (lambda: zipped(("results.json", b"x")).replace(b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"), "encrypted"),
+    ],
+)
+def test_what_is_no_honest_archive_is_not_used(tmp_path, content, told) -> None:
+    with pytest.raises(GitHubFailed) as caught:
+        extract(tmp_path, content())
+    assert caught.value.kind is FailureKind.MALFORMED
+    assert told in caught.value.message
+
+
+def lying(size: int) -> bytes:
+    """An entry that says it has ten bytes, in both headers."""
+    content = zipped(("results.json", b"\0" * size))
+    return content.replace(struct.pack("<I", size), struct.pack("<I", 10))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda: zipped(("results.json", b"\0" * 10_001)),  # one file
+        lambda: zipped(("results.json", b"\0" * 9_000), ("comment.md", b"\0" * 9_000)),  # together
+        lambda: zipped(*((f"file{at}", b"") for at in range(21))),  # too many
+        lambda: zipped(*((f"file{at}" + "x" * 60_000, b"") for at in range(2))),  # a huge directory
+    ],
+)
+def test_what_is_too_large_is_not_used(tmp_path, content) -> None:
+    with pytest.raises(GitHubFailed) as caught:
+        extract(tmp_path, content())
+    assert caught.value.kind is FailureKind.TOO_LARGE
+
+
+def test_a_size_that_lies_does_not_help_a_bomb(tmp_path) -> None:
+    try:
+        found = extract(tmp_path, lying(5_000_000))
+    except GitHubFailed:
+        return
+    assert sum(len(each) for each in found.values()) <= SMALL.total_bytes
+
+
+def test_a_link_that_lies_in_the_way_is_not_written_through(tmp_path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("safe")
+    (tmp_path / "into").mkdir()
+    (tmp_path / "into" / "results.json").symlink_to(victim)
+    extract(tmp_path, zipped(("results.json", b"new")))
+    assert victim.read_text() == "safe"
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_damage_is_a_failure_of_ours_or_harmless(tmp_path_factory, noise, at) -> None:
+    whole = zipped(("results.json", b'{"a": 1}'), ("comment.md", b"hello"))
+    folder = tmp_path_factory.mktemp("damaged")
+    try:
+        extract(folder, whole[:at] + noise + whole[at + len(noise) :])
+    except GitHubFailed as failed:
+        assert failed.kind in (FailureKind.MALFORMED, FailureKind.TOO_LARGE)  # noqa: PT017 - either is right
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a\\b", "x" * 200, "a\n"])
+def test_only_plain_names_can_be_asked_for(tmp_path, name) -> None:
+    with pytest.raises(ValueError, match="plain file name"):
+        archives.extract(tmp_path / "a.zip", into=tmp_path, names=[name])

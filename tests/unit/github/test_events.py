@@ -1,0 +1,178 @@
+"""What a workflow's event says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.errors import ConfigError
+from evalgate.github import events
+from evalgate.github.events import EventKind
+
+A, B, ZEROS = "a" * 40, "b" * 40, "0" * 40
+ENVIRON = {"GITHUB_REPOSITORY": "o/r", "GITHUB_SHA": "e" * 40}
+REPOSITORY = {"full_name": "o/r", "default_branch": "main"}
+
+
+def side(sha: str, ref: str, repo: str | None = "o/r") -> dict:
+    return {"sha": sha, "ref": ref, "repo": {"full_name": repo} if repo else None}
+
+
+def pull(**more) -> dict:
+    found = {"number": 5, "base": side(A, "main"), "head": side(B, "topic"), "draft": False, "labels": []}
+    return {"action": "synchronize", "pull_request": {**found, **more}, "repository": REPOSITORY}
+
+
+def parse(name: str, payload) -> events.EventContext:
+    return events.parse_event(name, payload, ENVIRON)
+
+
+def test_a_pull_request() -> None:
+    found = parse("pull_request", {**pull(draft=True, labels=[{"name": "x"}, "junk"]), "sender": {"login": "ann"}})
+    assert found == events.EventContext(
+        kind=EventKind.PULL_REQUEST,
+        name="pull_request",
+        action="synchronize",
+        repository="o/r",
+        number=5,
+        base_sha=A,
+        base_ref="main",
+        head_sha=B,
+        head_ref="topic",
+        head_repository="o/r",
+        is_fork=False,
+        draft=True,
+        labels=("x",),
+        default_branch="main",
+        sender="ann",
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "is_fork"),
+    [
+        (side(B, "topic", "O/R"), False),  # GitHub's names ignore case
+        (side(B, "topic", "mallory/r"), True),
+        (side(B, "topic", None), True),  # a fork that was deleted
+        ({"sha": B, "ref": "topic"}, True),  # what does not say counts as foreign
+        ({"sha": B, "ref": "topic", "repo": {"full_name": 7}}, True),
+    ],
+)
+def test_forks(head, is_fork) -> None:
+    assert parse("pull_request", pull(head=head)).is_fork is is_fork
+    assert parse("pull_request_target", pull(head=head)).is_fork is is_fork
+
+
+def test_the_label_is_told_only_when_it_is_added() -> None:
+    labeled = {**pull(labels=[{"name": "run-evals"}]), "action": "labeled", "label": {"name": "run-evals"}}
+    assert parse("pull_request", labeled).label == "run-evals"
+    assert parse("pull_request", {**labeled, "action": "synchronize"}).label == ""
+
+
+@pytest.mark.parametrize(
+    ("payload", "on_default", "before"),
+    [
+        ({"ref": "refs/heads/main", "before": A, "after": B}, True, A),
+        ({"ref": "refs/heads/main", "before": ZEROS, "after": B}, True, ""),  # a new branch
+        ({"ref": "refs/heads/topic", "before": A, "after": B}, False, A),
+        ({"ref": "refs/tags/main", "before": A, "after": B}, False, A),  # a tag called like the branch
+        ({"ref": "refs/heads/main", "before": A, "after": ZEROS, "deleted": True}, False, A),
+    ],
+)
+def test_a_push(payload, on_default, before) -> None:
+    found = parse("push", {**payload, "repository": REPOSITORY})
+    assert (found.on_default_branch, found.before, found.base_sha) == (on_default, before, before)
+    assert found.after == found.head_sha
+    assert found.is_fork is None
+
+
+def test_a_merge_group() -> None:
+    group = {"base_sha": A, "head_sha": B, "base_ref": "refs/heads/main", "head_ref": "refs/heads/gh-readonly-queue/x"}
+    found = parse("merge_group", {"action": "checks_requested", "merge_group": group})
+    assert (found.base_sha, found.head_sha, found.base_ref) == (A, B, "main")
+    assert found.head_ref == "gh-readonly-queue/x"
+
+
+@pytest.mark.parametrize(
+    ("run", "pulls", "is_fork"),
+    [
+        ({"head_repository": {"full_name": "o/r"}, "pull_requests": [{"number": 5}, {"number": "6"}, 7]}, (5,), False),
+        ({"head_repository": {"full_name": "mallory/r"}, "pull_requests": []}, (), True),
+        ({"head_repository": None}, (), True),
+        ({"head_repository": {"full_name": "o/r"}, "pull_requests": 5}, (), False),
+    ],
+)
+def test_a_workflow_run(run, pulls, is_fork) -> None:
+    whole = {"id": 7, "head_sha": B, "head_branch": "topic", "event": "pull_request", "conclusion": "success", **run}
+    found = parse("workflow_run", {"action": "completed", "workflow_run": whole, "repository": REPOSITORY})
+    assert (found.pulls, found.is_fork) == (pulls, is_fork)
+    assert (found.trigger, found.trigger_run_id, found.conclusion) == ("pull_request", 7, "success")
+    assert (found.head_sha, found.head_ref) == (B, "topic")
+
+
+@pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "release", "issue_comment"])
+def test_other_events_know_their_commit(name) -> None:
+    found = parse(name, {"schedule": "0 3 * * *", "repository": REPOSITORY})
+    assert (found.head_sha, found.name, found.repository, found.number) == ("e" * 40, name, "o/r", None)
+    assert found.kind is (EventKind.OTHER if name in ("release", "issue_comment") else EventKind(name))
+
+
+def test_outside_github_there_is_no_event() -> None:
+    assert events.parse_event("", {}, {}) == events.EventContext(kind=EventKind.NONE)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "told"),
+    [
+        ("pull_request", {}, "pull_request.number"),
+        ("pull_request", [], "pull_request.number"),
+        ("pull_request", pull(number=True), "pull_request.number"),
+        ("pull_request", pull(head=side("HEAD; rm -rf /", "x")), ".head.sha"),
+        ("pull_request_target", pull(base=None), ".base.sha"),
+        ("push", {"ref": "refs/heads/main", "after": "short"}, "after"),
+        ("merge_group", {"merge_group": "x"}, "merge_group.base_sha"),
+        ("workflow_run", {"workflow_run": {"head_sha": B}}, "workflow_run.id"),
+    ],
+)
+def test_a_payload_that_lacks_what_is_needed_is_told(name, payload, told) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(name, payload)
+    assert told in caught.value.message
+    assert "GITHUB_EVENT_PATH" in caught.value.hint
+
+
+KEYS = [
+    *("pull_request", "base", "head", "repo", "sha", "ref", "number", "labels", "name", "workflow_run", "id"),
+    *("merge_group", "pull_requests", "head_sha", "base_sha", "repository", "after", "full_name", "label"),
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(KEYS),
+            inner | st.just(A),
+            max_size=6,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@given(st.sampled_from([kind.value for kind in EventKind]), JSON)
+def test_garbage_is_an_error_or_a_context_with_whole_shas(name, payload) -> None:
+    try:
+        found = parse(name, payload)
+    except ConfigError:
+        return
+    for sha in (found.base_sha, found.head_sha, found.before, found.after):
+        assert sha == "" or len(sha) == 40
+    assert found.number is None or found.number > 0
+
+
+@pytest.mark.parametrize(
+    ("ref", "number"), [("refs/pull/12/merge", 12), ("refs/heads/refs/pull/1/merge", None), ("", None)]
+)
+def test_the_number_in_a_ref(ref, number) -> None:
+    assert events.merge_ref_number({"GITHUB_REF": ref}) == number
