@@ -464,5 +464,5 @@ def test_nothing_to_judge_is_no_score(name: str, adk_compat: bool) -> None:
     assert judge.requests == []
 
 
-def test_ten_criteria_ask_a_judge() -> None:
-    assert len(JUDGED) == 10
+def test_eleven_criteria_ask_a_judge() -> None:
+    assert len(JUDGED) == 11

@@ -136,3 +136,44 @@ def test_the_order_of_repeats_is_irrelevant(words: list[str], random: object) ->
     shuffled = list(words)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert judge("a=" + ",".join(words)).kind is judge("a=" + ",".join(shuffled)).kind
+
+
+@pytest.mark.parametrize(
+    ("agent", "simulator", "kind"),
+    [
+        ("1", "1", "pass"),
+        ("0", "1", "fail"),
+        ("1", "0.5", "not_measured"),  # the test was broken
+        ("0", "0.5", "not_measured"),  # and so nothing is known of the agent, whatever it seems to have done
+        ("0", "?", "fail"),  # nobody knows whether the test was broken
+        ("?", "0.5", "not_measured"),
+    ],
+)
+def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(agent, simulator, kind):
+    uses = [CriterionUse(name="a", threshold=0.8), CriterionUse(name="s", threshold=0.8, on_the_test=True)]
+    trial = GradedTrial(
+        key=TrialKey(suite="s", case_id="c"), failure=None, grades={"a": grade(agent), "s": grade(simulator)}
+    )
+    verdict = threshold.judge_case(
+        suite="s", case_id="c", criteria=uses, trials=[trial], repeats=1, scales={"s": Scale()}, adk_compat=False
+    )
+    assert verdict.kind.value == kind
+    if kind == "not_measured" and simulator == "0.5":
+        assert verdict.criteria[1].reason is Reason.TEST_BROKEN
+        assert "0.5 where 0.8 is asked for" in verdict.reason
+
+
+def test_a_simulated_user_that_failed_is_not_called_the_agent():
+    failure = AgentFailure(kind=FailureKind.SIMULATOR, message="the model is down")
+    missing = NotEvaluated(reason=Reason.SIMULATOR_FAILED, message=failure.message)
+    trial = GradedTrial(key=TrialKey(suite="s", case_id="c"), failure=failure, grades={"a": missing})
+    verdict = threshold.judge_case(
+        suite="s",
+        case_id="c",
+        criteria=[CriterionUse(name="a", threshold=0.8)],
+        trials=[trial],
+        repeats=1,
+        scales={},
+        adk_compat=False,
+    )
+    assert (verdict.kind.value, verdict.reason) == ("not_measured", "simulated user failed: the model is down")

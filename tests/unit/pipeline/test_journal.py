@@ -16,6 +16,7 @@ from evalgate.model import (
     AgentFailure,
     Attachment,
     Content,
+    Ending,
     Event,
     FailureKind,
     Finding,
@@ -68,7 +69,12 @@ invocations = st.builds(
     timings=st.none() | st.builds(Timings, total_s=st.floats(0, 9), model_s=st.none() | st.floats(0, 9)),
 )
 outcomes = st.one_of(
-    st.builds(Transcript, invocations=st.lists(invocations, max_size=2).map(tuple), final_state=st.none() | mapping),
+    st.builds(
+        Transcript,
+        invocations=st.lists(invocations, max_size=2).map(tuple),
+        final_state=st.none() | mapping,
+        ended_by=st.none() | st.sampled_from(Ending),
+    ),
     st.builds(AgentFailure, kind=st.sampled_from(FailureKind), message=text, turn=st.none() | st.integers(1, 9)),
 )
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -1,0 +1,133 @@
+"""The criteria of simulated users: how each message was, how the conversation ended, and what stays unknown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from builders.build import turn
+from builders.judging import ScriptedJudge, panel
+
+from evalgate import criteria
+from evalgate.model import (
+    Case,
+    ConversationScenario,
+    CriterionUse,
+    Ending,
+    Evidence,
+    Grade,
+    NotEvaluated,
+    Persona,
+    Reason,
+    Score,
+)
+from evalgate.plugins import CriterionServices, JudgeRequest
+
+QUALITY = "per_turn_user_simulator_quality_v1"
+SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book a table.")
+FEW = {"judge_model_options": {"num_samples": 1}}
+
+
+def evidence(*users: str, ended_by: Ending | None = Ending.STOP_SIGNAL, **scenario: object) -> Evidence:
+    led = ConversationScenario(**{"starting_prompt": "Hello.", "conversation_plan": "Book a table.", **scenario})
+    actual = tuple(turn(user, answer=f"answer to {user}") for user in users)
+    return Evidence(case=Case(case_id="c", scenario=led), actual=actual, expected=None, ended_by=ended_by)
+
+
+def grade(seen: Evidence, *verdicts: str, adk_compat: bool = False) -> tuple[Grade, list[JudgeRequest]]:
+    """`verdicts`: on the second message, the third ... and the end."""
+    by_message: dict[str, str] = {}
+
+    def say(request: JudgeRequest) -> str:
+        last = request.prompt.rpartition("<<< next_message_of_the_user")[2]
+        verdict = by_message.setdefault(last, verdicts[len(by_message)])
+        return verdict if verdict.startswith("<") else json.dumps({"rationale": "so", "verdict": verdict})
+
+    judge = ScriptedJudge(say)
+    held = panel(judge, defaults=None)
+    use = CriterionUse(name=QUALITY, threshold=0.5, options=FEW)
+    try:
+        made = criteria.build(use, CriterionServices(adk_compat=adk_compat, judge=held))(seen)
+    finally:
+        held.close()
+    return made, judge.requests
+
+
+@pytest.mark.parametrize(
+    ("users", "verdicts", "turns"),
+    [
+        (["Hello."], ["valid"], (1.0,)),
+        ([" Hello.\n"], ["valid"], (1.0,)),  # blanks around it do not count
+        (["Hi."], ["valid"], (0.0,)),
+        (["Hello.", "a", "b"], ["valid", "valid", "valid"], (1.0, 1.0, 1.0)),
+        (["Hello.", "a", "b"], ["invalid", "valid", "valid"], (1.0, 0.0, 1.0)),
+        (["Hello.", "a", "b"], ["valid", "valid", "invalid"], (1.0, 1.0, 0.0)),  # it should not have ended there
+        (["Hello."], ["invalid"], (0.0,)),
+    ],
+)
+def test_every_message_and_the_end_are_judged(users, verdicts, turns):
+    found, asked = grade(evidence(*users), *verdicts)
+    assert isinstance(found, Score)
+    assert found.turns == turns
+    assert found.value == pytest.approx(sum(turns) / len(turns))
+    assert len(asked) == len(users)  # nobody is asked about the first message
+    assert all(finding.turn for finding in found.findings)
+
+
+def test_a_conversation_that_was_cut_has_no_end_to_judge():
+    found, asked = grade(evidence("Hello.", "a", ended_by=Ending.TURN_LIMIT), "valid")
+    assert found.turns == (1.0, 1.0)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdicts", "reason"),
+    [
+        (evidence("Hello.", "a"), ["perhaps", "valid"], Reason.JUDGE_UNREADABLE),
+        (evidence("Hello.", "a"), ["valid", "<unauthorized>"], Reason.CREDENTIALS_MISSING),
+        (evidence(), [], Reason.NOTHING_RECORDED),
+        (Evidence(case=Case(case_id="c", conversation=()), actual=(), expected=()), [], Reason.NOT_APPLICABLE),
+    ],
+)
+def test_what_stays_unknown(seen, verdicts, reason):
+    for adk_compat in (False, True):
+        found, _ = grade(seen, *verdicts, adk_compat=adk_compat)
+        if adk_compat and reason is Reason.JUDGE_UNREADABLE:
+            assert isinstance(found, Score)  # ADK counts silence as 0
+        else:
+            assert isinstance(found, NotEvaluated)
+            assert found.reason is reason
+
+
+def test_what_a_judge_is_shown():
+    _, asked = grade(evidence("Hello.", "For two.", "Bye."), "valid", "valid", "valid")
+    second = asked[1]
+    assert "Book a table." in second.prompt
+    before, _, message = second.prompt.partition("<<< next_message_of_the_user")
+    assert '{"agent": "answer to For two."}' in before
+    assert "Bye." not in before
+    assert "Bye." in message
+    assert "</finished>" in second.system
+    assert asked[2].prompt.rpartition("<<< next_message_of_the_user")[2].splitlines()[1] == "</finished>"
+
+
+def test_with_a_persona_its_rubrics_are_the_faults():
+    free, played = (grade(evidence("Hello.", "a", persona=who), "valid", "valid")[1][0] for who in (None, NOVICE))
+    assert "Tells too much" in free.system
+    assert "Tells too much" not in played.system
+    assert "before the agent has asked for it" in played.prompt
+
+
+NOVICE = Persona(persona_id="NOVICE")
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "expected"),
+    [(Ending.STOP_SIGNAL, 1.0), (Ending.TURN_LIMIT, 0.0), (None, Reason.NOTHING_RECORDED)],
+)
+def test_how_a_conversation_ended(ended_by, expected):
+    made = criteria.build(CriterionUse(name="conversation_ended", threshold=1.0), CriterionServices())
+    found = made(evidence("Hello.", ended_by=ended_by))
+    assert (found.reason if isinstance(found, NotEvaluated) else found.value) == expected
+    written = Evidence(case=Case(case_id="c", conversation=()), actual=(), expected=())
+    assert made(written).value == 1.0  # its turns are written down: it ends with the last one
