@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -28,87 +27,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from builders import github_spec
-from builders.github_state import State
+from builders.github_record import Double, Fault, Seen
 
 LISTS = ("artifacts",)
-
-
-@dataclass
-class Fault:
-    """What goes wrong with requests that match `METHOD path`, `times` times.
-
-    `how`: status, hang, reset (before an answer), cut (in its middle), html, garbage. `done`: carried out before.
-    """
-
-    match: str
-    how: str = "status"
-    times: int = 1
-    status: int = 500
-    body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    done: bool = False
-
-
-@dataclass
-class Seen:
-    """One request and its answer."""
-
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    body: bytes
-    status: int = 0
-    call: tuple[str, str] | None = None
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body) if self.body else None
-
-
-class Double:
-    """The server and what it saw. `denied`: methods and paths that the token may not use, as a pattern."""
-
-    def __init__(self, *, log: Path | None = None, jitter_s: float = 0.0) -> None:
-        self.description = github_spec.load()
-        self.state = State(self.description)
-        self.seen: list[Seen] = []
-        self.stored: list[Mapping[str, str]] = []
-        self.faults: list[Fault] = []
-        self.denied = ""
-        self.url = ""
-        self.barriers: dict[str, threading.Barrier] = {}
-        self.jitter_s = jitter_s
-        self.stopped = threading.Event()
-        self._log = log
-
-    def fail(self, match: str, **how: Any) -> None:
-        self.faults.append(Fault(match, **how))
-
-    def calls(self, match: str = "") -> list[str]:
-        """`METHOD /path` of the requests that match, without the repository and queries."""
-        told = [f"{each.method} {urlsplit(each.target).path.replace('/repos/o/r', '')}" for each in self.seen]
-        return [each for each in told if re.search(match, each)]
-
-    def problems(self) -> list[str]:
-        return [f"{each.method} {each.target}: {problem}" for each in self.seen for problem in each.problems]
-
-    def fault_for(self, method: str, target: str) -> Fault | None:
-        with self.state.lock:
-            for fault in self.faults:
-                if fault.times > 0 and re.search(fault.match, f"{method} {urlsplit(target).path}"):
-                    fault.times -= 1
-                    return fault
-        return None
-
-    def remember(self, seen: Seen) -> None:
-        self.seen.append(seen)
-        if self._log is not None:
-            row = {"method": seen.method, "target": seen.target, "status": seen.status, "problems": seen.problems}
-            row |= {"authorized": "authorization" in seen.headers, "body": _readable(seen.body)}
-            with self.state.lock, self._log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -314,13 +235,6 @@ def _asked(seen: Seen) -> dict[str, Any]:
 
 def _query(values: Mapping[str, str]) -> str:
     return "&".join(f"{name}={value}" for name, value in values.items())
-
-
-def _readable(body: bytes) -> Any:
-    try:
-        return json.loads(body) if body else None
-    except ValueError:
-        return body.decode("utf-8", "replace")
 
 
 def main() -> None:
