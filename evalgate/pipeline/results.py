@@ -128,6 +128,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
         options=dict(use.options),
         informational=use.informational,
         lower_is_better=use.lower_is_better,
+        on_the_test=use.on_the_test,
         code=use.code,
         fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
         calibration=None if judged is None else calibration.judged_json(judged),

@@ -181,6 +181,7 @@ def _suite(suite: _Suite) -> Suite:
                 options=use.options,
                 informational=use.informational,
                 lower_is_better=use.lower_is_better,
+                on_the_test=use.on_the_test,
                 code=use.code,
             )
             for use in suite.criteria

@@ -60,6 +60,7 @@ class CriterionResult(ResultsShape):
     options: dict[str, Any] = Field(default_factory=dict)
     informational: bool = False
     lower_is_better: bool = False
+    on_the_test: bool = Field(default=False, description="It measures the test: below its threshold, not measured.")
     code: str | None = Field(default=None, description="Dotted path of a custom metric.")
     fingerprint: str = Field(default="", description="Equal where scores can be compared; thresholds do not count.")
     calibration: JudgedWire | None = Field(

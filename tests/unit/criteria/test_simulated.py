@@ -21,10 +21,11 @@ from evalgate.model import (
     Reason,
     Score,
 )
-from evalgate.plugins import CriterionServices, JudgeRequest
+from evalgate.plugins import CriterionServices, JudgeRequest, Need
 
 QUALITY = "per_turn_user_simulator_quality_v1"
-SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book a table.")
+RUBRICS = "rubric_based_multi_turn_trajectory_quality_v1"
+RUBRIC = {"rubric_id": "polite", "rubric_content": {"text_property": "The agent is polite."}}
 FEW = {"judge_model_options": {"num_samples": 1}}
 
 
@@ -131,3 +132,35 @@ def test_how_a_conversation_ended(ended_by, expected):
     assert (found.reason if isinstance(found, NotEvaluated) else found.value) == expected
     written = Evidence(case=Case(case_id="c", conversation=()), actual=(), expected=())
     assert made(written).value == 1.0  # its turns are written down: it ends with the last one
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["multi_turn_task_success_v1", "multi_turn_trajectory_quality_v1", "multi_turn_tool_use_quality_v1", RUBRICS],
+)
+def test_multi_turn_criteria_judge_simulated_conversations(name):
+    """They need no expected turns: one judgement on all of the conversation, at its end."""
+
+    def say(request: JudgeRequest) -> str:
+        said = [{"id": f"P{number}", "rationale": "so", "verdict": "yes"} for number in range(1, 6)]
+        return json.dumps({"verdicts": said})
+
+    judge = ScriptedJudge(say)
+    held = panel(judge)
+    options = {**FEW, "judge": "llm"} if name != RUBRICS else {**FEW, "rubrics": [RUBRIC]}
+    made = criteria.build(CriterionUse(name=name, threshold=0.5, options=options), CriterionServices(judge=held))
+    found = made(evidence("Hello.", "For two.", "At seven."))
+    held.close()
+    assert isinstance(found, Score), found
+    assert (found.value, found.turns) == (1.0, (None, None, 1.0))
+    assert all("For two." in request.prompt for request in judge.requests)
+
+
+@pytest.mark.parametrize("name", [name for name, spec in criteria.CRITERIA.items() if Need.REFERENCE in spec.needs])
+def test_criteria_that_compare_know_no_score_of_a_simulated_conversation(name):
+    """The linter refuses such a file; should one get by, it is no 0 and no pass."""
+    held = panel(ScriptedJudge(lambda _: "nothing"))
+    found = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=held))(evidence("Hello."))
+    held.close()
+    assert isinstance(found, NotEvaluated)
+    assert found.reason is Reason.REFERENCE_MISSING
