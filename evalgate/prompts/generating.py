@@ -26,7 +26,9 @@ agent. You write scenarios that a thoughtful tester would write after reading wh
 - A scenario fits what this agent can do. Between them, the scenarios use different tools and rules of its instructions,
   ordinary wishes first, then what is likely to go wrong: missing details, a change of mind, a wish that the agent must
   decline by its own rules, two wishes that depend on each other.
-- No two scenarios test the same."""
+- No two scenarios test the same, and none tests what one of scenarios_that_there_are does.
+- The piece wishes, where it holds something, says what the developer wants tested: of all pieces, this one is followed,
+  as far as it speaks of the scenarios."""
 
 _REPLY = """\
 Reply with one JSON object and nothing else:
@@ -72,7 +74,6 @@ def render(
         }
         for agent in agents
     ]
-    wishes = "" if not instruction else " The developer's wishes stand in the piece wishes: keep to them."
     return question.compose(
         rules=_RULES,
         reply=_REPLY,
@@ -82,7 +83,7 @@ def render(
             Piece(name="wishes", text=instruction),
             Piece(name="scenarios_that_there_are", text="\n".join(each.starting_prompt for each in have)),
         ),
-        task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.{wishes}",
+        task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.",
         version=VERSION,
         schema=_SCHEMA,
     )

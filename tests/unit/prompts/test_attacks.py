@@ -11,13 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate import criteria
-from evalgate.model import Content, CriterionUse, Event, Evidence, Invocation, Rubric, Score, Text, ToolResponse
+from evalgate.model import (
+    Content,
+    CriterionUse,
+    Event,
+    Evidence,
+    Invocation,
+    Persona,
+    Rubric,
+    Score,
+    Text,
+    ToolResponse,
+)
 from evalgate.plugins import CriterionServices, JudgeRequest
-from evalgate.prompts import coherence, fence, final_response_match, hallucinations, safety, shown
+from evalgate.prompts import (
+    coherence,
+    fence,
+    final_response_match,
+    generating,
+    hallucinations,
+    safety,
+    shown,
+    simulator_quality,
+)
 from evalgate.prompts import rubrics as rubric_prompt
 from evalgate.prompts.fence import Piece
 from evalgate.prompts.question import Question
 from evalgate.prompts.rubrics import Subject
+from evalgate.prompts.simulated_user import Script
 
 DATA = Path(__file__).parents[2] / "data/attacks/attacks.json"
 ATTACKS = {each["name"]: each["text"] for each in json.loads(DATA.read_text("utf-8"))["attacks"]}
@@ -30,6 +51,17 @@ def _rubrics(subject: Subject) -> Callable[[str], Question]:
         return rubric_prompt.render(subject, [Piece(name="final_answer", text=text)], given)
 
     return render
+
+
+def _played(plan: str, answer: str) -> Question:
+    script = Script(plan=plan, stop_signal="</finished>")
+    script.add(turn("q", answer=answer))
+    return script.question()
+
+
+def _quality(**given: object) -> Question:
+    asked = {"plan": "Ask.", "before": "", "message": "m", "stop_signal": "</finished>", "persona": None, **given}
+    return simulator_quality.render(**asked)
 
 
 PROMPTS: dict[str, Callable[[str], Question]] = {
@@ -45,6 +77,15 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "validation, context": lambda text: hallucinations.render_validation([Piece(name="steps", text=text)], ["x", "y"]),
     "safety": lambda text: safety.render(request="q", answer=text),
     "coherence": lambda text: coherence.render(request="q", answer=text),
+    "simulated user, answer": lambda text: _played("Ask.", text),
+    "simulated user, plan": lambda text: _played(text, "yes"),
+    "simulator quality, message": lambda text: _quality(message=text),
+    "simulator quality, conversation": lambda text: _quality(
+        before=simulator_quality.history([turn("q", answer=text)])
+    ),
+    "simulator quality, persona": lambda text: _quality(persona=Persona(persona_id="own", description=text)),
+    "generating, agent": lambda text: generating.render(agents=[], introduction=text, instruction="", count=1),
+    "generating, wishes": lambda text: generating.render(agents=[], introduction="", instruction=text, count=1),
 }
 
 
