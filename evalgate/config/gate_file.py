@@ -150,11 +150,15 @@ class GateFile(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFileReading:
-    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it."""
+    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it.
+
+    `places`: where in the file something stands; None where there is none.
+    """
 
     gate_file: GateFile = field(default_factory=GateFile)
     given: dict[str, Any] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    places: Locator | None = None
 
 
 def parse_gate_file(text: str, *, file: str) -> GateFileReading:
@@ -179,7 +183,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         gate_file = GateFile.model_validate(rules)
     except ValidationError as error:
         problems.extend(_validation_problems(error, locate, model=GateFile))
-    return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems))
+    return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
 
 
 def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:

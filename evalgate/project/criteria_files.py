@@ -12,6 +12,7 @@ from typing import Any
 from evalgate import formats, words
 from evalgate.config import criteria
 from evalgate.config.gate_file import GateFile, SuiteRule
+from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse
 from evalgate.plugins import CriterionSpec
@@ -28,13 +29,18 @@ LOOKALIKES = ("eval_config.json", "test-config.json", "eval_config.yaml", "eval_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where criteria may come from. `explicit`: for every suite. `gate_file_name`: how the gate file is called."""
+    """Where criteria may come from. `explicit`: for every suite. `places`: of what stands in the gate file."""
 
     root: Path
     config_files: frozenset[str]
     explicit: Path | None = None
     gate_file: GateFile = field(default_factory=GateFile)
-    gate_file_name: str = "evalgate.yml"
+    places: Locator | None = None
+
+    @property
+    def gate_file_name(self) -> str:
+        """How the gate file is called."""
+        return self.places.file if self.places is not None else "evalgate.yml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +113,24 @@ class CriteriaFinder:
         return self._checked(text, path)
 
     def _embedded(self, raw: Mapping[str, Any], index: int) -> tuple[CriterionUse, ...]:
-        """Criteria within the gate file: the same reader, with places that only name the rule."""
+        """Criteria within the gate file: the same reader, with the places of the gate file."""
         name = f"{self.sources.gate_file_name}#{index}"
         if name not in self._read:
             told = len(self.problems)
             uses = self._checked(json.dumps({"criteria": raw}, default=str), self.sources.gate_file_name)
-            self._read[name] = tuple(dataclasses.replace(use, place=_in_rule(use.place, index)) for use in uses)
+            self._read[name] = tuple(dataclasses.replace(use, place=self._in_rule(use.place, index)) for use in uses)
             self.problems[told:] = [
-                dataclasses.replace(problem, place=_in_rule(problem.place, index)) for problem in self.problems[told:]
+                dataclasses.replace(problem, place=self._in_rule(problem.place, index))
+                for problem in self.problems[told:]
             ]
         return self._read[name]
+
+    def _in_rule(self, place: Place | None, index: int) -> Place | None:
+        if place is None:
+            return None
+        json_path = f"$.suites[{index}].{place.json_path.removeprefix('$').removeprefix('.')}".rstrip(".")
+        found = self.sources.places.find(json_path) if self.sources.places is not None else place
+        return dataclasses.replace(found, file=self.sources.gate_file_name, json_path=json_path)
 
     def _checked(self, text: str, path: str) -> tuple[CriterionUse, ...]:
         parse = formats.CRITERIA_FILES.get(formats.recognise(text, file=path), formats.parse_criteria)
@@ -150,12 +164,6 @@ def _last_rule(key: str, gate_file: GateFile) -> tuple[int, SuiteRule | None]:
         if (rule.criteria is not None or rule.config is not None) and globs.matches(key, rule.match):
             return index, rule
     return -1, None
-
-
-def _in_rule(place: Place | None, index: int) -> Place | None:
-    if place is None:
-        return None
-    return Place(file=place.file, json_path=f"$.suites[{index}].{place.json_path.removeprefix('$').removeprefix('.')}")
 
 
 def _vacuous(uses: tuple[CriterionUse, ...], path: str) -> Iterator[Problem]:

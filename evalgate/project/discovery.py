@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evalgate import criteria, formats
 from evalgate.config.gate_file import GateFile
+from evalgate.config.yaml_places import Locator
 from evalgate.errors import Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, EvalSet, Suite
@@ -36,14 +37,15 @@ def discover(
     selections: Sequence[str] = (),
     grep: str = "",
     gate_file: GateFile | None = None,
+    places: Locator | None = None,
     criteria_file: Path | None = None,
     specs: Mapping[str, CriterionSpec],
     announced: Collection[str] = criteria.ANNOUNCED,
 ) -> Discovery:
     """Find what is to be evaluated; nothing is imported or run.
 
-    `criteria_file`: for every suite, relative to `root` unless absolute. Raises NothingToDo where no file or case
-    is left and no problem explains it.
+    `places`: of what stands in the gate file. `criteria_file`: for every suite, relative to `root` unless absolute.
+    Raises NothingToDo where no file or case is left and no problem explains it.
     """
     rules = gate_file or GateFile()
     seen, chosen, unmatched = _select(root, [_relative(text, root) for text in selections], rules.exclude)
@@ -58,7 +60,9 @@ def discover(
         raise nothing_found.nothing_found(seen, cases=cases, files=len(read.sets), grep=grep, problems=problems)
 
     finder = CriteriaFinder(
-        sources=Sources(root=root, config_files=seen.config_files, explicit=criteria_file, gate_file=rules),
+        sources=Sources(
+            root=root, config_files=seen.config_files, explicit=criteria_file, gate_file=rules, places=places
+        ),
         specs=specs,
         announced=announced,
     )

@@ -91,6 +91,7 @@ def settled_suites(choice: Choice, wanted: Iterable[str]) -> tuple[tuple[Suite, 
         found = discovery.discover(
             choice.root,
             gate_file=choice.gate_file,
+            places=choice.places,
             criteria_file=Path(choice.settings.criteria) if choice.settings.criteria else None,
             specs=criteria.CRITERIA,
         )

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from evalgate import settings as settings_table
 from evalgate.config import gate_file as gate_files
 from evalgate.config.gate_file import AgentRule, GateFile
+from evalgate.config.yaml_places import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.settings import Settings
 from evalgate.wiring import surroundings
@@ -23,7 +24,7 @@ DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """What the user chose, all sources merged; `problems` of the gate file, found on the way. `given`: what the door
-    was given, raw: it holds for the base as well.
+    was given, raw: it holds for the base as well. `places`: of what stands in the gate file.
     """
 
     settings: Settings
@@ -31,6 +32,7 @@ class Choice:
     root: Path
     problems: tuple[Problem, ...] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
+    places: Locator | None = None
 
 
 def choose(given: Mapping[str, Any]) -> Choice:
@@ -49,7 +51,14 @@ def choose(given: Mapping[str, Any]) -> Choice:
     rules = reading.gate_file
     if merged.agent:
         rules = rules.model_copy(update={"agents": [agent_rule(merged.agent)]})
-    return Choice(settings=merged, gate_file=rules, root=root, problems=reading.problems, given=dict(given))
+    return Choice(
+        settings=merged,
+        gate_file=rules,
+        root=root,
+        problems=reading.problems,
+        given=dict(given),
+        places=reading.places,
+    )
 
 
 def agent_rule(text: str) -> AgentRule:

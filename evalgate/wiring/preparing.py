@@ -42,6 +42,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         selections=settings.paths,
         grep=settings.grep,
         gate_file=choice.gate_file,
+        places=choice.places,
         criteria_file=Path(settings.criteria) if settings.criteria else None,
         specs=criteria.CRITERIA,
     )

@@ -188,9 +188,9 @@ def write(root, files):
 def told(root):
     """Everything that is said of the repository, as plain lines."""
     rules = root / "evalgate.yml"
-    given = gate_file.parse_gate_file(rules.read_text(), file="evalgate.yml").gate_file if rules.is_file() else None
+    read = gate_file.parse_gate_file(rules.read_text() if rules.is_file() else "", file="evalgate.yml")
     try:
-        found = discovery.discover(root, gate_file=given, specs=criteria.CRITERIA)
+        found = discovery.discover(root, gate_file=read.gate_file, places=read.places, specs=criteria.CRITERIA)
     except NothingToDo as error:
         return "\n".join([f"nothing to do: {error.message}", f"    {error.hint}", *map(str, error.problems)]) + "\n"
     names = frozenset[str]()

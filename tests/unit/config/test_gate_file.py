@@ -76,3 +76,32 @@ def test_no_text_crashes_the_reader(text: str) -> None:
 
 def test_an_empty_file_says_nothing() -> None:
     assert gate_file.parse_gate_file("# nothing yet\n", file="f") == gate_file.GateFileReading()
+
+
+TEXT = """\
+suites:
+  - match: [a]
+    criteria:
+      response_match_score: 0.5
+      my.own.metric: {threshold: 1, "odd key": 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("json_path", "line"),
+    [
+        ("$.suites[0].criteria.response_match_score", 4),
+        ("$.suites[0].criteria.my.own.metric", 5),  # a key may hold dots
+        ("$.suites[0].criteria.my.own.metric.threshold", 5),
+        ("$.suites[0].criteria.gone", 3),  # what is not there is told where it would stand
+        ("$.suites[0].criteria", 3),
+        ("$.suites[7].criteria", 1),
+        ("$", 1),
+        ("", 1),
+    ],
+)
+def test_a_path_in_words_has_a_line(json_path: str, line: int) -> None:
+    places = gate_file.parse_gate_file(TEXT, file="gate.yml").places
+    assert places is not None
+    found = places.find(json_path)
+    assert (found.file, found.line) == ("gate.yml", line)
