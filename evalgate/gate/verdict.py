@@ -1,20 +1,24 @@
-"""From cases to suites to the one answer."""
+"""The threshold gate from cases to suites to one answer: is head good enough?"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from evalgate import words
-from evalgate.gate import threshold
+from evalgate.gate import allowances, pairing, threshold
+from evalgate.gate.allowances import Allowances
+from evalgate.gate.pairing import CaseKey
 from evalgate.gate.threshold import Scale
 from evalgate.model import (
     CaseVerdict,
+    CriterionUse,
     FailOn,
     GateKind,
     GateVerdict,
     GradedTrial,
+    NotEvaluated,
     Policy,
     Run,
     Suite,
@@ -27,22 +31,31 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 """Most severe first: the most severe of the suites' kinds is the verdict's kind."""
 
 
-def decide(run: Run, policy: Policy, *, scales: Mapping[str, Scale]) -> Verdict:
-    """The verdict on a run. Every case of every suite counts, whether or not it ran. A run without cases has
-    measured nothing."""
-    by_case: defaultdict[tuple[str, str], list[GradedTrial]] = defaultdict(list)
-    for trial in run.trials:
-        by_case[trial.key.suite, trial.key.case_id].append(trial)
-    suites = tuple(
-        _judge_suite(suite, by_case, policy=policy, repeats=run.repeats, scales=scales) for suite in run.suites
-    )
-    kind = next((each for each in SEVERITY if any(suite.kind is each for suite in suites)), VerdictKind.NOT_MEASURED)
-    if not run.complete and kind is VerdictKind.PASS:
-        kind = VerdictKind.NOT_MEASURED
-    reason = _sentence(kind, suites)
-    blocks = kind in blocking(GateKind.THRESHOLD, policy)
+def decide(run: Run, policy: Policy, *, scales: Mapping[str, Scale], allowed: Allowances = allowances.NONE) -> Verdict:
+    """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it ran, but for those of
+    advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
+    ended is inconclusive at best."""
+    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy, scales=scales)
+    suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
+    deciding = [suite for suite in suites if not suite.advisory]
+    kind = _worst(deciding, run)
+    toothless = bool(suites) and not deciding
+    reason = NOTHING_DECIDES if toothless else _sentence(kind, deciding, run=run, allowed=allowed)
+    blocks = kind in blocking(GateKind.THRESHOLD, policy) and not toothless
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocks=blocks)
     return Verdict(kind=kind, reason=reason, blocks=blocks, suites=suites, gates=(gate,))
+
+
+NOTHING_DECIDES = "Every suite is advisory: nothing decides."
+
+
+def _worst(suites: Sequence[SuiteVerdict], run: Run) -> VerdictKind:
+    kind = next((each for each in SEVERITY if any(suite.kind is each for suite in suites)), VerdictKind.NOT_MEASURED)
+    if kind is not VerdictKind.PASS:
+        return kind
+    if not run.complete:
+        return VerdictKind.NOT_MEASURED
+    return VerdictKind.INCONCLUSIVE if run.truncated else kind
 
 
 def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
@@ -55,49 +68,112 @@ def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
     return frozenset(kind for kind, word in named.items() if word in policy.fail_on)
 
 
-def _judge_suite(
-    suite: Suite,
-    by_case: Mapping[tuple[str, str], list[GradedTrial]],
+def case_verdicts(
+    run: Run,
+    uses: Mapping[CaseKey, Sequence[CriterionUse]],
     *,
     policy: Policy,
-    repeats: int,
     scales: Mapping[str, Scale],
-) -> SuiteVerdict:
-    cases = tuple(
-        threshold.judge_case(
-            suite=suite.key,
-            case_id=case.case_id,
-            criteria=suite.criteria,
-            trials=by_case.get((suite.key, case.case_id), []),
-            repeats=repeats,
-            scales=scales,
-            adk_compat=policy.adk_compat,
-        )
-        for case in suite.eval_set.cases
+) -> dict[CaseKey, CaseVerdict]:
+    """The verdict on each of the cases of `uses`, from the trials of a run."""
+    by_case = pairing.trials_by_case(run)
+    return {
+        key: _judge_case(key, own, by_case.get(key, ()), run, policy=policy, scales=scales) for key, own in uses.items()
+    }
+
+
+def _judge_case(
+    key: CaseKey,
+    uses: Sequence[CriterionUse],
+    trials: Sequence[GradedTrial],
+    run: Run,
+    *,
+    policy: Policy,
+    scales: Mapping[str, Scale],
+) -> CaseVerdict:
+    suite, case_id = key
+    expected = run.expected(suite, case_id)
+    verdict = threshold.judge_case(
+        suite=suite,
+        case_id=case_id,
+        criteria=uses,
+        trials=trials,
+        repeats=expected,
+        scales=scales,
+        adk_compat=policy.adk_compat,
     )
+    cut_short = run.truncated and len(trials) < expected and not _broken(trials, uses)
+    if cut_short and verdict.kind is VerdictKind.NOT_MEASURED:
+        return dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=run.truncated)
+    return verdict
+
+
+def _broken(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse]) -> bool:
+    """Whether something that did run could not be measured."""
+    names = [use.name for use in pairing.deciding(uses)]
+    return any(
+        trial.failure is not None or isinstance(trial.grades.get(name), NotEvaluated | None)
+        for trial in trials
+        for name in names
+    )
+
+
+def _judge_suite(
+    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowances
+) -> SuiteVerdict:
+    keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
+    cases = tuple(verdicts[key] for key in keys)
+    counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    kind, reason = judge_counts(cases, required=required, min_measured=policy.min_measured)
-    return SuiteVerdict(suite=suite.key, kind=kind, cases=cases, required_pass_rate=required, reason=reason)
+    kind, reason = judge_counts(counted, required=required, min_measured=policy.min_measured)
+    failures = {(case.suite, case.case_id) for case in counted if case.kind is VerdictKind.FAIL}
+    if kind is VerdictKind.FAIL and not allowed.blocking(failures):
+        kind, reason = judge_counts(
+            [_unsettled(case, allowed) for case in counted],
+            required=required,
+            min_measured=policy.min_measured,
+            excused=failures & allowed.excused,
+        )
+    return SuiteVerdict(
+        suite=suite.key,
+        kind=kind,
+        cases=cases,
+        required_pass_rate=required,
+        reason=reason,
+        advisory=suite.key in policy.advisory or (bool(cases) and not counted),
+    )
 
 
-def judge_counts(cases: Sequence[CaseVerdict], *, required: float, min_measured: float) -> tuple[VerdictKind, str]:
+def _unsettled(case: CaseVerdict, allowed: Allowances) -> CaseVerdict:
+    unsettled = (case.suite, case.case_id) in allowed.unsettled
+    return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unsettled else case
+
+
+def judge_counts(
+    cases: Sequence[CaseVerdict], *, required: float, min_measured: float, excused: Collection[CaseKey] = ()
+) -> tuple[VerdictKind, str]:
     """A suite's kind from its cases: the pass rate among the measured, where enough was measured.
 
-    Fails for certain, however the unmeasured would have ended, come first: an outage does not hide a failure.
+    Fails for certain, however the unmeasured would have ended, come first: an outage does not hide a failure. `excused`
+    failures count as passes. Cases that a budget kept from running are inconclusive.
     """
     total = len(cases)
-    passed = sum(1 for case in cases if case.kind is VerdictKind.PASS)
-    failed = sum(1 for case in cases if case.kind is VerdictKind.FAIL)
+    failed = sum(1 for case in cases if case.kind is VerdictKind.FAIL and (case.suite, case.case_id) not in excused)
+    passed = sum(1 for case in cases if case.kind in (VerdictKind.PASS, VerdictKind.FAIL)) - failed
+    unrun = sum(1 for case in cases if case.kind is VerdictKind.INCONCLUSIVE)
     measured = passed + failed
     if total == 0:
         return VerdictKind.NOT_MEASURED, "no case"
     if total - failed < _needed(total, required):
         return VerdictKind.FAIL, f"{failed} of {words.counted(total, 'case')} failed"
-    if measured == 0 or measured < _needed(total, min_measured):
+    if measured + unrun == 0 or measured + unrun < _needed(total, min_measured):
         return VerdictKind.NOT_MEASURED, f"{total - measured} of {words.counted(total, 'case')} could not be measured"
+    enough = measured > 0 and measured >= _needed(total, min_measured) and passed >= _needed(measured, required)
+    if unrun and not enough:
+        return VerdictKind.INCONCLUSIVE, f"{unrun} of {words.counted(total, 'case')} not run to the end"
     if passed < _needed(measured, required):
         return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
-    return VerdictKind.PASS, ""
+    return VerdictKind.PASS, f"{words.counted(len(excused), 'failure')} let pass" if excused else ""
 
 
 def _needed(total: int, share: float) -> int:
@@ -105,28 +181,33 @@ def _needed(total: int, share: float) -> int:
     return math.ceil(round(total * share, 9))
 
 
-def _sentence(kind: VerdictKind, suites: Sequence[SuiteVerdict]) -> str:
+def _sentence(kind: VerdictKind, suites: Sequence[SuiteVerdict], *, run: Run, allowed: Allowances) -> str:
     cases = sum(len(suite.cases) for suite in suites)
-    failed = sum(suite.count(VerdictKind.FAIL) for suite in suites)
+    failed = [case for suite in suites for case in suite.cases if case.kind is VerdictKind.FAIL]
     unmeasured = sum(suite.count(VerdictKind.NOT_MEASURED) for suite in suites)
     where = words.listed((suite.suite for suite in suites if suite.kind is kind), limit=3)
+    origins = allowed.in_words((case.suite, case.case_id) for case in failed)
     match kind:
         case VerdictKind.PASS:
-            return _pass_sentence(cases, failed=failed, unmeasured=unmeasured)
+            return _pass_sentence(cases, failed=len(failed), unmeasured=unmeasured, origins=origins)
         case VerdictKind.FAIL:
             rest = f"; {unmeasured} could not be measured" if unmeasured else ""
-            their = "its threshold" if failed == 1 else "their thresholds"
-            return f"{failed} of {words.counted(cases, 'case')} below {their} in {where}{rest}."
+            their = "its threshold" if len(failed) == 1 else "their thresholds"
+            told = f" ({origins})" if origins else ""
+            return f"{len(failed)} of {words.counted(cases, 'case')} below {their}{told} in {where}{rest}."
         case VerdictKind.NOT_MEASURED:
-            rest = f" ({failed} failed)" if failed else ""
+            rest = f" ({len(failed)} failed)" if failed else ""
             if cases == 0:
                 return "There was no case to measure."
             return f"{unmeasured} of {words.counted(cases, 'case')} could not be measured in {where}{rest}: no pass."
         case VerdictKind.INCONCLUSIVE:
-            return f"The data cannot tell in {where}."
+            rest = f" {len(failed)} of {words.counted(cases, 'case')} failed ({origins})." if failed and origins else ""
+            return f"The run was cut short ({run.truncated or 'budget'}): no verdict from what is left.{rest}"
 
 
-def _pass_sentence(cases: int, *, failed: int, unmeasured: int) -> str:
+def _pass_sentence(cases: int, *, failed: int, unmeasured: int, origins: str) -> str:
+    if failed and origins:
+        return f"{cases - failed - unmeasured} of {words.counted(cases, 'case')} passed; let pass: {origins}."
     if failed:
         return f"{cases - failed - unmeasured} of {words.counted(cases, 'case')} passed, as many as required."
     if unmeasured:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate.gate import permutation
-from evalgate.gate.permutation import ScoredCase, Stratum
+from evalgate.gate.permutation import ScoredStratum, Stratum
 
 
 def stratum(head: tuple[int, ...], base: tuple[int, ...]) -> Stratum:
@@ -124,7 +124,7 @@ def test_monte_carlo_agrees_with_the_exact_test_on_passes_and_fails() -> None:
     cases = [((0, 0, 1), (1, 1, 1)), ((0, 1, 1), (1, 1, 1)), ((1, 0, 0), (1, 1, 0))]
     exact = permutation.exact(stratum(head, base) for head, base in cases)
     sampled = permutation.monte_carlo(
-        [ScoredCase(head=tuple(map(float, head)), base=tuple(map(float, base))) for head, base in cases],
+        [ScoredStratum(head=tuple(map(float, head)), base=tuple(map(float, base))) for head, base in cases],
         draws=20_000,
         seed=3,
     )
@@ -133,11 +133,11 @@ def test_monte_carlo_agrees_with_the_exact_test_on_passes_and_fails() -> None:
 
 
 def test_monte_carlo_is_never_zero_and_repeats_itself() -> None:
-    cases = [ScoredCase(head=(0.1, 0.2), base=(0.8, 0.9))] * 20
+    cases = [ScoredStratum(head=(0.1, 0.2), base=(0.8, 0.9))] * 20
     first = permutation.monte_carlo(cases, draws=200, seed=1)
     assert first.drop == pytest.approx(1 / 201)
     assert first == permutation.monte_carlo(cases, draws=200, seed=1)
-    assert permutation.monte_carlo([ScoredCase(head=(1.0,), base=(1.0,))], draws=10, seed=1).drop == 1.0
+    assert permutation.monte_carlo([ScoredStratum(head=(1.0,), base=(1.0,))], draws=10, seed=1).drop == 1.0
 
 
 def test_holm_by_hand() -> None:

@@ -1,0 +1,92 @@
+"""The one answer: is head good enough, and is it worse than base?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evalgate.gate import allowances, explaining
+from evalgate.gate import verdict as verdicts
+from evalgate.gate.pairing import CaseKey
+from evalgate.gate.threshold import Scale
+from evalgate.model import (
+    Change,
+    Comparison,
+    CriterionComparison,
+    GateKind,
+    GateVerdict,
+    Policy,
+    Run,
+    Verdict,
+    VerdictKind,
+)
+
+
+def decide(
+    run: Run,
+    policy: Policy,
+    *,
+    scales: Mapping[str, Scale],
+    comparison: Comparison | None,
+    unreliable: frozenset[CaseKey] = frozenset(),
+) -> Verdict:
+    """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
+
+    Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
+    measured. `unreliable`: cases that are shown and never decide (`admission`).
+    """
+    allowed = allowances.find(run, policy, comparison=comparison, unreliable=unreliable)
+    threshold = verdicts.decide(run, policy, scales=scales, allowed=allowed)
+    regression = None if comparison is None else regression_gate(run, comparison, policy)
+    gates = (*threshold.gates, *(() if regression is None else (regression,)))
+    return Verdict(
+        kind=next(kind for kind in verdicts.SEVERITY if any(gate.kind is kind for gate in gates)),
+        reason=_reason(gates),
+        blocks=any(gate.blocks for gate in gates),
+        suites=threshold.suites,
+        gates=gates,
+    )
+
+
+def _reason(gates: Sequence[GateVerdict]) -> str:
+    """What blocks comes first, then what is worse; a gate that passes is told of only where all do."""
+    ordered = sorted(gates, key=lambda gate: (not gate.blocks, verdicts.SEVERITY.index(gate.kind)))
+    wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
+    return " ".join(gate.reason for gate in wrong or ordered)
+
+
+def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
+    """Whether head is worse than base; None where the policy lets no criterion decide that."""
+    if comparison.base is None:
+        why = comparison.problem or "there are no results of the base"
+        return _gate(VerdictKind.NOT_MEASURED, f"Not compared with the base: {why.rstrip('.')}.", policy)
+    rows = [row for row in comparison.criteria if row.gating]
+    if not rows:
+        return _without_rows(comparison, policy)
+    kind, reason = _judge_rows(rows, truncated=run.truncated or comparison.base.truncated)
+    return _gate(kind, reason, policy)
+
+
+def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> tuple[VerdictKind, str]:
+    """A fall is a fall, whatever else is unknown; what a budget cut short is inconclusive at best."""
+    by_change = {change: [row for row in rows if row.change is change] for change in Change}
+    if regressed := by_change[Change.REGRESSED]:
+        return VerdictKind.FAIL, explaining.regressed(regressed)
+    if unknown := by_change[Change.NOT_MEASURED]:
+        return VerdictKind.NOT_MEASURED, explaining.not_measured(unknown)
+    if truncated:
+        return VerdictKind.INCONCLUSIVE, explaining.cut_short(truncated)
+    if undecided := by_change[Change.INCONCLUSIVE]:
+        return VerdictKind.INCONCLUSIVE, explaining.inconclusive(undecided)
+    return VerdictKind.PASS, explaining.passed(rows)
+
+
+def _without_rows(comparison: Comparison, policy: Policy) -> GateVerdict | None:
+    deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
+    if not deciding or comparison.criteria:
+        return None
+    return _gate(VerdictKind.NOT_MEASURED, explaining.nothing_paired(deciding), policy)
+
+
+def _gate(kind: VerdictKind, reason: str, policy: Policy) -> GateVerdict:
+    blocks = kind in verdicts.blocking(GateKind.REGRESSION, policy)
+    return GateVerdict(gate=GateKind.REGRESSION, kind=kind, reason=reason, blocks=blocks)

@@ -1,0 +1,105 @@
+"""What a comparison found, in sentences that a reviewer understands in ten seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from evalgate import words
+from evalgate.exhibits import compared
+from evalgate.model import CaseComparison, Change, CriterionComparison, Standing
+
+
+def regressed(rows: Sequence[CriterionComparison]) -> str:
+    """The criterion that fell furthest for its floor in full, the others by name."""
+    worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.floor, 1e-9))
+    others = [f"`{row.name}`" for row in rows if row is not worst]
+    rest = f" {words.listed(others)} regressed as well." if others else ""
+    turned = _turned(worst)
+    return f"{moved(worst)}{f': {turned}' if turned else ''}.{rest}"
+
+
+def moved(row: CriterionComparison) -> str:
+    """`` `x` dropped from 0.95 to 0.71 (-0.24, 95 % CI -0.38 to -0.10) ``."""
+    delta = row.delta or 0.0
+    if delta == 0:
+        return f"`{row.name}` stayed at {_value(row.head)}"
+    verb = _verb(row, delta)
+    return f"`{row.name}` {verb} from {_value(row.base)} to {_value(row.head)} ({difference(row)})"
+
+
+def _verb(row: CriterionComparison, delta: float) -> str:
+    return "rose" if delta > 0 else "dropped" if not row.lower_is_better else "fell"
+
+
+def difference(row: CriterionComparison) -> str:
+    """`-0.24, 95 % CI -0.38 to -0.10`, or that it is no sample."""
+    if row.delta is None:
+        return "unknown"
+    told = compared.signed(row.delta)
+    if row.fact:
+        return f"{told}, the same in every run"
+    if row.interval is None:
+        return told
+    return f"{told}, 95 % CI {compared.signed(row.interval.low)} to {compared.signed(row.interval.high)}"
+
+
+def _turned(row: CriterionComparison) -> str:
+    if not (row.broken or row.fixed):
+        return ""
+    broke = f"{words.counted(row.broken, 'case')} broke" if row.broken else "no case broke"
+    return f"{broke}, {row.fixed} {'was' if row.fixed == 1 else 'were'} fixed" if row.fixed else broke
+
+
+def not_measured(rows: Sequence[CriterionComparison]) -> str:
+    """How much of the worst-measured criterion is missing."""
+    worst = max(rows, key=lambda row: row.unpaired)
+    others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
+    total = words.counted(_total(worst), "case")
+    return f"Too little to compare `{worst.name}` with the base: {worst.unpaired} of {total} lack a score{others}."
+
+
+def _total(row: CriterionComparison) -> int:
+    return max(row.cases, row.unpaired)
+
+
+def cut_short(truncated: str) -> str:
+    """That a budget ended the run before the sides could be compared."""
+    return f"The comparison with the base was cut short ({truncated}): nothing is claimed."
+
+
+def inconclusive(rows: Sequence[CriterionComparison]) -> str:
+    """The criterion that could have fallen furthest."""
+    worst = max(rows, key=_possible)
+    return f"{moved(worst)}, which {words.counted(worst.cases, 'case')} cannot tell from noise."
+
+
+def _possible(row: CriterionComparison) -> float:
+    if row.interval is None:
+        return row.drop or 0.0
+    far = row.interval.high if row.lower_is_better else -row.interval.low
+    return far / max(row.floor, 1e-9)
+
+
+def passed(rows: Sequence[CriterionComparison]) -> str:
+    """That nothing fell by more than is let pass."""
+    said = f"No criterion is worse than on the base over {words.counted(max(row.cases for row in rows), 'case')}"
+    better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
+    broken = max((row.broken for row in rows), default=0)
+    if broken:
+        said += f" by more than is let pass ({words.counted(broken, 'case')} broke)"
+    rose = f"; {words.listed(better)} improved" if better else ""
+    return f"{said}{rose}."
+
+
+def nothing_paired(cases: Sequence[CaseComparison]) -> str:
+    """Why no case could be compared."""
+    counts = Counter(case.standing for case in cases)
+    told = words.listed(f"{counts[each]} {each.value}" for each in Standing if counts[each])
+    return f"No case can be compared with the base: {told}."
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,0 +1,64 @@
+"""Adaptive repeats: which cases are worth running again, and when to stop."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from evalgate.gate import pairing
+from evalgate.gate.pairing import CaseKey, Pattern
+from evalgate.gate.threshold import Scale
+from evalgate.model import Change, Comparison, Policy, Run
+
+
+class Stage(enum.StrEnum):
+    """Which look at the data a comparison is."""
+
+    ONLY = "only"  # fixed repeats
+    FIRST = "first"  # before the further runs of adaptive repeats
+    LAST = "last"  # after them
+
+
+SHARES: Mapping[Stage, float] = {Stage.ONLY: 1.0, Stage.FIRST: 0.2, Stage.LAST: 0.8}
+"""How much of alpha each look may spend: 0.01 and 0.04 of 0.05 (Bonferroni over the two looks)."""
+
+
+def undecided(
+    head: Run,
+    base: Run | None,
+    *,
+    policy: Policy,
+    scales: Mapping[str, Scale],  # noqa: ARG001 - outcomes are all that counts; the same call as the other decisions
+) -> tuple[CaseKey, ...]:
+    """Cases whose first runs, of both sides together, do not all agree on every criterion that decides.
+
+    A case whose pooled outcomes are unanimous carries no information for the permutation test. The choice sees only
+    the pool, which permuting the labels keeps: so the test on all runs, with (case, stage) as strata, stays exact.
+    Runs without a score are passed over, and so are advisory suites, which decide nothing.
+    """
+    head_trials = pairing.trials_by_case(head)
+    base_trials = {} if base is None else pairing.trials_by_case(base)
+    found = []
+    for key, uses in pairing.uses_by_case(head).items():
+        if key[0] in policy.advisory:
+            continue
+        deciding = pairing.deciding(uses)
+        trials = (*head_trials.get(key, ()), *base_trials.get(key, ()))
+        patterns = [pairing.pattern_of(trial, deciding) for trial in trials if trial.key.repeat < head.repeats]
+        if _differ(patterns):
+            found.append(key)
+    return tuple(found)
+
+
+def _differ(patterns: list[Pattern]) -> bool:
+    return any(len({each for each in column if each is not None}) > 1 for column in zip(*patterns, strict=True))
+
+
+def early(comparison: Comparison, *, policy: Policy) -> bool:
+    """Whether a comparison made at `Stage.FIRST` is decided: a criterion regressed by a fifth of alpha."""
+    return any(
+        row.gating
+        and row.change is Change.REGRESSED
+        and (row.fact or (row.p_adjusted is not None and row.p_adjusted < policy.alpha))
+        for row in comparison.criteria
+    )

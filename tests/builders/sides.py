@@ -1,0 +1,163 @@
+"""Two runs of the same cases from few words.
+
+`sides("PPP/PPF PFF/PPP")`: two cases, head's runs before the slash and base's behind it. The letters:
+
+    P  passes          F  fails
+    ?  was not measured (the criterion gave no score)
+    !  the agent failed
+    .  never ran
+    0-9  a graded score of 0.0 to 0.9
+
+A second row after `;` is a second criterion: `sides("PP/PP ; 59/88")`. Repeats from `start` on are a second stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evalgate.gate import comparing
+from evalgate.gate.threshold import Scale
+from evalgate.gate.two_stage import Stage
+from evalgate.model import (
+    AgentFailure,
+    AgentUse,
+    BaseOrigin,
+    BaseSource,
+    Case,
+    Comparison,
+    ConfigOrigin,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    FailureKind,
+    Grade,
+    GradedTrial,
+    InMemoryTranscripts,
+    NotEvaluated,
+    Policy,
+    Reason,
+    Run,
+    Score,
+    Standing,
+    Suite,
+    TrialKey,
+)
+
+SUITE = "s"
+NAMES = ("m", "n", "o")
+ORIGIN = BaseOrigin(source=BaseSource.RERUN, commit="abc1234")
+OUTAGE = NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="the judge is out")
+CRASH = AgentFailure(kind=FailureKind.RAISED, message="KeyError: 'city'")
+
+
+def use(name: str, *, threshold: float | None = 0.5, lower: bool = False) -> CriterionUse:
+    """A criterion; informational without a threshold."""
+    return CriterionUse(name=name, threshold=threshold, informational=threshold is None, lower_is_better=lower)
+
+
+def grade(letter: str, *, lower: bool = False) -> Grade:
+    """The grade of one run."""
+    if letter in "?!":
+        return OUTAGE
+    value = {"P": 1.0, "F": 0.0}.get(letter)
+    value = float(f"0.{letter}") if value is None else value
+    return Score(value=1 - value if lower and letter in "PF" else value)
+
+
+def run(
+    rows: list[list[str]],
+    *,
+    uses: tuple[CriterionUse, ...] = (),
+    suite: str = SUITE,
+    start: int | None = None,
+    behaviours: Mapping[int, str] | None = None,
+    truncated: str = "",
+) -> Run:
+    """One side: a row a criterion, a word a case. `behaviours`: what the agent did in each case, by its number."""
+    uses = uses or tuple(use(name) for name, _ in zip(NAMES, rows, strict=False))
+    cases = tuple(Case(case_id=f"c{number}", conversation=()) for number, _ in enumerate(rows[0]))
+    trials = []
+    for number, case in enumerate(cases):
+        words = [row[number] for row in rows]
+        for repeat, letters in enumerate(zip(*words, strict=True)):
+            if "." in letters:
+                continue
+            crashed = "!" in letters
+            grades = {
+                each.name: grade(letter, lower=each.lower_is_better) for each, letter in zip(uses, letters, strict=True)
+            }
+            trials.append(
+                GradedTrial(
+                    key=TrialKey(suite=suite, case_id=case.case_id, repeat=repeat),
+                    failure=CRASH if crashed else None,
+                    grades=dict.fromkeys(grades, OUTAGE) if crashed else grades,
+                    behaviour="" if behaviours is None else behaviours.get(number, ""),
+                )
+            )
+    longest = max((len(word) for word in rows[0]), default=1)
+    return Run(
+        suites=(
+            Suite(
+                key=suite,
+                eval_set=EvalSet(eval_set_id=suite, cases=cases),
+                criteria=uses,
+                criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
+                agent=AgentUse(driver="adk"),
+            ),
+        ),
+        trials=tuple(trials),
+        transcripts=InMemoryTranscripts(),
+        repeats=longest if start is None else start,
+        more=0 if start is None else longest - start,
+        repeated=frozenset()
+        if start is None
+        else frozenset((suite, case.case_id) for case, word in zip(cases, rows[0], strict=True) if len(word) > start),
+        truncated=truncated,
+    )
+
+
+def sides(text: str, **more: object) -> tuple[Run, Run]:
+    """Head and base; see the module."""
+    rows = [[word.partition("/") for word in row.split()] for row in text.split(";")]
+    heads = [[head for head, _, _ in row] for row in rows]
+    bases = [[base for _, _, base in row] for row in rows]
+    return run(heads, **more), run(bases, **more)  # type: ignore[arg-type]
+
+
+def compare_runs(
+    head: Run,
+    base: Run,
+    *,
+    policy: Policy | None = None,
+    unpaired: Mapping[tuple[str, str], Standing] | None = None,
+    judged: frozenset[str] = frozenset(),
+    stage: Stage = Stage.ONLY,
+    scales: Mapping[str, Scale] | None = None,
+    unreliable: frozenset[tuple[str, str]] = frozenset(),
+) -> Comparison:
+    """The real comparison."""
+    return comparing.compare(
+        head,
+        base,
+        policy=policy or Policy(),
+        scales=scales_of(head) if scales is None else scales,
+        judged=judged,
+        origin=ORIGIN,
+        unpaired=unpaired or {},
+        seed=7,
+        stage=stage,
+        unreliable=unreliable,
+    )
+
+
+def scales_of(head: Run) -> dict[str, Scale]:
+    """0 to 1 for every criterion."""
+    return {each.name: Scale() for suite in head.suites for each in suite.criteria}
+
+
+def compare(text: str, **more: object) -> Comparison:
+    """`sides` compared."""
+    settings = {
+        key: more.pop(key) for key in ("policy", "unpaired", "judged", "stage", "scales", "unreliable") if key in more
+    }
+    return compare_runs(*sides(text, **more), **settings)  # type: ignore[arg-type]
