@@ -1,0 +1,123 @@
+"""New failures, run again on both sides before they block: how many fresh pairs, and what they settle."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from evalgate.gate import pairing, permutation
+from evalgate.gate.pairing import CaseKey
+from evalgate.gate.permutation import Stratum
+from evalgate.model import CaseComparison, Comparison, CriterionUse, FailureOrigin, GradedTrial, Run, Standing
+
+
+def candidates(comparison: Comparison) -> tuple[CaseComparison, ...]:
+    """Failures that would block under `threshold: new` and that the base can speak for: it passes the case.
+
+    A case that the base's files do not have must pass by itself; there is nothing to confirm.
+    """
+    return tuple(
+        case
+        for case in comparison.cases
+        if case.origin is FailureOrigin.NEW and case.standing is not Standing.NEW and case.base is not None
+    )
+
+
+def needed(candidates: int, *, cases: int, repeats: int, minimum: int, alpha: float) -> int:
+    """How many fresh pairs must agree before a failure counts as new, so that chance blocks at most alpha of all runs.
+
+    A pair agrees when head fails and base passes. For a case that did not change and passes with probability p that
+    happens with p (1 - p) <= 1/4, whatever p is. So c pairs keep the chance of a false block under
+    `candidates` * 4^-c. Over all `cases`, before looking, it is under cases * L * 4^-c, where L bounds the chance that
+    an unchanged case becomes a candidate after `repeats` runs a side. Of the two c the one that is smaller at one
+    candidate is taken: a choice that the data have no part in. 0 without candidates.
+    """
+    if candidates <= 0:
+        return 0
+    before = _pairs(cases * candidate_chance(repeats, alpha=alpha), alpha)
+    after = _pairs(candidates, alpha)
+    return max(minimum, before if before <= _pairs(1, alpha) else after)
+
+
+def _pairs(expected: float, alpha: float) -> int:
+    # the dust: log4(64) must not be 3.0000000000000004
+    return max(0, math.ceil(math.log(expected / alpha, 4) - 1e-9))
+
+
+@lru_cache(maxsize=256)
+def candidate_chance(repeats: int, *, alpha: float) -> float:
+    """The most that chance can do to make a new failure of an unchanged case, over all pass probabilities.
+
+    A new failure: head never passes and base always, or the case's own exact test says that head is worse.
+    """
+    worse = [
+        (head, base)
+        for head in range(repeats + 1)
+        for base in range(repeats + 1)
+        if (head, base) == (0, repeats) or _worse(head, base, repeats, alpha=alpha)
+    ]
+    grid = [step / 200 for step in range(1, 200)]
+    return max(
+        math.fsum(_binomial(head, repeats, p) * _binomial(base, repeats, p) for head, base in worse) for p in grid
+    )
+
+
+def _worse(head: int, base: int, repeats: int, *, alpha: float) -> bool:
+    stratum = Stratum(head_passes=head, head_runs=repeats, base_passes=base, base_runs=repeats)
+    return permutation.exact([stratum]).drop <= alpha + 1e-12
+
+
+def _binomial(hits: int, total: int, p: float) -> float:
+    return math.comb(total, hits) * p**hits * (1 - p) ** (total - hits)
+
+
+def disagrees(head: GradedTrial | None, base: GradedTrial | None, uses: Sequence[CriterionUse]) -> bool | None:
+    """Whether a fresh pair of runs speaks against a new failure; None where that cannot be told.
+
+    One run that does is enough to stop: further pairs cannot bring the failure back.
+    """
+    outcomes = _outcome(head, uses), _outcome(base, uses)
+    if outcomes[0] is True or outcomes[1] is False:
+        return True
+    return None if None in outcomes else False
+
+
+def _outcome(trial: GradedTrial | None, uses: Sequence[CriterionUse]) -> bool | None:
+    return None if trial is None else pairing.passes(pairing.pattern_of(trial, pairing.deciding(uses)))
+
+
+def settle(comparison: Comparison, *, head: Run, base: Run, pairs: int) -> Comparison:
+    """The comparison after the fresh runs (`Run.confirmations` of both sides, paired by repeat).
+
+    A candidate stays new when `pairs` of them agree and none disagrees; it is flaky when any disagrees, and unknown
+    when too few could be measured.
+    """
+    if pairs <= 0:
+        return comparison
+    uses = pairing.uses_by_case(head)
+    fresh_head, fresh_base = _by_repeat(head.confirmations), _by_repeat(base.confirmations)
+    open_cases = {(case.suite, case.case_id) for case in candidates(comparison)}
+
+    def settled(case: CaseComparison) -> CaseComparison:
+        key = (case.suite, case.case_id)
+        if key not in open_cases:
+            return case
+        heads, bases = fresh_head.get(key, {}), fresh_base.get(key, {})
+        words = [disagrees(heads.get(each), bases.get(each), uses[key]) for each in sorted({*heads, *bases})]
+        agreed = words.count(False)
+        origin = FailureOrigin.NEW if agreed >= pairs else FailureOrigin.UNKNOWN
+        if True in words:
+            origin = FailureOrigin.FLAKY
+        return dataclasses.replace(case, origin=origin, confirmations=agreed)
+
+    return dataclasses.replace(comparison, cases=tuple(settled(case) for case in comparison.cases))
+
+
+def _by_repeat(trials: Iterable[GradedTrial]) -> Mapping[CaseKey, Mapping[int, GradedTrial]]:
+    found: defaultdict[CaseKey, dict[int, GradedTrial]] = defaultdict(dict)
+    for trial in trials:
+        found[trial.key.suite, trial.key.case_id][trial.key.repeat] = trial
+    return found

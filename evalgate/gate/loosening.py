@@ -1,0 +1,184 @@
+"""Whether a change lowers its own bar: every rule of head that is weaker than the base's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from evalgate import words
+from evalgate.model import (
+    Case,
+    CriterionRule,
+    CriterionUse,
+    FailOn,
+    Loosening,
+    LooseningKind,
+    Policy,
+    Suite,
+    ThresholdRule,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What one side asks for: its evaluation files with their criteria, and its policy."""
+
+    suites: tuple[Suite, ...]
+    policy: Policy
+
+
+def find(base: Rules, head: Rules, *, fingerprint: Callable[[Case], str]) -> tuple[Loosening, ...]:
+    """Every rule that is weaker than the base's, policy first, then by suite in the base's order.
+
+    `fingerprint`: of all that a case asks and expects. A changed case and changed options of a criterion are listed
+    too: whether they ask for less, only a reader can tell. A file that was renamed is followed by its cases.
+    """
+    return (
+        *_policy(base.policy, head.policy),
+        *(
+            found
+            for suite in base.suites
+            for found in _suite(suite, _successor(suite, base, head, fingerprint), fingerprint)
+        ),
+    )
+
+
+def _successor(suite: Suite, base: Rules, head: Rules, fingerprint: Callable[[Case], str]) -> Suite | None:
+    """Head's file of the same name; else one that base does not have and that holds all the same cases."""
+    same = next((other for other in head.suites if other.key == suite.key), None)
+    if same is not None or not suite.eval_set.cases:
+        return same
+    old = {other.key for other in base.suites}
+    prints = _prints(suite, fingerprint)
+    added = (other for other in head.suites if other.key not in old)
+    return next((other for other in added if prints.items() <= _prints(other, fingerprint).items()), None)
+
+
+def _prints(suite: Suite, fingerprint: Callable[[Case], str]) -> dict[str, str]:
+    return {case.case_id: fingerprint(case) for case in suite.eval_set.cases}
+
+
+def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str]) -> Iterator[Loosening]:
+    if head is None:
+        count = words.counted(len(base.eval_set.cases), "case")
+        yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
+        return
+    yield from _cases(base, head, fingerprint)
+    after = {use.name: use for use in head.criteria}
+    for use in base.criteria:
+        yield from _criterion(use, after.get(use.name), suite=head.key)
+
+
+def _cases(base: Suite, head: Suite, fingerprint: Callable[[Case], str]) -> Iterator[Loosening]:
+    after = {case.case_id: case for case in head.eval_set.cases}
+    for case in base.eval_set.cases:
+        now = after.get(case.case_id)
+        if now is None:
+            yield Loosening(kind=LooseningKind.CASE_REMOVED, subject=case.case_id, suite=head.key)
+        elif fingerprint(now) != fingerprint(case):
+            yield Loosening(kind=LooseningKind.CASE_CHANGED, subject=case.case_id, suite=head.key, place=now.place)
+
+
+def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> Iterator[Loosening]:
+    if base.informational or base.threshold is None:
+        return
+    if head is None:
+        was = words.threshold(base.threshold)
+        yield Loosening(kind=LooseningKind.CRITERION_REMOVED, subject=base.name, suite=suite, base=was)
+        return
+    if head.informational or head.threshold is None:
+        yield _changed(base, head, suite=suite, was=words.threshold(base.threshold), now="informational")
+        return
+    if head.lower_is_better != base.lower_is_better:
+        yield _changed(base, head, suite=suite, was=_direction(base), now=_direction(head))
+    elif (head.threshold > base.threshold) if base.lower_is_better else (head.threshold < base.threshold):
+        yield Loosening(
+            kind=LooseningKind.THRESHOLD,
+            subject=base.name,
+            suite=suite,
+            base=words.threshold(base.threshold),
+            head=words.threshold(head.threshold),
+            place=head.place,
+        )
+    if head.code != base.code:
+        yield _changed(base, head, suite=suite, was=base.code or "built in", now=head.code or "built in")
+    for name in sorted({*base.options, *head.options}):
+        before, after = base.options.get(name), head.options.get(name)
+        if before != after:
+            yield _changed(base, head, suite=suite, was=f"{name} {_said(before)}", now=f"{name} {_said(after)}")
+
+
+def _changed(base: CriterionUse, head: CriterionUse, *, suite: str, was: str, now: str) -> Loosening:
+    return Loosening(
+        kind=LooseningKind.CRITERION_CHANGED, subject=base.name, suite=suite, base=was, head=now, place=head.place
+    )
+
+
+def _direction(use: CriterionUse) -> str:
+    return "lower is better" if use.lower_is_better else "higher is better"
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "unset"
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _policy(base: Policy, head: Policy) -> Iterator[Loosening]:
+    for word in FailOn:
+        if word in base.fail_on and word not in head.fail_on:
+            yield _rule("fail_on", f"with {word.value}", f"without {word.value}")
+    yield from _lowered("pass_rate", base.pass_rate, head.pass_rate)
+    yield from _lowered("min_measured", base.min_measured, head.min_measured)
+    # the smaller alpha, the surer a regression must be before it counts
+    yield from _lowered("alpha", base.alpha, head.alpha)
+    yield from _raised("max_drop", base.max_drop, head.max_drop)
+    for suite in sorted({*base.suite_pass_rate, *head.suite_pass_rate}):
+        was, now = (each.suite_pass_rate.get(suite, each.pass_rate) for each in (base, head))
+        yield from _lowered(f"pass_rate of {suite}", was, now)
+    if head.threshold is ThresholdRule.NEW and base.threshold is ThresholdRule.ALL:
+        yield _rule("threshold", base.threshold.value, head.threshold.value)
+    if head.threshold is ThresholdRule.NEW and base.threshold is ThresholdRule.NEW:
+        yield from _raised("confirm", base.confirm, head.confirm)
+    if head.adk_compat and not base.adk_compat:
+        yield _rule("adk_compat", "false", "true")
+    for suite in sorted(head.advisory - base.advisory):
+        yield _rule(f"severity of {suite}", "gating", "advisory")
+    yield from _raised("admission", base.admission, head.admission)
+    yield from _overrides(base, head)
+
+
+def _overrides(base: Policy, head: Policy) -> Iterator[Loosening]:
+    for name in sorted({*base.criteria, *head.criteria}):
+        was, now = (each.criteria.get(name, CriterionRule()) for each in (base, head))
+        before, after = (
+            policy.max_drop if rule.max_drop is None else rule.max_drop for policy, rule in ((base, was), (head, now))
+        )
+        if (was.max_drop, now.max_drop) != (None, None):
+            yield from _raised(f"max_drop of {name}", before, after)
+        if now.gating is False and was.gating is not False:
+            yield _rule(f"gating of {name}", _said(was.gating).lower(), "false")
+        elif was.gating is True and now.gating is None:
+            yield _rule(f"gating of {name}", "true", "unset")
+        if was.lower_is_better != now.lower_is_better:
+            said = [_said(each.lower_is_better).lower() for each in (was, now)]
+            yield _rule(f"lower_is_better of {name}", said[0], said[1])
+
+
+def _lowered(name: str, base: float, head: float) -> Iterator[Loosening]:
+    if head < base:
+        yield _rule(name, _number(base), _number(head))
+
+
+def _raised(name: str, base: float, head: float) -> Iterator[Loosening]:
+    if head > base:
+        yield _rule(name, _number(base), _number(head))
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else words.threshold(value)
+
+
+def _rule(name: str, base: str, head: str) -> Loosening:
+    return Loosening(kind=LooseningKind.POLICY, subject=name, base=base, head=head)
