@@ -19,6 +19,10 @@ NAME_WIDTH = 100
 MAX_CALLS = 300
 
 
+_AS_IS = json.JSONEncoder(ensure_ascii=False, default=str)
+_IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """An expected call and the actual call that answers it; one of them is None where nothing answers."""
@@ -146,6 +150,6 @@ def _key(call: ToolCall) -> tuple[str, str]:
 
 def _dumps(value: Any, *, ordered: bool = False) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, sort_keys=ordered, default=str)
+        return (_IN_ORDER if ordered else _AS_IS).encode(value)
     except (RecursionError, TypeError, ValueError):
         return "(a value that is no JSON)"

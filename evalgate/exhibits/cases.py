@@ -126,25 +126,34 @@ class CaseExhibit:
 
 
 def collect(report: Report) -> tuple[CaseExhibit, ...]:
-    """All cases of a report in the order of its verdict."""
+    """All cases of a report in the order of its verdict. The last report's are kept: renderers ask one by one."""
+    global _last  # noqa: PLW0603 - one value, replaced whole
+    if _last is None or _last[0] is not report:
+        _last = report, tuple(_collected(report))
+    return _last[1]
+
+
+_last: tuple[Report, tuple[CaseExhibit, ...]] | None = None
+
+
+def _collected(report: Report) -> Iterator[CaseExhibit]:
     suites = {suite.key: suite for suite in report.run.suites}
     beside = compared.by_case(report.comparison)
     trials: defaultdict[tuple[str, str], list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
         trials[trial.key.suite, trial.key.case_id].append(trial)
-    return tuple(
-        CaseExhibit(
-            verdict=verdict,
-            suite=suites[verdict.suite],
-            case=known.get(verdict.case_id),
-            trials=tuple(trials[verdict.suite, verdict.case_id]),
-            compared=beside.get((verdict.suite, verdict.case_id)),
-        )
-        for suite in report.verdict.suites
-        if suite.suite in suites
-        for known in ({case.case_id: case for case in suites[suite.suite].eval_set.cases},)
-        for verdict in suite.cases
-    )
+    for suite in report.verdict.suites:
+        if suite.suite in suites:
+            known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
+            for verdict in suite.cases:
+                name = (verdict.suite, verdict.case_id)
+                yield CaseExhibit(
+                    verdict=verdict,
+                    suite=suites[verdict.suite],
+                    case=known.get(verdict.case_id),
+                    trials=tuple(trials.get(name, ())),
+                    compared=beside.get(name),
+                )
 
 
 def worst_first(exhibits: Sequence[CaseExhibit]) -> tuple[CaseExhibit, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -82,17 +83,27 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     verdicts = {suite.suite: suite for suite in report.verdict.suites}
     corrected = {(each.suite, each.criterion): each.corrected for each in report.judged}
     return tuple(
-        _totals_of(use, suite=suite, verdict=verdicts[suite.key], corrected=corrected.get((suite.key, use.name)))
+        _totals_of(
+            use, suite=suite, found=found.get(use.name, ()), cases=cases, corrected=corrected.get((suite.key, use.name))
+        )
         for suite in report.run.suites
         if suite.key in verdicts
+        for found, cases in ((_by_name(verdicts[suite.key]), len(verdicts[suite.key].cases)),)
         for use in suite.criteria
     )
 
 
+def _by_name(suite: SuiteVerdict) -> Mapping[str, Sequence[CriterionVerdict]]:
+    found: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
+    for case in suite.cases:
+        for each in case.criteria:
+            found[each.name].append(each)
+    return found
+
+
 def _totals_of(
-    use: CriterionUse, *, suite: Suite, verdict: SuiteVerdict, corrected: Corrected | None
+    use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerdict], cases: int, corrected: Corrected | None
 ) -> CriterionTotals:
-    found = [each for case in verdict.cases for each in case.criteria if each.name == use.name]
     values = [each.value for each in found if each.value is not None]
     failed = _count(found, VerdictKind.FAIL)
     # An informational criterion decides nothing: all that it has are values and gaps.
@@ -105,7 +116,7 @@ def _totals_of(
         mean=fmean(values) if values else None,
         passed=passed,
         failed=failed,
-        not_evaluated=len(verdict.cases) - passed - failed,
+        not_evaluated=cases - passed - failed,
         corrected=corrected,
     )
 

@@ -15,12 +15,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
-from pydantic_core import PydanticSerializationError, to_json
-
 from evalgate.errors import UnavailableError
 from evalgate.model import AgentDetails, Grade, Transcript, Trial, TrialKey
 from evalgate.pipeline import fingerprints
-from evalgate.wire import records
+from evalgate.wire import lines, records
 
 VERSION = 1
 _ONE_READ: Final = 8192  # bytes; most lines are shorter
@@ -172,11 +170,7 @@ class Journal:
 
     def _append(self, value: Mapping[str, Any]) -> int:
         """Write a line; where it begins."""
-        try:
-            data = to_json(value) + b"\n"
-        except PydanticSerializationError:
-            # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or very deep values
-            data = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        data = lines.encode(value) + b"\n"
         with self._lock:
             if self._writer is None:
                 raise UnavailableError(f"the journal {self.path} is closed")

@@ -193,7 +193,17 @@ def _pause_s(failure: AgentFailure, backoff_s: float) -> float:
 
 def agent_key(use: AgentUse) -> str:
     """Equal uses are one agent."""
-    return fingerprints.digest([use.driver, dict(use.options)])
+    known = _KEYS.get(id(use))
+    if known is None or known[0] is not use:
+        known = use, fingerprints.digest([use.driver, dict(use.options)])
+        if len(_KEYS) < KEYS_KEPT:
+            _KEYS[id(use)] = known
+    return known[1]
+
+
+KEYS_KEPT = 1024
+_KEYS: Final[dict[int, tuple[AgentUse, str]]] = {}
+"""By the uses' ids, since options cannot be hashed: every trial asks, and a run has a few uses."""
 
 
 def converse(agent: Agent, task: Task, user: UserSimulator) -> Outcome:
