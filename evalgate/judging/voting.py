@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.plugins import FINAL, Ballot, ItemVerdict, JudgeFailure, Sample, Undecided, VoteResult
 
 
@@ -119,16 +118,25 @@ def _says(sample: Sample, item: str, passed: bool | None) -> bool:  # noqa: FBT0
 
 
 def _why_undecided(item: str, count: _Count, samples: Sequence[Sample]) -> tuple[Undecided, str]:
-    asked = words.counted(len(samples), "sample")
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        return Undecided.UNAVAILABLE, f"{len(failures)} of {asked} failed: {_weightiest(failures).message}"
+        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {_weightiest(failures).message}"
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""
     if count.passed_over:
-        return Undecided.UNREADABLE, f"{count.passed_over} of {asked} say nothing{about}, also when asked again"
-    return Undecided.UNREADABLE, f"none of {asked} gives one of the labels{about}"
+        say = "says" if count.passed_over == 1 else "say"
+        who = _part(count.passed_over, len(samples))
+        return Undecided.UNREADABLE, f"{who} {say} nothing{about}, also when asked again"
+    none = "the only sample gives none" if len(samples) == 1 else f"none of {len(samples)} samples gives one"
+    return Undecided.UNREADABLE, f"{none} of the labels{about}"
+
+
+def _part(count: int, total: int) -> str:
+    """`the only sample`, `all 3 samples`, `1 of 3 samples`."""
+    if count == total:
+        return "the only sample" if total == 1 else f"all {total} samples"
+    return f"{count} of {total} samples"
 
 
 def _weightiest(failures: Sequence[JudgeFailure]) -> JudgeFailure:

@@ -192,7 +192,7 @@ def test_the_first_wave_is_the_fewest_that_could_decide() -> None:
         # a failure that every sample would meet: the other samples are spared
         ("unauthorized x x x x", 3, None, Undecided.UNAVAILABLE, "unauthorized happened"),
         # three failed: two cannot win any more, so that they are not asked
-        ("timeout timeout timeout valid valid", 3, None, Undecided.UNAVAILABLE, "3 of 3 samples"),
+        ("timeout timeout timeout valid valid", 3, None, Undecided.UNAVAILABLE, "all 3 samples"),
         ("unparsable unparsable unparsable unparsable unparsable", 5, None, Undecided.UNREADABLE, "none of 5 samples"),
         # a decided item stays decided, whatever the failure
         ("invalid invalid budget_spent x x", 3, None, Undecided.UNAVAILABLE, "budget_spent happened"),
@@ -211,6 +211,28 @@ def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
     item = hold_words(ballot(3, again=ask_again), words)[0]
     assert (item.passed, item.undecided, item.missing) == (None, Undecided.UNREADABLE, 2)
     assert "also when asked again" in item.message
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "words", "message"),
+    [
+        (1, "silent", "the only sample says nothing about `r`, also when asked again"),
+        (2, "silent silent", "all 2 samples say nothing about `r`, also when asked again"),
+        (3, "valid invalid silent", "1 of 3 samples says nothing about `r`, also when asked again"),
+        (1, "unparsable", "the only sample gives none of the labels about `r`"),
+        (2, "unparsable unparsable", "none of 2 samples gives one of the labels about `r`"),
+        (1, "timeout", "the only sample failed: timeout happened"),
+        (2, "timeout timeout", "all 2 samples failed: timeout happened"),
+        (3, "valid invalid timeout", "1 of 3 samples failed: timeout happened"),
+    ],
+)
+def test_why_an_item_is_undecided_reads_well(num_samples: int, words: str, message: str) -> None:
+    samples = [
+        dataclasses.replace(each, votes={"r": each.votes[""]} if each.votes else {})
+        for each in (sample(index, word) for index, word in enumerate(words.split()))
+    ]
+    held = ballot(num_samples, items=("r",), again=ask_again, exhaustive=True)
+    assert voting.decide(held, samples).items["r"].message == message
 
 
 def test_adk_compat_voids_a_ballot_with_a_failed_sample() -> None:
