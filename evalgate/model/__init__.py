@@ -74,6 +74,7 @@ from evalgate.model.reliability import (
 )
 from evalgate.model.report import Links, Report
 from evalgate.model.run import GradedTrial, InMemoryTranscripts, JudgeUse, Run, Transcripts
+from evalgate.model.shard import Shard
 from evalgate.model.trial import (
     INFRASTRUCTURE,
     AgentFailure,
@@ -178,6 +179,7 @@ __all__ = [
     "RunSummary",
     "Score",
     "SessionInput",
+    "Shard",
     "SimulatorUse",
     "Standing",
     "Suite",

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from evalgate.model.case import Suite
 from evalgate.model.grade import Grade
+from evalgate.model.shard import Shard
 from evalgate.model.trial import AgentFailure, Transcript, TrialKey
 
 
@@ -78,7 +79,7 @@ class Run:
     cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
     `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the agents'
     own files, by the same key as `agents`. `judges`: what judging took, by criterion and model; what was taken from a
-    journal is not in it.
+    journal is not in it. `shard`: the part of a plan that this run is; None: the whole.
     """
 
     suites: tuple[Suite, ...]
@@ -99,6 +100,7 @@ class Run:
     judges: tuple[JudgeUse, ...] = ()
     codes: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
+    shard: Shard | None = None
 
     def expected(self, suite: str, case_id: str) -> int:
         """How many trials a case was to have."""

@@ -13,6 +13,8 @@ from evalgate.model import (
     CriterionUse,
     GradedTrial,
     Report,
+    Run,
+    Shard,
     Suite,
     SuiteVerdict,
     TrialKey,
@@ -51,6 +53,7 @@ def render_results(report: Report, *, kept: Kept, exit_code: int) -> Iterator[st
         "adk_compat": report.policy.adk_compat,
         "commit": run.commit,
         **_compact(models=sorted(run.models)),
+        **({} if run.shard is None else {"shard": _shard(run.shard, report)}),
         "verdict": _verdict(verdict, exit_code=exit_code),
         **({} if report.comparison is None else {"comparison": comparison.comparison_json(report.comparison)}),
         "agent_details": _agent_details(kept.agents()),
@@ -88,12 +91,7 @@ def _suite(
     head = {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
-        "agent": {
-            "driver": suite.agent.driver,
-            "options": dict(suite.agent.options),
-            "about": dict(report.run.agents.get(trials.agent_key(suite.agent), {})),
-            **_compact(found_by=suite.agent.found_by, code=report.run.codes.get(trials.agent_key(suite.agent), "")),
-        },
+        "agent": _agent(suite, report.run),
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_origin": suite.criteria_source.origin.value,
         "criteria_file": suite.criteria_source.file,
@@ -114,6 +112,40 @@ def _suite(
         )
         yield (",\n" if number else "\n") + _dump(written)
     yield "]}"
+
+
+def _shard(shard: Shard, report: Report) -> dict[str, Any]:
+    plan = [
+        {
+            "suite": suite.key,
+            "eval_set_id": suite.eval_set.eval_set_id,
+            "agent": _agent(suite, report.run),
+            "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
+            "criteria_origin": suite.criteria_source.origin.value,
+            "criteria_file": suite.criteria_source.file,
+            "cases": [
+                _compact(
+                    case_id=case.case_id,
+                    line=case.place.line if case.place else None,
+                    fingerprint=shard.fingerprints.get((suite.key, case.case_id), ""),
+                    shard=shard.homes[suite.key, case.case_id],
+                )
+                for case in suite.eval_set.cases
+            ],
+        }
+        for suite in shard.plan
+    ]
+    return {"index": shard.index, "of": shard.of, "fingerprint": shard.fingerprint, "plan": plan}
+
+
+def _agent(suite: Suite, run: Run) -> dict[str, Any]:
+    key = trials.agent_key(suite.agent)
+    return {
+        "driver": suite.agent.driver,
+        "options": dict(suite.agent.options),
+        "about": dict(run.agents.get(key, {})),
+        **_compact(found_by=suite.agent.found_by, code=run.codes.get(key, "")),
+    }
 
 
 def _case_verdict(verdict: CaseVerdict) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from evalgate.model import (
     CriterionUse,
     EvalSet,
     GradedTrial,
+    JudgeUse,
     Run,
+    Shard,
     Suite,
     Transcript,
     TrialKey,
@@ -28,7 +31,16 @@ from evalgate.model import (
 from evalgate.pipeline import trials
 from evalgate.pipeline.measure import FRESH
 from evalgate.wire import records
-from evalgate.wire.results import SCHEMA_VERSION, CaseResult, Results, SuiteResult, TrialResult
+from evalgate.wire.results import (
+    SCHEMA_VERSION,
+    CaseResult,
+    PlannedCase,
+    PlannedSuite,
+    Results,
+    ShardResult,
+    SuiteResult,
+    TrialResult,
+)
 
 MOST_BYTES = 2 * 1024**3
 
@@ -47,6 +59,7 @@ class _Suite(SuiteResult):
 
 
 class _Results(Results):
+    comparison: dict[str, Any] | None = None  # type: ignore[assignment]  # read by those who join results
     agent_details: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)  # type: ignore[assignment]
     suites: list[_Suite]  # type: ignore[assignment]
 
@@ -83,6 +96,7 @@ class Stored:
     """A results.json that was read: its run, its outcomes, and what the file itself says.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
+    `comparison`: head beside base as it was told, as JSON, None where there was none.
     """
 
     run: Run
@@ -90,6 +104,7 @@ class Stored:
     version: str
     criteria: Mapping[tuple[str, str], str]
     adk_compat: bool = False
+    comparison: Mapping[str, Any] | None = None
 
 
 def read_results(path: Path, *, shown_as: str = "") -> Stored:
@@ -148,10 +163,19 @@ def _stored(read: _Results) -> Stored:
         agents={trials.agent_key(suite.agent): read.suites[at].agent.about for at, suite in enumerate(suites)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         models=frozenset(read.models),
+        judges=tuple(JudgeUse(**each.model_dump()) for each in read.judges),
+        shard=None if read.shard is None else _shard(read.shard),
         codes={trials.agent_key(suite.agent): read.suites[at].agent.code for at, suite in enumerate(suites)},
     )
     criteria = {(suite.suite, use.name): use.fingerprint for suite in read.suites for use in suite.criteria}
-    return Stored(run=run, outcomes=outcomes, version=read.evalgate, criteria=criteria, adk_compat=read.adk_compat)
+    return Stored(
+        run=run,
+        outcomes=outcomes,
+        version=read.evalgate,
+        criteria=criteria,
+        adk_compat=read.adk_compat,
+        comparison=read.comparison,
+    )
 
 
 def _graded(key: TrialKey, trial: _Trial) -> GradedTrial:
@@ -170,7 +194,7 @@ def _graded(key: TrialKey, trial: _Trial) -> GradedTrial:
     )
 
 
-def _suite(suite: _Suite) -> Suite:
+def _suite(suite: _Suite | PlannedSuite) -> Suite:
     return Suite(
         key=suite.suite,
         eval_set=EvalSet(eval_set_id=suite.eval_set_id, cases=tuple(_case(case, suite.suite) for case in suite.cases)),
@@ -181,8 +205,8 @@ def _suite(suite: _Suite) -> Suite:
                 options=use.options,
                 informational=use.informational,
                 lower_is_better=use.lower_is_better,
-                on_the_test=use.on_the_test,
                 code=use.code,
+                on_the_test=use.on_the_test,
             )
             for use in suite.criteria
         ),
@@ -191,8 +215,20 @@ def _suite(suite: _Suite) -> Suite:
     )
 
 
-def _case(case: _Case, suite: str) -> Case:
+def _case(case: _Case | PlannedCase, suite: str) -> Case:
     place = Place(file=suite, line=case.line)
-    if case.eval_case is None:
+    if isinstance(case, PlannedCase) or case.eval_case is None:
         return Case(case_id=case.case_id, conversation=(), place=place)
-    return case.eval_case.noun(place=place)
+    return dataclasses.replace(case.eval_case.noun(place=place), case_id=case.case_id)
+
+
+def _shard(read: ShardResult) -> Shard:
+    cases = [(suite.suite, case) for suite in read.plan for case in suite.cases]
+    return Shard(
+        index=read.index,
+        of=read.of,
+        plan=tuple(_suite(suite) for suite in read.plan),
+        homes={(suite, case.case_id): case.shard for suite, case in cases},
+        fingerprints={(suite, case.case_id): case.fingerprint for suite, case in cases},
+        fingerprint=read.fingerprint,
+    )

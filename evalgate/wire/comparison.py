@@ -3,12 +3,14 @@ their own)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ConfigDict, Field
 
 from evalgate.model import (
     Arm,
+    BaseOrigin,
     BaseSource,
     CaseComparison,
     Change,
@@ -128,6 +130,7 @@ class ComparisonResult(_Shape):
 
     origin: OriginResult
     problem: str = ""
+    no_agent: bool = Field(default=False, description="There are none because the base has no agent yet.")
     criteria: list[CriterionComparisonResult] = Field(default_factory=list)
     overall: CriterionComparisonResult | None = None
     cases: list[CaseComparisonResult] = Field(default_factory=list)
@@ -156,6 +159,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             notes=list(origin.notes),
         ),
         problem=comparison.problem,
+        no_agent=comparison.no_agent,
         criteria=[_criterion(each) for each in comparison.criteria],
         overall=None if comparison.overall is None else _criterion(comparison.overall),
         cases=[_case(each) for each in comparison.cases if _is_worth_telling(each)],
@@ -172,6 +176,29 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         draws=comparison.draws,
     )
     return shown.model_dump(mode="json", exclude_none=True)
+
+
+def parse_comparison(raw: Mapping[str, Any]) -> Comparison:
+    """What a comparison was made of: the base's origin or problem, what is loosened, which cases are not paired (and
+    of each of these nothing more). What was computed from runs is to be computed from them again.
+
+    Raises pydantic.ValidationError.
+    """
+    read = ComparisonResult.model_validate(raw)
+    origin = read.origin.model_dump()
+    return Comparison(
+        origin=BaseOrigin(**{**origin, "notes": tuple(read.origin.notes)}),
+        problem=read.problem,
+        no_agent=read.no_agent,
+        cases=tuple(
+            CaseComparison(
+                suite=each.suite, case_id=each.case_id, standing=each.standing, head=None, base=None, why=each.why
+            )
+            for each in read.cases
+            if each.standing is not Standing.PAIRED
+        ),
+        loosened=tuple(Loosening(**each.model_dump()) for each in read.loosened),
+    )
 
 
 def _is_worth_telling(case: CaseComparison) -> bool:

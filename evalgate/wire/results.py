@@ -15,6 +15,7 @@ from evalgate.wire.records import FailureWire, GradeWire, TranscriptWire
 from evalgate.wire.shapes import Wire
 
 SCHEMA_VERSION = 2
+MOST_SHARDS = 1_000
 
 
 class ResultsShape(Wire):
@@ -94,6 +95,36 @@ class SuiteResult(ResultsShape):
     cases: list[CaseResult]
 
 
+class PlannedCase(ResultsShape):
+    """A case of the plan."""
+
+    case_id: str
+    line: int | None = None
+    fingerprint: str = ""
+    shard: int = Field(ge=1, description="The part that measures it.")
+
+
+class PlannedSuite(ResultsShape):
+    """An evaluation file of the plan."""
+
+    suite: str
+    eval_set_id: str
+    agent: AgentResult
+    criteria: list[CriterionResult]
+    criteria_origin: ConfigOrigin
+    criteria_file: str = ""
+    cases: list[PlannedCase]
+
+
+class ShardResult(ResultsShape):
+    """Which part of a plan this is."""
+
+    index: int = Field(ge=1, description="From 1.")
+    of: int = Field(ge=1, le=MOST_SHARDS)
+    fingerprint: str = Field(description="Equal for parts that can be merged.")
+    plan: list[PlannedSuite] = Field(description="The whole of it: what other parts measure too.")
+
+
 class GateResult(ResultsShape):
     """The answer to one question: is head good enough, is it worse than base."""
 
@@ -148,6 +179,7 @@ class Results(ResultsShape):
     adk_compat: bool = False
     commit: str = ""
     models: list[str] = Field(default_factory=list, description="Names of the models that answered the agents.")
+    shard: ShardResult | None = Field(default=None, description="The part of a plan that was measured; null: all.")
     verdict: VerdictResult
     comparison: ComparisonResult | None = Field(
         default=None, description="Head beside base; null where none was asked."
