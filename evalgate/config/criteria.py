@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_snake
 from pydantic_core import ErrorDetails
 
 from evalgate import words
@@ -19,6 +20,10 @@ from evalgate.model import CriterionUse
 from evalgate.plugins import CriterionSpec
 
 Specs = Mapping[str, CriterionSpec]
+
+FOR_ALL = "include_intermediate_responses_in_final"
+"""ADK's option of every criterion (BaseCriterion), which two of them read."""
+_BOOLEAN = TypeAdapter(bool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,17 +187,54 @@ def _informational_threshold(use: CriterionUse) -> Problem:
 
 
 def _checked_options(use: CriterionUse, spec: CriterionSpec) -> tuple[Mapping[str, Any], list[Problem]]:
+    """The options that count, and what is wrong: an error where ADK refuses, a warning where it takes no notice."""
+    strays = set() if spec.ours else set(use.options) - _spellings(spec.options)
+    options = {name: value for name, value in use.options.items() if name not in strays}
+    problems = [found for name in use.options if name in strays and (found := _stray(use, spec, name))]
     try:
-        valid = spec.options.model_validate(dict(use.options))
+        valid = spec.options.model_validate(options)
     except ValidationError as error:
-        return use.options, [_option_problem(use, spec, each) for each in error.errors(include_url=False)]
-    return valid.model_dump(mode="json", exclude_unset=True), []
+        wrong = [_option_problem(use, spec, each) for each in error.errors(include_url=False)]
+        return use.options, [*problems, *wrong]
+    return valid.model_dump(mode="json", exclude_unset=True), problems
+
+
+def _spellings(model: type[BaseModel]) -> set[str]:
+    return {name for field, info in model.model_fields.items() for name in (field, info.alias) if name}
+
+
+def _stray(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
+    """What is wrong with an option that the criterion does not have: ADK keeps any, and reads none of them.
+
+    One is ADK's for every criterion, also where it is without effect.
+    """
+    if to_snake(name) == FOR_ALL:
+        try:
+            _BOOLEAN.validate_python(use.options[name])
+        except ValidationError as error:
+            (found,) = error.errors(include_url=False)
+            return _option_problem(use, spec, {**found, "loc": (name,)})
+        return None
+    known = list(spec.options.model_fields)
+    close = words.nearest(name, known)
+    hint = f"Known options: {', '.join(known)}." if known else "It has no options but `threshold`."
+    return Problem(
+        severity=Severity.WARNING,
+        code="unknown-option",
+        message=f"`{use.name}` has no option `{name}`; nothing reads it, neither here nor in ADK",
+        place=_place_of(use, name),
+        hint=f"Did you mean `{close}`?" if close else hint,
+    )
+
+
+def _place_of(use: CriterionUse, shown: str) -> Place | None:
+    return use.place and dataclasses.replace(use.place, json_path=f"{use.place.json_path}.{shown}".rstrip("."))
 
 
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
     path = error["loc"]
     shown = _dotted(path)
-    place = use.place and dataclasses.replace(use.place, json_path=f"{use.place.json_path}.{shown}".rstrip("."))
+    place = _place_of(use, shown)
     hint = ""
     match error["type"]:
         case "extra_forbidden":

@@ -42,6 +42,7 @@ SPECS = {
         spec("response_evaluation_score", lowest=1.0, highest=5.0),
         spec("latency", lowest=0.0, highest=None, lower_is_better=True),
         spec("error_share", lower_is_better=True),
+        spec("time_of_ours_v1", ours=True),
         spec("token_usage_v1", lowest=None, highest=None, informational=True),
     )
 }
@@ -131,18 +132,6 @@ def test_a_criterion_with_an_error_is_kept_as_written():
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        # an unknown option, near a known one
-        (
-            {"match_typ": "EXACT"},
-            "`tool_trajectory_avg_score` has no option `match_typ`",
-            "Did you mean `match_type`?",
-        ),
-        # nothing near: all that there are
-        (
-            {"zebra": 1},
-            "`tool_trajectory_avg_score` has no option `zebra`",
-            "Known options: match_type, ignore_args, judge_model_options.",
-        ),
         # within a nested option
         (
             {"judge_model_options": {"num_sample": 3}},
@@ -175,9 +164,35 @@ def test_valid_options_are_normalised_and_only_those_given():
     assert use.options == {"ignore_args": True}
 
 
-def test_a_criterion_without_options_says_so():
-    (problem,) = check("response_match_score", options={"weight": 0.3}).problems
-    assert problem.hint == "It has no options but `threshold`."
+@pytest.mark.parametrize(
+    ("name", "options", "hint"),
+    [
+        ("tool_trajectory_avg_score", {"match_typ": "EXACT"}, "Did you mean `match_type`?"),
+        ("tool_trajectory_avg_score", {"zebra": 1}, "Known options: match_type, ignore_args, judge_model_options."),
+        ("response_match_score", {"weight": 0.3}, "It has no options but `threshold`."),
+    ],
+)
+def test_options_that_adk_takes_no_notice_of_are_warned_about(name, options, hint):
+    checked = check(name, options={**options})
+    (problem,) = checked.problems
+    assert (problem.code, problem.severity, problem.hint) == ("unknown-option", Severity.WARNING, hint)
+    assert f"`{name}` has no option `{next(iter(options))}`" in problem.message
+    assert problem.place.json_path == f"$.criteria.x.{next(iter(options))}"
+    assert checked.criteria[0].options == {}
+
+
+def test_an_unknown_option_of_a_criterion_of_ours_is_an_error():
+    (problem,) = check("time_of_ours_v1", options={"zebra": 1}).problems
+    assert (problem.code, problem.severity) == ("bad-option", Severity.ERROR)
+
+
+@pytest.mark.parametrize("spelling", ["include_intermediate_responses_in_final", "includeIntermediateResponsesInFinal"])
+def test_adks_option_of_every_criterion_is_taken_by_every_criterion(spelling):
+    checked = check("response_match_score", options={spelling: True})
+    assert (codes(checked), checked.criteria[0].options) == ([], {})
+    (problem,) = check("response_match_score", options={spelling: "perhaps"}).problems
+    assert (problem.code, problem.severity) == ("bad-option", Severity.ERROR)
+    assert f'`{spelling}` is "perhaps", expected a valid boolean' in problem.message
 
 
 def test_a_custom_metric_is_known_by_its_code_alone():
@@ -194,7 +209,7 @@ def test_every_problem_is_told_and_the_order_is_kept():
     ]
     checked = criteria.check(uses, specs=SPECS)
     assert [use.name for use in checked.criteria] == ["response_match_score", "zebra"]
-    assert sorted(codes(checked)) == ["bad-option", "threshold-out-of-range", "unknown-criterion"]
+    assert sorted(codes(checked)) == ["threshold-out-of-range", "unknown-criterion", "unknown-option"]
 
 
 def test_informational_criteria_join_unless_named():

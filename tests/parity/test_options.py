@@ -1,0 +1,74 @@
+"""Which options google-adk refuses, and which it takes and never reads: an error here, a warning there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate import criteria as table
+from evalgate.config import criteria
+from evalgate.errors import Severity
+from evalgate.formats import criteria as files
+
+pytestmark = pytest.mark.parity
+
+ADK = """
+import json, sys
+from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
+from google.adk.evaluation.metric_evaluator_registry import DEFAULT_METRIC_EVALUATOR_REGISTRY as registry
+
+for line in sys.stdin:
+    try:
+        config = EvalConfig.model_validate_json(line)
+        registry.get_evaluator(get_eval_metrics_from_config(config)[0])
+        print("taken")
+    except Exception as error:
+        print("refused", type(error).__name__)
+"""
+
+TOOLS, WORDS, MATCH = "tool_trajectory_avg_score", "response_match_score", "final_response_match_v2"
+RUBRICS = "rubric_based_final_response_quality_v1"
+RUBRIC = {"rubric_id": "r", "rubric_content": {"text_property": "It rhymes."}}
+OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
+    (TOOLS, {"match_type": "IN_ORDER"}, None),
+    (TOOLS, {"include_intermediate_responses_in_final": True}, None),  # everybody's, without effect here
+    (TOOLS, {"includeIntermediateResponsesInFinal": False}, None),
+    (TOOLS, {"include_intermediate_responses_in_final": "perhaps"}, Severity.ERROR),
+    (TOOLS, {"match_typ": "IN_ORDER"}, Severity.WARNING),  # taken, and read by nobody
+    (TOOLS, {"match_type": "SOMEHOW"}, Severity.ERROR),
+    (TOOLS, {"ignore_args": "perhaps"}, Severity.ERROR),
+    (WORDS, {"weight": 0.3}, Severity.WARNING),
+    (MATCH, {"judge_model_options": {"num_samples": 3}}, None),
+    (MATCH, {"judge_model_options": {"num_sample": 3}}, Severity.ERROR),  # nested options are strict
+    (MATCH, {"judge_model_options": {"num_samples": 0}}, Severity.ERROR),
+    (MATCH, {"judge_model": "gemini-2.5-flash"}, Severity.WARNING),  # one level too high
+    (RUBRICS, {"rubrics": [RUBRIC]}, None),
+    (RUBRICS, {"rubrics": [{**RUBRIC, "weight": 2}]}, Severity.ERROR),
+]
+
+
+@pytest.fixture(scope="module")
+def said(adk_python: Path) -> list[str]:
+    lines = [json.dumps({"criteria": {name: {"threshold": 0.5, **options}}}) for name, options, _ in OPTIONS]
+    command = [adk_python, "-W", "ignore", "-c", ADK]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True, timeout=300)
+    return done.stdout.splitlines()
+
+
+def worst(name: str, options: dict[str, Any]) -> Severity | None:
+    text = json.dumps({"criteria": {name: {"threshold": 0.5, **options}}})
+    read = files.parse_criteria(text, file="test_config.json")
+    found = criteria.check(read.criteria, specs=table.CRITERIA).problems
+    severities = [problem.severity for problem in (*read.problems, *found)]
+    return next((each for each in (Severity.ERROR, Severity.WARNING) if each in severities), None)
+
+
+@pytest.mark.parametrize("number", range(len(OPTIONS)), ids=lambda number: json.dumps(OPTIONS[number][1]))
+def test_an_error_where_adk_refuses_and_only_there(number: int, said: list[str]) -> None:
+    name, options, severity = OPTIONS[number]
+    assert worst(name, options) is severity
+    assert said[number].startswith("refused" if severity is Severity.ERROR else "taken"), said[number]
