@@ -247,7 +247,7 @@ def test_record_once_then_gate_without_the_backend(tmp_path: Path, kind: str, ba
         assert (call["tool"], call["args"]["city"]) == ("get_weather", city)
         assert call["response"] == {"city": city, "degrees": len(city), "key": "***"}
     if kind != "adk-old":  # which takes long to start
-        assert repository.run("--tools", "record") == 0
+        assert repository.run("--tools", "record") == 0, repository.output
         assert repository.cassettes() == recorded  # to the last byte
 
     backend.stop()
@@ -294,7 +294,7 @@ def _duration(results: dict[str, Any], case_id: str) -> float:
 
 def test_a_resumed_run_takes_over_what_the_same_cassettes_gave(tmp_path: Path, backend: Backend) -> None:
     repository = Repository(tmp_path, "python", backend, cities=("Oslo",))
-    assert repository.run("--tools", "record") == 0
+    assert repository.run("--tools", "record") == 0, repository.output
     repository.configure(mode="replay")
     assert repository.run() == 0
     journal = tmp_path / "evalgate-report/journal.jsonl"
@@ -319,7 +319,7 @@ def test_a_resumed_run_takes_over_what_the_same_cassettes_gave(tmp_path: Path, b
 )
 def test_a_program_that_does_not_ask(tmp_path: Path, backend: Backend, environment: dict[str, str], words: str) -> None:
     repository = Repository(tmp_path, "command", backend, cities=("Oslo",))
-    assert repository.run("--tools", "record") == 0
+    assert repository.run("--tools", "record") == 0, repository.output
     assert repository.run("--tools", "replay", **environment) == 3
     assert words in repository.comment()
     assert "WEATHER_DEAF" not in environment or backend.asked == ["Oslo"]
