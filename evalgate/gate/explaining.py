@@ -55,12 +55,8 @@ def not_measured(rows: Sequence[CriterionComparison]) -> str:
     """How much of the worst-measured criterion is missing."""
     worst = max(rows, key=lambda row: row.unpaired)
     others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
-    total = words.counted(_total(worst), "case")
-    return f"Too little to compare `{worst.name}` with the base: {worst.unpaired} of {total} lack a score{others}."
-
-
-def _total(row: CriterionComparison) -> int:
-    return max(row.cases, row.unpaired)
+    lack = f"{words.counted(worst.unpaired, 'case')} {'lacks' if worst.unpaired == 1 else 'lack'} a score"
+    return f"Too little to compare `{worst.name}` with the base: {lack}{others}."
 
 
 def cut_short(truncated: str) -> str:

@@ -1,0 +1,273 @@
+"""Head beside base: what is claimed, what is left out, and the symmetries that every claim must have."""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+
+import pytest
+from builders import sides
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalgate.gate import claims, decision
+from evalgate.gate.threshold import Scale
+from evalgate.model import (
+    Change,
+    CriterionRule,
+    FailureOrigin,
+    GateKind,
+    Policy,
+    Run,
+    Standing,
+    VerdictKind,
+)
+
+STEADY = {number: f"answer {number}" for number in range(40)}
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "expected"),
+    [
+        ("FFF/PPP " * 3 + "PPP/PPP " * 9, {}, "regressed"),
+        ("PPP/FFF " * 3 + "PPP/PPP " * 9, {}, "improved"),
+        ("PPP/PPP " * 9, {}, "unchanged"),
+        ("F/P " * 4 + "P/P " * 4, {}, "inconclusive"),  # 4 of 4 discordant: p = 1/16
+        ("F/P " * 5 + "P/P " * 4, {}, "regressed"),  # 1/32
+        (
+            "FFF/PPP " * 3 + "PPP/PPP " * 9,
+            {"max_drop": 0.25},
+            "inconclusive",
+        ),  # significant, and not more than the floor
+        ("FFF/PPP " * 3 + "PPP/PPP " * 9, {"alpha": 0.0001}, "inconclusive"),
+        ("55/66 " * 10, {}, "regressed"),  # graded: 0.1 lower in every run
+        ("56/55 " * 10, {"max_drop": 0.1}, "unchanged"),
+        ("??/PP " * 3, {}, "not_measured"),
+        ("?P/PP " + "PP/PP " * 3, {}, "not_measured"),
+        ("?P/PP " + "PP/PP " * 30, {"min_measured": 0.9}, "unchanged"),
+        ("?P/PP " + "PP/PP " * 3, {"min_measured": 0.5}, "inconclusive"),  # what is missing could have been a drop
+        ("F?/PP " * 3, {}, "not_measured"),  # a good run in each missing place would leave p = 1/8
+        ("F?/PP " * 6, {}, "regressed"),  # and here 1/64
+        ("?P/PP " + "FF/PP " * 9, {}, "regressed"),  # bad however the missing one ended
+    ],
+)
+def test_claims(text: str, policy: dict[str, object], expected: str) -> None:
+    comparison = sides.compare(text, policy=Policy(**policy))  # type: ignore[arg-type]
+    assert comparison.criteria[0].change == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "change", "fact"),
+    [
+        ("FF/PP " + "PP/PP " * 9, {}, "regressed", True),  # one case in ten, for certain
+        ("FF/PP " + "PP/PP " * 19, {}, "unchanged", True),  # 0.05 is what is let pass, float dust or not
+        ("FF/PP " + "PP/PP " * 19, {"max_drop": 0.0}, "regressed", True),
+        ("PP/FF " + "PP/PP " * 9, {}, "improved", True),
+        ("F/P " + "P/P " * 9, {}, "inconclusive", False),  # one run a side: nothing is known of repeats
+        ("FP/PP " + "PP/PP " * 9, {}, "inconclusive", False),  # equal behaviour and other scores: not the agent's alone
+    ],
+)
+def test_what_repeats_itself_exactly_is_a_fact(text: str, policy: dict[str, object], change: str, fact: bool) -> None:
+    row = sides.compare(text, behaviours=STEADY, policy=Policy(**policy)).criteria[0]  # type: ignore[arg-type]
+    assert (row.change.value, row.fact) == (change, fact)
+    assert (row.p is None) == fact
+
+
+def test_a_judges_scores_are_a_sample_even_of_a_steady_agent() -> None:
+    text = "FF/PP " + "PP/PP " * 9
+    assert not sides.compare(text, behaviours=STEADY, judged=frozenset({"m"})).criteria[0].fact
+
+
+def test_one_unsteady_case_makes_all_a_sample() -> None:
+    head, base = sides.sides("FF/PP " + "PP/PP " * 9, behaviours=STEADY)
+    odd = dataclasses.replace(base.trials[-1], behaviour="something else")
+    base = dataclasses.replace(base, trials=(*base.trials[:-1], odd))
+    assert not sides.compare_runs(head, base).criteria[0].fact
+    unknown = dataclasses.replace(base.trials[-1], behaviour="")
+    base = dataclasses.replace(base, trials=(*base.trials[:-2], unknown, unknown))
+    assert not sides.compare_runs(head, base).criteria[0].fact
+
+
+def test_cases_that_cannot_be_compared_stay_out_of_every_number() -> None:
+    unpaired = {
+        (sides.SUITE, "c0"): Standing.NEW,
+        (sides.SUITE, "c1"): Standing.CHANGED,
+        (sides.SUITE, "gone"): Standing.REMOVED,
+    }
+    comparison = sides.compare("FF/.. FF/.. PP/PP PP/PP", unpaired=unpaired)
+    row = comparison.criteria[0]
+    assert (row.cases, row.base, row.head, row.unpaired) == (2, 1.0, 1.0, 0)
+    assert [case.standing for case in comparison.cases] == [
+        Standing.NEW,
+        Standing.CHANGED,
+        *[Standing.PAIRED] * 2,
+        Standing.REMOVED,
+    ]
+    assert [case.origin for case in comparison.cases[:2]] == [FailureOrigin.UNKNOWN] * 2
+    assert comparison.cases[0].base is None
+    assert comparison.cases[-1].head is None
+    assert all(case.why for case in comparison.cases if case.standing is not Standing.PAIRED)
+
+
+def test_advisory_suites_and_unreliable_cases_have_rows_of_their_own() -> None:
+    text = "FFF/PPP " * 5 + "PPP/PPP " * 5
+    advisory = sides.compare(text, policy=Policy(advisory=frozenset({sides.SUITE})))
+    assert [(row.gating, row.advisory, row.change.value) for row in advisory.criteria] == [(False, True, "regressed")]
+    unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(5))
+    rows = sides.compare(text, unreliable=unreliable).criteria
+    assert [(row.gating, row.advisory, row.change.value) for row in rows] == [
+        (True, False, "unchanged"),
+        (False, True, "regressed"),
+    ]
+
+
+def test_informational_criteria_are_shown_and_decide_only_where_the_policy_says_so() -> None:
+    uses = (sides.use("m"), sides.use("n", threshold=None, lower=True))
+    text = "PP/PP " * 12 + "; " + "99/11 " * 12
+    scales = {"m": Scale(), "n": Scale(highest=None)}
+    shown = sides.compare(text, uses=uses, scales=scales).criteria[1]
+    assert (shown.gating, shown.change.value, shown.delta) == (False, "regressed", pytest.approx(0.8))
+    assert shown.floor == pytest.approx(0.05 * 0.1)  # a share of base's mean where the scale is open
+    policy = Policy(criteria={"n": CriterionRule(gating=True, max_drop=10.0)})
+    ruled = sides.compare(text, uses=uses, scales=scales, policy=policy).criteria[1]
+    assert (ruled.gating, ruled.floor) == (True, pytest.approx(1.0))
+    assert ruled.change is Change.UNCHANGED
+
+
+def test_lower_is_better_turns_the_claims_round() -> None:
+    uses = (sides.use("m", threshold=0.5, lower=True),)
+    row = sides.compare("FFF/PPP " * 3 + "PPP/PPP " * 9, uses=uses).criteria[0]
+    assert (row.change.value, row.delta, row.drop) == ("regressed", pytest.approx(0.25), pytest.approx(0.25))
+
+
+def test_the_floor_is_a_share_of_the_scale() -> None:
+    measure = claims.measure_of(sides.use("m"), Policy(), {"m": Scale(lowest=1.0, highest=5.0)}, advisory=False)
+    assert measure.floor(3.0) == pytest.approx(0.2)
+
+
+def test_criteria_beside_each_other_are_held_to_more() -> None:
+    text = "F/P " * 5 + "P/P " * 4
+    assert sides.compare(text).criteria[0].change is Change.REGRESSED
+    two = sides.compare(f"{text} ; {'P/P ' * 9}")
+    assert [row.change.value for row in two.criteria] == ["inconclusive", "unchanged"]
+    assert two.criteria[0].p_adjusted == pytest.approx(2 / 32)
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("F/P", "new"),
+        ("F/F", "known"),
+        ("F/?", "unknown"),
+        ("F/.", "unknown"),
+        ("P/P", None),
+        ("?/P", None),
+        ("FFP/PPP", "flaky"),  # 1 of 3 against 3 of 3: p = 0.2
+        ("FFF/PFF", "flaky"),  # the base is no better than a coin
+        ("FFFFP/PPPPP", "new"),  # p = 0.024: no coin toss
+        ("FFFPP/PPPPP", "flaky"),
+    ],
+)
+def test_whose_failure_it_is(text: str, origin: str | None) -> None:
+    found = sides.compare(text).cases[0].origin
+    assert (None if found is None else found.value) == origin
+
+
+def test_a_graded_criterion_that_fails_in_the_mean_alone() -> None:
+    assert sides.compare("41/PP").cases[0].origin is FailureOrigin.NEW
+
+
+# ---- what must hold for all data
+
+runs = st.text("PF?", min_size=3, max_size=3)
+tables = st.lists(st.tuples(runs, runs), min_size=1, max_size=6)
+graded = st.lists(st.tuples(*[st.text("0123456789", min_size=2, max_size=2)] * 2), min_size=1, max_size=5)
+POLICIES = [Policy(), Policy(min_measured=0.5), Policy(max_drop=0.0, alpha=0.3, min_measured=0.0)]
+policies = st.sampled_from(POLICIES)
+
+
+def words(table: list[tuple[str, str]]) -> str:
+    return " ".join(f"{head}/{base}" for head, base in table)
+
+
+MIRROR = {
+    Change.REGRESSED: Change.IMPROVED,
+    Change.IMPROVED: Change.REGRESSED,
+    Change.UNCHANGED: Change.UNCHANGED,
+    Change.INCONCLUSIVE: Change.INCONCLUSIVE,
+    Change.NOT_MEASURED: Change.NOT_MEASURED,
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(tables, graded), policies)
+def test_swapping_the_sides_mirrors_everything(table: list[tuple[str, str]], policy: Policy) -> None:
+    head, base = sides.sides(words(table))
+    forth, back = sides.compare_runs(head, base, policy=policy), sides.compare_runs(base, head, policy=policy)
+    for one, other in zip((*forth.criteria, forth.overall), (*back.criteria, back.overall), strict=True):
+        assert one is not None
+        assert other is not None
+        if Change.NOT_MEASURED not in (one.change, other.change):
+            assert other.change is MIRROR[one.change] or table == [(b, h) for h, b in table]
+        if one.delta is not None:
+            assert other.delta == pytest.approx(-one.delta)
+        if one.interval is not None and other.interval is not None:
+            assert other.interval.low == pytest.approx(-one.interval.high)
+            assert other.interval.high == pytest.approx(-one.interval.low)
+        if [sorted(h) for h, _ in table] != [sorted(b) for _, b in table]:
+            assert other.p == pytest.approx(one.p_rise)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(tables, graded), st.randoms(use_true_random=False), policies)
+def test_the_order_of_cases_is_irrelevant(table: list[tuple[str, str]], random: Random, policy: Policy) -> None:
+    shuffled = list(table)
+    random.shuffle(shuffled)
+    one, other = (sides.compare(words(each), policy=policy).criteria[0] for each in (table, shuffled))
+    assert one.change is other.change
+    assert (one.p, one.interval) == (pytest.approx(other.p), other.interval) or one.interval == pytest.approx(
+        other.interval
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.one_of(
+        st.lists(runs, min_size=1, max_size=6), st.lists(st.text("0123456789", min_size=2, max_size=2), min_size=1)
+    ),
+    policies,
+)
+def test_identical_sides_never_regress(cases: list[str], policy: Policy) -> None:
+    if len({len(case) for case in cases}) != 1:
+        return
+    comparison = sides.compare(" ".join(f"{case}/{case}" for case in cases), policy=policy)
+    assert comparison.criteria[0].change not in (Change.REGRESSED, Change.IMPROVED)
+
+
+def lose(run: Run, position: int) -> Run:
+    """The same without the grade of one trial."""
+    trial = run.trials[position]
+    trials = list(run.trials)
+    trials[position] = dataclasses.replace(trial, grades=dict.fromkeys(trial.grades, sides.OUTAGE))
+    return dataclasses.replace(run, trials=tuple(trials))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables, policies, st.integers(0, 1000), st.booleans())
+def test_losing_a_grade_never_makes_a_pass(
+    table: list[tuple[str, str]], policy: Policy, position: int, of_head: bool
+) -> None:
+    head, base = sides.sides(words(table))
+    lost_head, lost_base = (
+        (lose(head, position % len(head.trials)), base) if of_head else (head, lose(base, position % len(base.trials)))
+    )
+    before, after = (
+        decision.decide(
+            one, policy, scales=sides.scales_of(head), comparison=sides.compare_runs(one, other, policy=policy)
+        )
+        for one, other in ((head, base), (lost_head, lost_base))
+    )
+    for gate in GateKind:
+        kinds = [next(each.kind for each in verdict.gates if each.gate is gate) for verdict in (before, after)]
+        assert kinds[1] is not VerdictKind.PASS or kinds[0] is VerdictKind.PASS
+    assert after.kind is not VerdictKind.PASS or before.kind is VerdictKind.PASS

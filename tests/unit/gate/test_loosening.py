@@ -1,0 +1,140 @@
+"""A change that lowers its own bar is seen, whichever way it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from evalgate.gate import loosening
+from evalgate.gate.loosening import Rules
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    CriteriaSource,
+    CriterionRule,
+    CriterionUse,
+    EvalSet,
+    FailOn,
+    Policy,
+    Suite,
+    ThresholdRule,
+)
+
+TOOLS = CriterionUse(name="tools", threshold=1.0, options={"match_type": "EXACT"})
+WORDS = CriterionUse(name="words", threshold=0.8)
+SECONDS = CriterionUse(name="seconds", threshold=9.0, lower_is_better=True)
+COUNT = CriterionUse(name="count", threshold=None, informational=True)
+
+
+def suite(*criteria: CriterionUse, key: str = "a.json", cases: str = "one two") -> Suite:
+    """`one two*`: a star is other content."""
+    return Suite(
+        key=key,
+        eval_set=EvalSet(
+            eval_set_id="set",
+            cases=tuple(
+                Case(case_id=word.rstrip("*"), conversation=(), expects_state={"x": 1} if "*" in word else None)
+                for word in cases.split()
+            ),
+        ),
+        criteria=criteria,
+        criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
+        agent=AgentUse(driver="adk"),
+    )
+
+
+def found(base: Suite | Policy, *head: Suite | Policy) -> list[str]:
+    def rules(*given: Suite | Policy) -> Rules:
+        policies = [each for each in given if isinstance(each, Policy)]
+        return Rules(
+            suites=tuple(each for each in given if isinstance(each, Suite)),
+            policy=policies[0] if policies else Policy(),
+        )
+
+    listed = loosening.find(rules(base), rules(*head), fingerprint=lambda case: repr(case.expects_state) + case.case_id)
+    return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
+
+
+def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
+    return dataclasses.replace(use, threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        (suite(TOOLS, WORDS), suite(TOOLS, WORDS), []),
+        (suite(TOOLS), suite(TOOLS, WORDS, cases="one two three"), []),  # more is not less
+        (suite(WORDS), suite(with_threshold(WORDS, 0.9)), []),  # stricter
+        (suite(WORDS), suite(with_threshold(WORDS, 0.75)), ["threshold words: 0.80 > 0.75"]),
+        (suite(SECONDS), suite(with_threshold(SECONDS, 8.0)), []),  # lower is better: stricter
+        (suite(SECONDS), suite(with_threshold(SECONDS, 12.0)), ["threshold seconds: 9.00 > 12.00"]),
+        (suite(TOOLS, WORDS), suite(TOOLS), ["criterion_removed words: 0.80 > "]),
+        (suite(COUNT), suite(), []),  # it decided nothing
+        (
+            suite(WORDS),
+            suite(dataclasses.replace(WORDS, threshold=None, informational=True)),
+            ["criterion_changed words: 0.80 > informational"],
+        ),
+        (
+            suite(TOOLS),
+            suite(dataclasses.replace(TOOLS, options={"match_type": "ANY_ORDER"})),
+            ["criterion_changed tools: match_type EXACT > match_type ANY_ORDER"],
+        ),
+        (
+            suite(SECONDS),
+            suite(dataclasses.replace(SECONDS, lower_is_better=False)),
+            ["criterion_changed seconds: lower is better > higher is better"],
+        ),
+        (
+            suite(WORDS),
+            suite(dataclasses.replace(WORDS, code="mine.always_one")),
+            ["criterion_changed words: built in > mine.always_one"],
+        ),
+        (suite(TOOLS), suite(TOOLS, cases="one"), ["case_removed two:  > "]),
+        (suite(TOOLS), suite(TOOLS, cases="one two*"), ["case_changed two:  > "]),
+        (suite(TOOLS), suite(TOOLS, key="b.json"), []),  # a renamed file
+        (suite(TOOLS), suite(TOOLS, key="b.json", cases="one"), ["suite_removed a.json: 2 cases > "]),
+        (
+            suite(WORDS),
+            suite(with_threshold(WORDS, 0.1), key="b.json"),
+            ["threshold words: 0.80 > 0.10"],
+        ),  # renamed and lowered
+    ],
+)
+def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
+    assert found(base, head) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        ({}, {}, []),
+        (
+            {},
+            {"fail_on": frozenset({FailOn.THRESHOLD, FailOn.REGRESSION})},
+            ["fail_on: with not_measured > without not_measured"],
+        ),
+        ({"pass_rate": 0.9}, {"pass_rate": 0.8}, ["pass_rate: 0.90 > 0.80"]),
+        ({"pass_rate": 0.8}, {"pass_rate": 0.9}, []),
+        ({}, {"suite_pass_rate": {"a": 0.5}}, ["pass_rate of a: 1.00 > 0.50"]),
+        ({"suite_pass_rate": {"a": 0.5}}, {}, []),
+        ({}, {"min_measured": 0.5}, ["min_measured: 1.00 > 0.50"]),
+        ({}, {"alpha": 0.01}, ["alpha: 0.05 > 0.01"]),
+        ({}, {"alpha": 0.1}, []),
+        ({}, {"max_drop": 0.2}, ["max_drop: 0.05 > 0.20"]),
+        ({}, {"threshold": ThresholdRule.NEW}, ["threshold: all > new"]),
+        ({"threshold": ThresholdRule.NEW}, {}, []),
+        ({}, {"adk_compat": True}, ["adk_compat: false > true"]),
+        ({}, {"advisory": frozenset({"a"})}, ["severity of a: gating > advisory"]),
+        ({}, {"admission": 5}, ["admission: 0 > 5"]),
+        ({}, {"criteria": {"m": CriterionRule(gating=False)}}, ["gating of m: unset > false"]),
+        ({"criteria": {"m": CriterionRule(gating=True)}}, {}, ["gating of m: true > unset"]),
+        ({}, {"criteria": {"m": CriterionRule(max_drop=0.5)}}, ["max_drop of m: 0.05 > 0.50"]),
+        ({"criteria": {"m": CriterionRule(max_drop=0.01)}}, {}, ["max_drop of m: 0.01 > 0.05"]),
+        ({}, {"criteria": {"m": CriterionRule(lower_is_better=True)}}, ["lower_is_better of m: unset > true"]),
+    ],
+)
+def test_policies(base: dict[str, object], head: dict[str, object], expected: list[str]) -> None:
+    assert found(Policy(**base), Policy(**head)) == [f"policy {each}" for each in expected]  # type: ignore[arg-type]
