@@ -77,8 +77,8 @@ def _client(setting: JudgeSetting) -> Client:
 def _version(setting: JudgeSetting) -> str | None:
     """The version of the API; None leaves it to the client.
 
-    google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not every
-    endpoint of one's own has.
+    google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not
+    every endpoint of one's own has.
     """
     if setting.vertex:
         return None

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from evalgate import criteria, judges
-from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
-from evalgate.errors import Problem, Severity
+from evalgate.config.gate_file import JudgeOptionsRule
+from evalgate.errors import Place, Problem, Severity
 from evalgate.judged import settling
 from evalgate.judging import governors, opening
 from evalgate.judging import models as model_names
@@ -43,25 +45,32 @@ def defaults_of(choice: Choice) -> JudgeDefaults:
 
 
 def settle(suites: Iterable[Suite], defaults: JudgeDefaults) -> tuple[Suite, ...]:
-    """The suites with the judge that each criterion will ask written into its options."""
+    """The suites with the judge that each criterion will ask written into its options; one whose options cannot be read
+    stays as it was written."""
     return tuple(
         dataclasses.replace(suite, criteria=tuple(_settle(use, defaults) for use in suite.criteria)) for suite in suites
     )
 
 
-def names_elsewhere(rule: JudgeRule) -> bool:
-    """Whether evalgate.yml says where judges are asked, so that the usual variables need not be there."""
-    return bool(rule.client or rule.base_url or rule.api_key_env or rule.replay)
-
-
 def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[str, str]) -> list[Problem]:
-    """A problem for each judge that could not be asked."""
-    found = opening.missing(judge_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
-    hint = "Give it what it needs, answer from recordings (`judge: {replay: FILE}`), or leave it out: --skip-judged."
-    return [
-        Problem(severity=Severity.ERROR, code="credentials-missing", message=f"judge `{model}`: {said}", hint=hint)
-        for model, said in found.items()
-    ]
+    """A problem for each criterion of settled suites whose judge could not be asked: as the judge itself says, at the
+    criterion's place."""
+    asked = [(suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
+    models = dict.fromkeys(model for _, _, model in asked)
+    found = opening.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    problems = [_unasked(suite, use, found[model]) for suite, use, model in asked if model in found]
+    return list(dict.fromkeys(problems))
+
+
+def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="credentials-missing",
+        message=f"`{use.name}` could never be measured: {said}",
+        place=use.place or Place(file=suite.key),
+        hint="Set it in the environment of the job, answer from recordings (evalgate.yml: `judge: {replay: FILE}`), or "
+        "leave judges out: --skip-judged.",
+    )
 
 
 def governors_of(choice: Choice) -> Governors:
@@ -110,7 +119,10 @@ def _settle(use: CriterionUse, defaults: JudgeDefaults) -> CriterionUse:
     spec = criteria.pick(use.name, use.code)
     if use.code is not None or spec is None:
         return use
-    return settling.settle(use, spec, defaults)
+    try:
+        return settling.settle(use, spec, defaults)
+    except ValidationError:  # told where the criteria are checked
+        return use
 
 
 def _model(use: CriterionUse) -> str | None:
@@ -119,7 +131,8 @@ def _model(use: CriterionUse) -> str | None:
         return None
     if Need.VERTEX in spec.needs and use.options.get("judge") != "llm":
         return f"{model_names.EVALUATION}/{use.name}"
-    return str(use.options["judge_model_options"]["judge_model"])
+    options = use.options.get("judge_model_options")
+    return str(options["judge_model"]) if isinstance(options, dict) and "judge_model" in options else None
 
 
 def _options(rule: JudgeOptionsRule) -> JudgeOptions:

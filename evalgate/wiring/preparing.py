@@ -18,8 +18,6 @@ from evalgate.settings import Settings
 from evalgate.wiring import calibrated, judging, simulating, tooling
 from evalgate.wiring.choosing import Choice
 
-CREDENTIALS = "credentials-missing"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
@@ -48,34 +46,18 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     )
     suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
     suites = simulating.settle(suites, choice)
-    linted = linter.lint(suites, specs=criteria.CRITERIA, environment_names=frozenset(environ))
+    linted = linter.lint(suites, specs=criteria.CRITERIA)
     problems = (
         *choice.problems, *found.problems, *linted, *_option_problems(suites), *tooling.check(choice, suites)
     )  # fmt: skip
-    if not any(problem.severity is Severity.ERROR and problem.code != CREDENTIALS for problem in problems):
-        suites, problems = _with_judges(choice, suites, problems, environ)
-        problems = (*problems, *calibrated.check(choice, suites))
-    return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))
-
-
-def _with_judges(
-    choice: Choice, suites: tuple[Suite, ...], problems: tuple[Problem, ...], environ: Mapping[str, str]
-) -> tuple[tuple[Suite, ...], tuple[Problem, ...]]:
-    """The suites with their judges settled, and what is missing to ask them.
-
-    The linter knows the usual variables and the criterion's line; where evalgate.yml names another place to ask, only
-    the judges themselves can tell.
-    """
+    sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(choice)
-    settled = judging.settle(suites, defaults)
-    problems = (*problems, *simulating.missing(suites, defaults, environ))
-    if not choice.settings.skip_judged and not judging.names_elsewhere(choice.gate_file.judge):
-        told = any(problem.code == CREDENTIALS for problem in problems)
-        return settled, problems if told else (*problems, *judging.missing(settled, defaults, environ))
-    others = tuple(problem for problem in problems if problem.code != CREDENTIALS)
-    if choice.settings.skip_judged:
-        return settled, others
-    return settled, (*others, *judging.missing(settled, defaults, environ))
+    suites = judging.settle(suites, defaults)
+    if not settings.skip_judged:
+        problems = (*problems, *judging.missing(suites, defaults, environ))
+    if sound:
+        problems = (*problems, *simulating.missing(suites, defaults, environ), *calibrated.check(choice, suites))
+    return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))
 
 
 def insist(prepared: Prepared, *, strict: bool) -> None:

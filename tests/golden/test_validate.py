@@ -12,7 +12,9 @@ import pytest
 from evalgate import criteria
 from evalgate.config import gate_file
 from evalgate.errors import NothingToDo
+from evalgate.judging.options import JudgeDefaults
 from evalgate.project import discovery, linter
+from evalgate.wiring import judging
 
 HERE = Path(__file__).parent / "validate"
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='m')\n"
@@ -193,8 +195,9 @@ def told(root):
         found = discovery.discover(root, gate_file=read.gate_file, places=read.places, specs=criteria.CRITERIA)
     except NothingToDo as error:
         return "\n".join([f"nothing to do: {error.message}", f"    {error.hint}", *map(str, error.problems)]) + "\n"
-    names = frozenset[str]()
-    problems = (*found.problems, *linter.lint(found.suites, specs=criteria.CRITERIA, environment_names=names))
+    settled = judging.settle(found.suites, JudgeDefaults())
+    unasked = judging.missing(settled, JudgeDefaults(), {})
+    problems = (*found.problems, *linter.lint(found.suites, specs=criteria.CRITERIA), *unasked)
     return "".join(f"{problem}\n" for problem in problems)
 
 

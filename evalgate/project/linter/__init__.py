@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from evalgate.errors import Problem
 from evalgate.model import Suite
 from evalgate.plugins import CriterionSpec
-from evalgate.project.linter import cases, credentials, expectations, scenarios, sets
+from evalgate.project.linter import cases, expectations, scenarios, sets
 from evalgate.project.linter.finding import Setting
 
 SuiteCheck = Callable[[Suite, Setting], Iterator[Problem]]
@@ -28,7 +28,6 @@ CHECKS: tuple[SuiteCheck, ...] = (
     expectations.reference_on_scenario,
     expectations.scenario_criterion_on_static_case,
     expectations.rubrics_missing,
-    credentials.credentials_missing,
 )
 """What is looked for in each suite, in the order it is told."""
 
@@ -36,16 +35,13 @@ CROSS_CHECKS: tuple[SuitesCheck, ...] = (sets.duplicate_set_ids,)
 """What is looked for across suites."""
 
 
-def lint(
-    suites: Iterable[Suite], *, specs: Mapping[str, CriterionSpec], environment_names: frozenset[str]
-) -> tuple[Problem, ...]:
+def lint(suites: Iterable[Suite], *, specs: Mapping[str, CriterionSpec]) -> tuple[Problem, ...]:
     """Everything suspicious in `suites`, in their order; linear in cases and turns.
 
-    `environment_names`: the variables that are set. Criteria that are no row of `specs` are passed over here:
-    `config.criteria` tells of them.
+    Criteria that are no row of `specs` are passed over here: `config.criteria` tells of them.
     """
     every = tuple(suites)
-    setting = Setting(specs=specs, environment_names=environment_names)
+    setting = Setting(specs=specs)
     problems = [problem for suite in every for check in CHECKS for problem in check(suite, setting)]
     problems.extend(problem for check in CROSS_CHECKS for problem in check(every))
     return tuple(problems)

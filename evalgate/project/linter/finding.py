@@ -13,10 +13,9 @@ from evalgate.plugins import CriterionSpec, Need
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The criteria of this version, and the names of the environment variables that are set."""
+    """The criteria of this version."""
 
     specs: Mapping[str, CriterionSpec]
-    environment_names: frozenset[str]
 
 
 def uses_needing(suite: Suite, need: Need, setting: Setting) -> Iterator[CriterionUse]:

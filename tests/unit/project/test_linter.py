@@ -13,13 +13,12 @@ TRAJECTORY = "tool_trajectory_avg_score"
 ANSWER = "response_match_score"
 RUBRICS = "rubric_based_final_response_quality_v1"
 SIMULATOR = "per_turn_user_simulator_quality_v1"
-ALL_KEYS = frozenset({"GOOGLE_API_KEY"})
 
 
 @pytest.fixture
 def lint(specs):
-    def run(*suites, names=ALL_KEYS):
-        return linter.lint(suites, specs=specs, environment_names=frozenset(names))
+    def run(*suites):
+        return linter.lint(suites, specs=specs)
 
     return run
 
@@ -196,45 +195,6 @@ def test_rubrics_are_looked_for_in_the_criterion_the_case_and_the_turn(lint, sui
     assert lint(suite("x.evalset.json", bare, criteria=RUBRICS, options={"rubrics": [{"rubric_id": "r"}]})) == ()
 
 
-@pytest.mark.parametrize(
-    ("criterion", "names", "expected"),
-    [
-        (RUBRICS, (), [(ERROR, "credentials-missing")]),
-        (RUBRICS, ("GEMINI_API_KEY",), []),
-        (RUBRICS, ("GOOGLE_API_KEY",), []),
-        (RUBRICS, ("GOOGLE_CLOUD_PROJECT",), [(ERROR, "credentials-missing")]),  # half of Vertex
-        (RUBRICS, ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"), []),
-        ("safety_v1", ("GEMINI_API_KEY",), [(ERROR, "credentials-missing")]),
-        ("safety_v1", ("GOOGLE_API_KEY",), []),
-        (ANSWER, (), []),  # asks nobody
-    ],
-)
-def test_credentials(lint, suite, case, criterion, names, expected):
-    made = suite(
-        "x.evalset.json", case("a", "hi -> hello"), criteria=criterion, options={"rubrics": [{"rubric_id": "r"}]}
-    )
-    assert found(lint(made, names=names)) == expected
-
-
-@pytest.mark.parametrize(
-    ("criterion", "options", "names", "set_what"),
-    [
-        (RUBRICS, {"judge_model": "openai/gpt-4.1"}, ("OPENAI_API_KEY",), ""),
-        (RUBRICS, {"judge_model": "openai/gpt-4.1"}, ("GEMINI_API_KEY",), "OPENAI_API_KEY"),
-        (RUBRICS, {"judge_model": "ollama/qwen3"}, (), ""),  # local
-        (RUBRICS, {"judge_model": "Qwen/Qwen3"}, (), ""),  # at an endpoint that only evalgate.yml knows
-        (RUBRICS, {"judge_model": "vertex_ai/gemini-2.5-pro"}, ("GEMINI_API_KEY",), "GOOGLE_CLOUD_PROJECT"),
-        ("safety_v1", "llm", ("GEMINI_API_KEY",), ""),  # a model stands in
-        ("safety_v1", "llm", (), "GEMINI_API_KEY"),
-    ],
-)
-def test_credentials_of_the_judge_that_is_asked(lint, suite, case, criterion, options, names, set_what):
-    own = {"judge": "llm"} if options == "llm" else {"judge_model_options": options, "rubrics": [{"rubric_id": "r"}]}
-    made = suite("x.evalset.json", case("a", "hi -> hello"), criteria=criterion, options=own)
-    problems = lint(made, names=names)
-    assert [set_what in problem.hint for problem in problems] == ([True] if set_what else [])
-
-
 def test_set_ids(lint, suite, case):
     one, two = (
         suite("a/x.evalset.json", case("a", "hi"), set_id="x"),
@@ -255,11 +215,11 @@ def test_every_check_stands_in_a_table():
     """A check that is written and in no table would never run."""
     import inspect
 
-    from evalgate.project.linter import cases, credentials, expectations, scenarios, sets
+    from evalgate.project.linter import cases, expectations, scenarios, sets
 
     written = {
         check
-        for module in (cases, credentials, expectations, scenarios, sets)
+        for module in (cases, expectations, scenarios, sets)
         for name, check in inspect.getmembers(module, inspect.isfunction)
         if check.__module__ == module.__name__ and not name.startswith("_")
     }
