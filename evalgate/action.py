@@ -16,12 +16,23 @@ from typing import Any
 
 from evalgate import __version__, publish, reports, settings
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
+from evalgate.github import events
+from evalgate.github.client import Client, connection_of
+from evalgate.github.events import EventContext, EventKind
 from evalgate.markup import commands
 from evalgate.model import Links
+from evalgate.plugins import Watcher
 from evalgate.settings import Settings
 from evalgate.wiring import choosing, preparing, running, watching
 from evalgate.wiring.choosing import Choice
-from evalgate.wiring.running import Gated, Scene
+from evalgate.wiring.concluding import Gated
+from evalgate.wiring.posting import Posting, job_of
+from evalgate.wiring.running import Scene
+
+FORK = (
+    "This pull request comes from a fork: its token may not write, so there is no comment and no check run. The job "
+    "summary has everything; docs/forks.md tells how a second workflow can post it."
+)
 
 
 def main(environ: Mapping[str, str]) -> int:
@@ -60,17 +71,16 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     return given
 
 
-def links_of(environ: Mapping[str, str], event: Mapping[str, Any]) -> Links:
+def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
     """Where reports point at. The head of a pull request is its own commit, not the merge that was checked out."""
     server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
     if not server or not repository:
         return Links()
     base = f"{server}/{repository}"
-    head = event.get("pull_request", {}).get("head", {}) if isinstance(event.get("pull_request"), dict) else {}
     run_id = environ.get("GITHUB_RUN_ID", "")
     return Links(
         repository=base,
-        commit=str(head.get("sha") or environ.get("GITHUB_SHA", "")),
+        commit=event.head_sha or environ.get("GITHUB_SHA", ""),
         workflow_run=f"{base}/actions/runs/{run_id}" if run_id else "",
     )
 
@@ -88,26 +98,73 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
     given = given_inputs(environ)
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
+    event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
     with _disarmed():
         prepared = preparing.prepare(choice, environ=environ)
     if prepared.stops(strict=choice.settings.strict):
         preparing.insist(prepared, strict=choice.settings.strict)
-    links = links_of(environ, read_event(environ))
-    scene = Scene(
-        environ=environ,
-        watcher=watching.PlainWatcher(sys.stdout),
-        links=links,
-        commit=links.commit,
-        reproduce=_reproduce(choice),
-    )
-    try:
-        with _disarmed():
-            gated = running.run_gate(choice, prepared, scene)
-            sys.stdout.write(reports.render_terminal(gated.report))
-    finally:
-        publish.hand_over(workspace)
+    links = links_of(environ, event)
+    with _posting(environ, choice, event, links) as posting:
+        scene = Scene(
+            environ=environ,
+            watcher=_watcher(posting),
+            links=links,
+            commit=links.commit,
+            reproduce=_reproduce(choice),
+            event_base=event.base_sha,
+            token=token_of(environ),
+            on_base_branch=event.on_default_branch,
+        )
+        try:
+            with _disarmed():
+                gated = running.run_gate(choice, prepared, scene)
+                sys.stdout.write(reports.render_terminal(gated.report))
+        finally:
+            publish.hand_over(workspace)
+        posted = posting.finish(gated.report) if posting is not None else ()
     _tell(gated, environ, workspace=workspace, debug=debug)
+    for problem in posted:
+        _tell_problem(problem)
     return gated.exit_code
+
+
+def _watcher(posting: Posting | None) -> Watcher:
+    watcher: Watcher = watching.PlainWatcher(sys.stdout)
+    return watcher if posting is None else posting.watching(watcher)
+
+
+@contextmanager
+def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext, links: Links) -> Iterator[Posting | None]:
+    """What the pull request is told with; None outside GitHub, without a token, and for what is no change.
+
+    A run that ends without a verdict ends its check run as well.
+    """
+    token = token_of(environ)
+    told = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
+    if token is None or not told or not environ.get("GITHUB_REPOSITORY"):
+        yield None
+        return
+    if event.is_fork and event.kind is EventKind.PULL_REQUEST:
+        _say(commands.render_command("notice", FORK))
+        yield None
+        return
+    client = Client(connection_of(environ, token=token))
+    job = job_of(environ, choice.settings, address=links.workflow_run)
+    posting = Posting(client, event, job, choice.settings)
+    try:
+        posting.start()
+        yield posting
+    except BaseException as error:
+        for problem in posting.give_up(str(error) or type(error).__name__):
+            _tell_problem(problem)
+        raise
+    finally:
+        client.close()
+
+
+def token_of(environ: Mapping[str, str]) -> str | None:
+    """The workflow's token: the input `github-token`, else GITHUB_TOKEN."""
+    return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
 def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -186,9 +186,10 @@ LOOSENINGS: Final[Mapping[LooseningKind, str]] = {
 """How head weakened the gate; a test holds every kind to a row."""
 
 
-def loosening_sentence(each: Loosening) -> str:
-    """One rule that head weakened, in words."""
-    return LOOSENINGS[each.kind].format(subject=each.subject, base=each.base or "set", head=each.head or "none")
+def loosening_sentence(each: Loosening, *, mark: Callable[[str], str] = str) -> str:
+    """One rule that head weakened, in words; `mark` is put to the names and values in it."""
+    values = {"subject": each.subject, "base": each.base or "set", "head": each.head or "none"}
+    return LOOSENINGS[each.kind].format(**{name: mark(value) for name, value in values.items()})
 
 
 def changed_rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:

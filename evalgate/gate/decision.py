@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from evalgate.gate import allowances, explaining
@@ -58,7 +59,9 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
         why = comparison.problem or "there are no results of the base"
-        return _gate(VerdictKind.NOT_MEASURED, f"Not compared with the base: {why.rstrip('.')}.", policy)
+        gate = _gate(VerdictKind.NOT_MEASURED, f"Not compared with the base: {why.rstrip('.')}.", policy)
+        # nothing could have become worse: the change that brings the first agent must not be stopped for it
+        return dataclasses.replace(gate, blocks=False) if comparison.no_agent else gate
     rows = [row for row in comparison.criteria if row.gating]
     if not rows:
         return _without_rows(comparison, policy)

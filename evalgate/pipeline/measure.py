@@ -27,7 +27,8 @@ FRESH = 1_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side: its suites, its agents by `trials.agent_key`, the criteria of every suite by name in the suite's order,
-    the fingerprint of an agent's own files, and the journal that holds what is known of this side.
+    the fingerprint of an agent's own files, and the journal that holds what is known of this side. `skipped`: cases
+    (suite key, case id) that this side does not run.
     """
 
     suites: tuple[Suite, ...]
@@ -35,6 +36,7 @@ class Side:
     criteria: Mapping[str, Mapping[str, Criterion]]
     code_of: Callable[[AgentUse], str]
     journal: Journal
+    skipped: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,7 @@ class Measuring:
             TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
             for suite in of.suites
             for case in suite.eval_set.cases
+            if (suite.key, case.case_id) not in of.skipped
             for repeat in self._repeats_of(suite.key, case.case_id)
         ]
         return Run(
@@ -162,20 +165,27 @@ class Measuring:
             models=frozenset(desk.models),
         )
 
+    def _is_skipped(self, task: Task) -> bool:
+        return (task.suite.key, task.case.case_id) in self._sides[task.side].skipped
+
     def _repeats_of(self, suite: str, case_id: str) -> range:
         return range(self._repeats + (self._more if (suite, case_id) in self._repeated else 0))
 
     def _carry_out(self, repeats: Sequence[int], *, only: Container[tuple[str, str]] | None) -> None:
         bench = self._bench
-        cases = sum(
-            only is None or (suite.key, case.case_id) in only
+        every = trials.tasks([side.suites for side in self._sides], repeats, only=only)
+        tasks = (task for task in every if not self._is_skipped(task))
+        cases = [
+            (suite.key, case.case_id)
             for suite in self._sides[0].suites
             for case in suite.eval_set.cases
-        )
-        bench.watcher.begin(trials=cases * len(repeats) * len(self._sides), done=0)
+            if only is None or (suite.key, case.case_id) in only
+        ]
+        total = sum(case not in side.skipped for side in self._sides for case in cases)
+        bench.watcher.begin(trials=total * len(repeats), done=0)
         results = trials.map_bounded(
             lambda task: self._desks[task.side].serve(task),
-            trials.tasks([side.suites for side in self._sides], repeats, only=only),
+            tasks,
             threads=bench.concurrency,
             stop=bench.stop,
             abort=self._close,

@@ -1,14 +1,69 @@
-"""How old a base's results are, and whether they are stale."""
+"""Stored results of runs on the base branch: where they are kept, the nearest that there are, how old they are."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
+from evalgate.baseline import commits
+from evalgate.baseline.branch import DataBranch
+from evalgate.baseline.folder import Folder
+from evalgate.baseline.repository import Repository
+from evalgate.baseline.store import Store
+from evalgate.errors import EvalgateError
 from evalgate.model import BaseOrigin
+from evalgate.pipeline import stored as stored_results
+from evalgate.pipeline.stored import Stored
 from evalgate.settings import Settings
 
 DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Stored results, and how far they are from the commit that was looked for."""
+
+    stored: Stored
+    commit: str
+    saved_at: str
+    distance: int
+
+
+def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> list[Store]:
+    """The stores that the settings name. Raises UnavailableError for an impossible name."""
+    stores: list[Store] = []
+    if settings.baseline_folder:
+        stores.append(Folder(root / settings.baseline_folder, scratch=repo.folder / "stored", warn=say))
+    if settings.data_branch:
+        stores.append(DataBranch(repo, branch=settings.data_branch, warn=say))
+    return stores
+
+
+def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
+    """The readable results nearest to the commit, on it or on one of its first-parent ancestors. What is wrong with a
+    store is said, and the next one is asked."""
+    if not stores:
+        return None
+    try:
+        candidates = commits.ancestors(repo, sha)
+    except EvalgateError as error:
+        say(f"the base's ancestors are not known: {error.message}")
+        candidates = (sha,)
+    found: Found | None = None
+    for store in stores:
+        try:
+            kept = store.find(candidates[: None if found is None else found.distance])
+            if kept is None:
+                continue
+            stored = stored_results.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
+        except EvalgateError as error:
+            say(f"the {store.name} was not used: {error.message}")
+            continue
+        found = Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=kept.distance)
+    return found
 
 
 def aged(origin: BaseOrigin, *, settings: Settings, now: datetime) -> BaseOrigin:

@@ -89,7 +89,7 @@ def render_small_print(comparison: Comparison) -> str:
 
 
 def _loosening(each: Loosening) -> str:
-    sentence = github.prose(plain.clip(compared.loosening_sentence(each), 300))
+    sentence = compared.loosening_sentence(each, mark=lambda text: github.code(plain.label(text, WIDTH)))
     return f"{sentence} in {github.code(plain.label(each.suite, WIDTH))}" if each.suite else sentence
 
 

@@ -25,7 +25,13 @@ class Pair:
     """Two sides with an agent each that knows who was asked when."""
 
     def __init__(
-        self, folder: Path, *, limits: Limits = NO_LIMITS, suites: tuple[Suite, ...] = SUITES, name: str = ""
+        self,
+        folder: Path,
+        *,
+        limits: Limits = NO_LIMITS,
+        suites: tuple[Suite, ...] = SUITES,
+        name: str = "",
+        skipped: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.order: list[str] = []
         self.agents = [fakes.FakeAgent(self._noting("head")), fakes.FakeAgent(self._noting("base"))]
@@ -33,6 +39,7 @@ class Pair:
         sides = [
             side_of(journal, agent, suites=suites) for journal, agent in zip(self.journals, self.agents, strict=True)
         ]
+        sides[1] = dataclasses.replace(sides[1], skipped=skipped)
         self.suites = suites
         self.measuring = Measuring(sides, bench(concurrency=1, limits=limits), seed=7, now=NOW)
 
@@ -80,6 +87,17 @@ def test_each_case_runs_on_both_sides_one_right_after_the_other(pairs: Pairs) ->
     assert pair.order == [
         f"{side} {case}#0" for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x") for side in ("head", "base")
     ]
+
+
+def test_a_side_may_leave_cases_out(tmp_path: Path, pairs: Pairs) -> None:
+    pair = pairs(skipped=frozenset({("b", "c1"), ("a", "x")}))
+    pair.measuring.first(1)
+    assert sorted(pair.order) == sorted(
+        [f"head {case}#0" for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x")]
+        + [f"base {case}#0" for case in ("b:c0", "b:c2", "b:c3")]
+    )
+    assert [len(pair.measuring.run(side).trials) for side in (0, 1)] == [5, 3]
+    assert pair.measuring.run(1).complete
 
 
 def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:

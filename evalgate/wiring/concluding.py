@@ -1,0 +1,101 @@
+"""From what was measured to the verdict, the reports on disk and what the process says."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalgate import __version__, publish, reports
+from evalgate.errors import ExitCode, Problem
+from evalgate.gate import decision
+from evalgate.gate.pairing import CaseKey
+from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
+from evalgate.pipeline import results
+from evalgate.pipeline.journal import Journal
+from evalgate.wiring import calibrated, measuring
+from evalgate.wiring.choosing import Choice
+from evalgate.wiring.measuring import Measured
+
+RESULTS, BASE_RESULTS = "results.json", "base.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """A finished run: what came of it, what the process says, and where everything was written."""
+
+    report: Report
+    exit_code: ExitCode
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journals:
+    """The journal of each side; the base has one where anything of it is measured."""
+
+    head: Journal
+    base: Journal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What a report needs beside the measured."""
+
+    choice: Choice
+    problems: tuple[Problem, ...]
+    links: Links
+    reproduce: str
+
+
+def conclude(
+    found: Measured, policy: Policy, ending: Ending, journals: Journals, *, unreliable: frozenset[CaseKey]
+) -> Gated:
+    """Decide and write every report; what could not be written is among the report's problems."""
+    verdict = decision.decide(
+        found.head, policy, scales=measuring.scales(), comparison=found.comparison, unreliable=unreliable
+    )
+    exit_code = exit_code_of(found.head, verdict)
+    report = Report(
+        run=found.head,
+        verdict=verdict,
+        policy=policy,
+        comparison=found.comparison,
+        problems=ending.problems,
+        links=ending.links,
+        reproduce=ending.reproduce,
+        version=__version__,
+    )
+    report = calibrated.with_calibration(report, ending.choice)
+    output = ending.choice.root / ending.choice.settings.output
+    published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
+    written = {RESULTS: results.render_results(report, kept=journals.head, exit_code=exit_code)}
+    if found.base is not None and journals.base is not None:
+        written[BASE_RESULTS] = _base_results(found.base, report, journals.base)
+    files, unwritten = dict(published.files), list(published.problems)
+    for name, pieces in written.items():
+        late = publish.write_file(output / name, pieces)
+        if late is None:
+            files[name.removesuffix(".json")] = output / name
+        else:
+            unwritten.append(late)
+    problems = (*ending.problems, *unwritten)
+    return Gated(report=dataclasses.replace(report, problems=problems), exit_code=exit_code, files=files)
+
+
+def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
+    """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 for verdicts that are none; 130
+    for a run that was interrupted."""
+    if not run.complete:
+        return ExitCode.INTERRUPTED
+    if not verdict.blocks:
+        return ExitCode.PASS
+    failed = any(gate.kind is VerdictKind.FAIL and gate.blocks for gate in verdict.gates)
+    return ExitCode.FAIL if failed else ExitCode.NOT_MEASURED
+
+
+def _base_results(base: Run, report: Report, journal: Journal) -> Iterator[str]:
+    """The base's run in a file of its own, with the threshold gate's word on it."""
+    verdict = decision.decide(base, report.policy, scales=measuring.scales(), comparison=None)
+    own = dataclasses.replace(report, run=base, verdict=verdict, comparison=None, judged=())
+    return results.render_results(own, kept=journal, exit_code=exit_code_of(base, verdict))

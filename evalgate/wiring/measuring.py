@@ -1,0 +1,310 @@
+"""Measuring head and base together: first all cases, then those whose outcomes differ, then what looks newly broken."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from evalgate import __version__, criteria, words
+from evalgate.gate import comparing, confirmation, two_stage
+from evalgate.gate.pairing import CaseKey
+from evalgate.gate.threshold import Scale
+from evalgate.gate.two_stage import Stage
+from evalgate.model import (
+    BaseOrigin,
+    BaseSource,
+    Comparison,
+    Loosening,
+    Policy,
+    Run,
+    Standing,
+    Suite,
+    ThresholdRule,
+)
+from evalgate.pipeline import reuse, trials
+from evalgate.pipeline.budget import Limits
+from evalgate.pipeline.journal import Journal
+from evalgate.pipeline.measure import Bench, Measuring, Side
+from evalgate.plugins import Agent, Criterion, CriterionServices, Need, Panel, Watcher
+from evalgate.settings import Settings
+from evalgate.wiring import agent_code, agent_pools, simulating
+from evalgate.wiring.bases import Base
+
+HEAD, BASE = 0, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bout:
+    """All that measuring needs: head's suites, opened agents of both sides, the judges, where results are kept.
+
+    `base` None: there is none, or nothing of it can be measured. `tools`: the fingerprint of what answers tool calls in
+    the agents' stead, by a side's checkout. `apart`: the run's own output, no part of an agent.
+    """
+
+    settings: Settings
+    root: Path
+    suites: tuple[Suite, ...]
+    policy: Policy
+    agents: Mapping[str, Agent]
+    panel: Panel | None
+    journal: Journal
+    watcher: Watcher
+    now: datetime
+    apart: Path
+    base: Base | None = None
+    base_agents: Mapping[str, Agent] = dataclasses.field(default_factory=dict)
+    base_journal: Journal | None = None
+    loosened: tuple[Loosening, ...] = ()
+    tools: Callable[[Path], str] = lambda _: ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Both sides as measured, and what their comparison says; no comparison without a base."""
+
+    head: Run
+    base: Run | None = None
+    comparison: Comparison | None = None
+
+
+def measure(bout: Bout) -> Measured:
+    """Carry out all trials that the settings ask for. Raises UnavailableError where a journal cannot be written."""
+    return _Ring(bout).carry_out()
+
+
+class _Ring:
+    """One bout under way."""
+
+    def __init__(self, bout: Bout) -> None:
+        self._bout = bout
+        self._scales = scales()
+        self._judged = frozenset(
+            name for name, spec in criteria.CRITERIA.items() if spec.needs & {Need.JUDGE, Need.VERTEX}
+        )
+        sides = [self._side(bout.root, bout.suites, bout.agents, bout.journal)]
+        self._taken = reuse.TakenOver()
+        if bout.base is not None and bout.base_journal is not None:
+            root = bout.base.root or bout.root
+            suites = with_agents(bout.suites, bout.base)
+            side = self._side(root, suites, bout.base_agents, bout.base_journal)
+            sides.append(dataclasses.replace(side, skipped=frozenset(_new_cases(bout.suites, bout.base))))
+        self._sides = sides
+        self._measuring = Measuring(sides, self._bench(), seed=bout.settings.seed, now=bout.now)
+
+    def carry_out(self) -> Measured:
+        """All phases, each only where the one before has left something open."""
+        bout, runs = self._bout, self._bout.settings.runs
+        self._take_over()
+        self._measuring.first(runs.start)
+        found = self._found(Stage.FIRST if runs.more else Stage.ONLY)
+        if runs.more and self._measuring.goes_on and not _is_early(found, bout.policy):
+            cases = two_stage.undecided(found.head, found.base, policy=bout.policy, scales=self._scales)
+            if cases:
+                said = words.counted(len(cases), "case")
+                bout.watcher.say(f"outcomes differ in {said}: {words.counted(runs.more, 'further run')} of each")
+                self._measuring.again(cases, more=runs.more)
+            found = self._found(Stage.LAST)
+        if bout.policy.threshold is ThresholdRule.NEW and found.comparison is not None:
+            found = self._confirmed(found, found.comparison)
+        return found
+
+    def _take_over(self) -> None:
+        base, journal = self._bout.base, self._bout.base_journal
+        if base is None or base.stored is None or journal is None:
+            return
+        tasks = trials.tasks([side.suites for side in self._sides], range(self._bout.settings.runs.most))
+        own = [task for task in tasks if task.side == BASE and task.suite.key in base.reusable]
+        self._taken = reuse.take_over(base.stored, own, self._measuring, journal)
+
+    def _confirmed(self, found: Measured, comparison: Comparison) -> Measured:
+        """Fresh runs of what looks newly broken, both sides, until enough pairs agree or one does not."""
+        bout = self._bout
+        open_ones = {(each.suite, each.case_id) for each in confirmation.candidates(comparison)}
+        pairs = confirmation.needed(
+            len(open_ones),
+            cases=sum(len(suite.eval_set.cases) for suite in bout.suites),
+            repeats=bout.settings.runs.start,
+            minimum=bout.policy.confirm,
+            alpha=bout.policy.alpha,
+        )
+        settled = comparison
+        for done in range(1, pairs + 1):
+            if not open_ones or not self._measuring.goes_on:
+                break
+            cases = words.counted(len(open_ones), "new failure")
+            bout.watcher.say(f"confirming {cases} by a fresh run of both sides ({done} of {pairs})")
+            self._measuring.confirm(open_ones)
+            head, base = self._measuring.run(HEAD), self._measuring.run(BASE)
+            settled = confirmation.settle(comparison, head=head, base=base, pairs=done)
+            open_ones &= {(each.suite, each.case_id) for each in confirmation.candidates(settled)}
+            found = dataclasses.replace(found, head=head, base=self._as_stored(base))
+        if found.base is not None and pairs:
+            settled = confirmation.settle(comparison, head=found.head, base=found.base, pairs=pairs)
+        return dataclasses.replace(found, comparison=settled)
+
+    def _found(self, stage: Stage) -> Measured:
+        bout = self._bout
+        head = self._measuring.run(HEAD)
+        if bout.base is None:
+            return Measured(head=head)
+        origin = self._origin(bout.base)
+        if len(self._sides) == 1:
+            problem = bout.base.problem
+            return Measured(
+                head=head,
+                comparison=Comparison(
+                    origin=origin, problem=problem, no_agent=bout.base.no_agent, loosened=bout.loosened
+                ),
+            )
+        base = self._as_stored(self._measuring.run(BASE))
+        problem = _never_ran(base)
+        if problem:
+            comparison = Comparison(origin=origin, problem=problem, loosened=bout.loosened)
+            return Measured(head=head, base=base, comparison=comparison)
+        comparison = comparing.compare(
+            head,
+            base,
+            policy=bout.policy,
+            scales=self._scales,
+            judged=self._judged,
+            origin=dataclasses.replace(origin, notes=(*origin.notes, *_other_models(head, base))),
+            unpaired=self._unpaired(bout.base),
+            seed=bout.settings.seed,
+            loosened=bout.loosened,
+            stage=stage,
+        )
+        return Measured(head=head, base=base, comparison=comparison)
+
+    def _as_stored(self, run: Run) -> Run:
+        """The base's run; where nothing of it could be run, with as many repeats as are stored."""
+        base = self._bout.base
+        if base is None:
+            return run
+        run = dataclasses.replace(run, commit=base.origin.commit)
+        if base.root is not None or base.stored is None:
+            return run
+        kept = tuple(trial for trial in run.trials if trial.failure is None)
+        repeats = min(base.stored.run.repeats, run.repeats)
+        return dataclasses.replace(run, trials=kept, repeats=repeats, more=0, repeated=frozenset())
+
+    def _origin(self, base: Base) -> BaseOrigin:
+        if len(self._sides) == 1:
+            return base.origin
+        own = self._measuring.count(BASE)
+        reused = min(self._taken.trials, own)
+        source = base.origin.source
+        if base.root is not None and reused:
+            source = BaseSource.STORE if reused == own else BaseSource.MIXED
+        return dataclasses.replace(
+            base.origin, source=source, reused=reused, run=0 if base.root is None else own - reused
+        )
+
+    def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
+        """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
+        suites = self._bout.suites
+        here = {(suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases}
+        before = {(suite.key, case.case_id) for suite in _own_suites(base) for case in suite.eval_set.cases}
+        unpaired = dict.fromkeys(sorted(before - here), Standing.REMOVED)
+        unpaired |= dict.fromkeys(_new_cases(suites, base), Standing.NEW)
+        if base.root is None:
+            unpaired |= self._taken.unpaired
+        return unpaired
+
+    def _side(self, root: Path, suites: tuple[Suite, ...], agents: Mapping[str, Agent], journal: Journal) -> Side:
+        tools = self._bout.tools(root)
+        return Side(
+            suites=suites,
+            agents=agents,
+            criteria=self._criteria(),
+            code_of=lambda use: agent_code.fingerprint(root, use, apart=self._bout.apart) + tools,
+            journal=journal,
+        )
+
+    def _criteria(self) -> dict[str, dict[str, Criterion]]:
+        """Head's criteria for both sides: the same judges, blind to the side; custom metrics by head's own code."""
+        bout = self._bout
+        judge = None if bout.settings.skip_judged else bout.panel
+        built = {}
+        for suite in bout.suites:
+            agent = bout.agents[trials.agent_key(suite.agent)]
+            services = CriterionServices(adk_compat=bout.settings.adk_compat, run_metric=agent.run_metric, judge=judge)
+            built[suite.key] = {use.name: criteria.build(use, services) for use in suite.criteria}
+        return built
+
+    def _bench(self) -> Bench:
+        settings = self._bout.settings
+        budget = settings.budget
+        return Bench(
+            watcher=self._bout.watcher,
+            stop=threading.Event(),
+            concurrency=self._threads(),
+            retries=settings.retries,
+            adk_compat=settings.adk_compat,
+            criterion_version=__version__,
+            limits=Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd),
+            behaviours=settings.runs.most > 1,
+            simulate=simulating.simulation_of(self._bout.panel, settings),
+        )
+
+    def _threads(self) -> int:
+        """How many trials at once. Where nothing waits for a process or a network, threads only take turns at one
+        interpreter, which costs half as much again."""
+        waiting = self._bout.panel is not None or any(
+            suite.agent.driver not in ("replay", agent_pools.ABSENT) for side in self._sides for suite in side.suites
+        )
+        return self._bout.settings.concurrency if waiting else 1
+
+
+def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
+    """Head's suites, to be run by the base's agents."""
+    none = agent_pools.absent("the base has no agent for this suite")
+    return tuple(dataclasses.replace(suite, agent=base.agents.get(suite.key, none)) for suite in suites)
+
+
+def _own_suites(base: Base) -> tuple[Suite, ...]:
+    """The suites as the base has them; none where that is not known."""
+    if base.rules is not None:
+        return base.rules.suites
+    return base.stored.run.suites if base.root is None and base.stored is not None else ()
+
+
+def _new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
+    """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite."""
+    before = {(suite.key, case.case_id) for suite in _own_suites(base) for case in suite.eval_set.cases}
+    return [
+        (suite.key, case.case_id)
+        for suite in suites
+        for case in suite.eval_set.cases
+        if (before and (suite.key, case.case_id) not in before) or base.lacks_agent(suite.key)
+    ]
+
+
+def scales() -> dict[str, Scale]:
+    """The ends of every criterion's scale."""
+    return {spec.name: Scale(lowest=spec.lowest, highest=spec.highest) for spec in criteria.CRITERIA.values()}
+
+
+def _is_early(found: Measured, policy: Policy) -> bool:
+    return found.comparison is not None and found.base is not None and two_stage.early(found.comparison, policy=policy)
+
+
+def _never_ran(base: Run) -> str:
+    """Why no trial of the base can be used at all; "" where one can."""
+    if not base.trials:
+        return "nothing of the base could be compared"
+    failures = [trial.failure for trial in base.trials]
+    if all(failure is not None for failure in failures) and failures[0] is not None:
+        return f"the base's agent did not run: {failures[0].message}"
+    return ""
+
+
+def _other_models(head: Run, base: Run) -> tuple[str, ...]:
+    """A note where other models answered although the agent is the same: that difference is not the change's."""
+    if not head.models or not base.models or head.models == base.models or dict(head.codes) != dict(base.codes):
+        return ()
+    then, now = (", ".join(sorted(run.models)) for run in (base, head))
+    return (f"the same agent was answered by other models on the base side ({then}) than on head's ({now})",)

@@ -1,0 +1,123 @@
+"""Keeping a run on the base branch for later pull requests: its results, the reliability ledger, the badge."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean
+
+from evalgate.baseline import ledger_files, repository
+from evalgate.baseline.repository import Repository
+from evalgate.baseline.store import Store
+from evalgate.errors import EvalgateError, Problem, Severity
+from evalgate.gate import pairing, reliability
+from evalgate.gate.pairing import CaseKey
+from evalgate.model import CaseTally, Run, RunSummary
+from evalgate.settings import Settings
+from evalgate.wiring import stores
+
+ADMITTED_RATE = 1.0
+"""What a case must have passed at in its last base runs before it decides, where `admission` asks for any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What keeping needs: the repository, and the stores that the settings name."""
+
+    repo: Repository
+    stores: list[Store]
+    say: Callable[[str], None]
+
+    def save(self, run: Run, results: Path, *, now: datetime) -> tuple[Problem, ...]:
+        """Keep a finished run in every store; what could not be kept."""
+        commit = run.commit or self.repo.head
+        problems = []
+        for store in self.stores:
+            try:
+                store.save(commit, results, now=now, revise=ledger_files.adding(summary_of(run, commit), warn=self.say))
+            except EvalgateError as error:
+                message = f"the results were not kept in the {store.name}: {error.message}"
+                problems.append(Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint))
+            else:
+                self.say(f"results of {commit[:7]} kept in the {store.name}")
+        return tuple(problems)
+
+
+@contextlib.contextmanager
+def opened(
+    settings: Settings,
+    root: Path,
+    *,
+    environ: Mapping[str, str],
+    token: str | None,
+    cache: Path,
+    say: Callable[[str], None],
+) -> Iterator[Keeping | None]:
+    """The stores of a run that is to be kept; None, with a line, where git does not know the folder."""
+    with contextlib.ExitStack() as stack:
+        try:
+            repo = stack.enter_context(repository.opened(root, environ=environ, token=token, under=cache / "bases"))
+            named = stores.opened(settings, repo, root=root, say=say)
+        except EvalgateError as error:
+            say(f"nothing will be kept: {error.message}")
+            yield None
+            return
+        yield Keeping(repo=repo, stores=named, say=say)
+
+
+def unreliable(named: list[Store], run: Run, *, admission: int, say: Callable[[str], None]) -> frozenset[CaseKey]:
+    """The cases of a run that have not been reliable in `admission` base runs yet, by the first ledger there is."""
+    histories = {}
+    for store in named:
+        try:
+            ledger = ledger_files.read_ledger(store, warn=say)
+        except EvalgateError as error:
+            say(f"the reliability ledger of the {store.name} was not read: {error.message}")
+            continue
+        if ledger is not None:
+            histories = reliability.by_case(ledger)
+            break
+    return frozenset(
+        (suite.key, case.case_id)
+        for suite in run.suites
+        for case in suite.eval_set.cases
+        if not reliability.is_admitted(
+            histories.get((suite.key, case.case_id)),
+            fingerprint=run.fingerprints.get((suite.key, case.case_id), ""),
+            runs=admission,
+            pass_rate=ADMITTED_RATE,
+        )
+    )
+
+
+def summary_of(run: Run, commit: str) -> RunSummary:
+    """What the ledger keeps of a run."""
+    by_case = pairing.trials_by_case(run)
+    tallies = []
+    for key, uses in pairing.uses_by_case(run).items():
+        deciding = pairing.deciding(uses)
+        outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())]
+        tally = CaseTally(
+            suite=key[0],
+            case_id=key[1],
+            fingerprint=run.fingerprints.get(key, ""),
+            passes=outcomes.count(True),
+            measured=len(outcomes) - outcomes.count(None),
+            runs=run.expected(*key),
+        )
+        tallies.append(tally)
+    return RunSummary(commit=commit, at=run.started_at, cases=tuple(tallies), means=_means(run))
+
+
+def _means(run: Run) -> dict[str, float]:
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for trial in run.trials:
+        for name in trial.grades:
+            value = pairing.value_of(trial, name)
+            if value is not None:
+                values[name].append(value)
+    return {name: fmean(each) for name, each in values.items()}

@@ -1,0 +1,369 @@
+"""`evalgate run --base`: head beside base in real git repositories, agents as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+EVALGATE = Path(sys.executable).parent / "evalgate"
+
+AGENT = '''
+"""Answers `question N` with `answer N`, but those in WRONG; every other time those in FLAKY."""
+import json, os, sys
+
+WRONG, FLAKY = {wrong}, {flaky}
+turns = 0
+
+def say(**message):
+    print(json.dumps(message), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    session = message.get("session", "")
+    match message["type"]:
+        case "hello":
+            say(type="ready", protocol=1, about={{"framework": "test"}}, sessions=1)
+        case "start":
+            say(type="started", session=session)
+        case "turn":
+            text = message["content"]["parts"][0]["text"]
+            number = int(text.split()[-1])
+            with open(os.environ["ASKED_LOG"], "a") as log:
+                log.write("{side} " + text + chr(10))
+            asked = open(os.environ["ASKED_LOG"]).read().count("{side} " + text + chr(10))
+            bad = number in WRONG or (number in FLAKY and asked % 2 == 0)
+            answer = "nothing of the kind" if bad else text.replace("question", "answer")
+            part = {{"text": answer}}
+            say(type="event", session=session, author="agent", content={{"role": "model", "parts": [part]}}, final=True)
+            say(type="turn_end", session=session)
+        case "end":
+            say(type="ended", session=session)
+        case "bye":
+            break
+'''
+
+
+def content(text: str, role: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"text": text}]}
+
+
+class Repository:
+    """A repository of ours: a base commit on main, a head commit on a branch that is checked out."""
+
+    def __init__(self, root: Path, log: Path) -> None:
+        self.root, self.log = root, log
+        root.mkdir()
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@t.example", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", *identity, *arguments], cwd=self.root, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def agent(self, side: str, *, wrong: tuple[int, ...] = (), flaky: tuple[int, ...] = ()) -> None:
+        self.write("agent.py", AGENT.format(side=side, wrong=set(wrong) or "set()", flaky=set(flaky) or "set()"))
+
+    def gate_file(self, **more: Any) -> None:
+        agents = [{"driver": "command", "command": [sys.executable, "agent.py"]}]
+        self.write("evalgate.yml", json.dumps({"agents": agents, "env": ["ASKED_LOG"], "workers": 1, **more}))
+
+    def cases(self, *numbers: int, threshold: float = 0.9, answers: dict[int, str] | None = None) -> None:
+        answers = answers or {}
+        cases = [
+            {
+                "eval_id": f"case_{number}",
+                "conversation": [
+                    {
+                        "user_content": content(f"question {number}", "user"),
+                        "final_response": content(answers.get(number, f"answer {number}"), "model"),
+                    }
+                ],
+            }
+            for number in numbers
+        ]
+        self.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+        self.write("test_config.json", json.dumps({"criteria": {"response_match_score": threshold}}))
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-qm", message, "--allow-empty")
+        return self.git("rev-parse", "HEAD")
+
+    def run(self, *arguments: str, base: str = "main") -> tuple[int, str]:
+        self.log.unlink(missing_ok=True)
+        chosen = ("--base", base) if base else ()
+        done = subprocess.run(
+            [str(EVALGATE), "run", *chosen, *arguments],
+            cwd=self.root,
+            env={**os.environ, "ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def asked(self, side: str) -> int:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return sum(line.startswith(f"{side} ") for line in lines)
+
+    def results(self, name: str = "results.json") -> dict[str, Any]:
+        read: dict[str, Any] = json.loads((self.root / "evalgate-report" / name).read_text())
+        return read
+
+    def comment(self) -> str:
+        return (self.root / "evalgate-report/comment.md").read_text()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\n")
+    made.agent("base")
+    made.gate_file()
+    made.cases(*range(6))
+    made.commit("base")
+    made.git("checkout", "-qb", "change")
+    made.agent("head")
+    return made
+
+
+def verdicts(results: dict[str, Any]) -> dict[str, str]:
+    return {gate["gate"]: gate["kind"] for gate in results["verdict"]["gates"]}
+
+
+def test_a_change_that_changes_nothing_passes(repo: Repository) -> None:
+    repo.commit("head")
+    before = (repo.git("status", "--porcelain"), repo.git("stash", "list"), repo.git("branch", "-a"))
+    code, said = repo.run("--runs", "2")
+    assert code == 0, said
+    assert (repo.asked("head"), repo.asked("base")) == (12, 12)
+    results = repo.results()
+    assert verdicts(results) == {"threshold": "pass", "regression": "pass"}
+    (row,) = [row for row in results["comparison"]["criteria"] if row["gating"]]
+    assert (row["base"], row["head"], row["delta"], row["fact"]) == (1.0, 1.0, 0.0, True)
+    assert results["comparison"]["origin"]["commit"] == repo.git("rev-parse", "main")
+    assert repo.results("base.json")["commit"] == repo.git("rev-parse", "main")
+    assert before == (repo.git("status", "--porcelain"), repo.git("stash", "list"), repo.git("branch", "-a"))
+
+
+def test_a_regression_is_red_and_names_what_broke(repo: Repository) -> None:
+    repo.cases(*range(6), threshold=0.9)
+    repo.agent("head", wrong=(2, 4))
+    repo.commit("head")
+    code, said = repo.run("--runs", "2", "--fail-on", "regression")
+    assert code == 1, said
+    results = repo.results()
+    assert verdicts(results) == {"threshold": "fail", "regression": "fail"}
+    broken = {case["case_id"]: case["origin"] for case in results["comparison"]["cases"]}
+    assert broken == {"case_2": "new", "case_4": "new"}
+    comment = repo.comment()
+    assert "What the base did here" in comment
+    assert "answer 2" in comment
+    assert comment.index("case_2") < comment.index("Run it at your desk")
+
+
+def test_a_failure_that_main_has_too_is_known_and_with_threshold_new_does_not_block(repo: Repository) -> None:
+    repo.git("checkout", "-q", "main")
+    repo.agent("base", wrong=(1,))
+    repo.commit("main is red")
+    repo.git("checkout", "-q", "change")
+    repo.agent("head", wrong=(1,))
+    repo.git("stash", "-q")
+    repo.git("rebase", "-q", "main")
+    repo.git("stash", "pop", "-q") if repo.git("stash", "list") else None
+    repo.agent("head", wrong=(1,))
+    repo.commit("head")
+    code, said = repo.run("--runs", "2")
+    assert code == 1, said
+    assert [case["origin"] for case in repo.results()["comparison"]["cases"]] == ["known"]
+    code, said = repo.run("--runs", "2", "--threshold", "new")
+    assert code == 0, said
+    assert "known" in repo.comment()
+
+
+def test_a_new_failure_is_confirmed_by_fresh_runs_of_both_sides(repo: Repository) -> None:
+    repo.agent("head", wrong=(3,))
+    repo.commit("head")
+    code, said = repo.run("--threshold", "new", "--fail-on", "threshold")
+    assert code == 1, said
+    (case,) = repo.results()["comparison"]["cases"]
+    assert (case["case_id"], case["origin"]) == ("case_3", "new")
+    assert case["confirmations"] >= 2
+    assert repo.asked("head") == repo.asked("base") == 6 + case["confirmations"]
+
+
+def test_a_flaky_case_is_run_again_and_called_flaky(repo: Repository) -> None:
+    repo.agent("head", flaky=(5,))
+    repo.commit("head")
+    code, said = repo.run("--runs", "2+3", "--threshold", "new")
+    assert code == 0, said
+    assert (repo.asked("head"), repo.asked("base")) == (6 * 2 + 3, 6 * 2 + 3)
+    assert repo.results()["repeated"] == [["desk.evalset.json", "case_5"]]
+    assert "flaky" in repo.comment()
+
+
+def test_a_base_that_does_not_start_is_said_and_is_not_measured(repo: Repository) -> None:
+    repo.git("checkout", "-q", "main")
+    repo.write("agent.py", "raise SystemExit('no such thing')")
+    repo.commit("main is broken")
+    repo.git("checkout", "-q", "change", "--force")
+    repo.git("rebase", "-q", "main")
+    repo.agent("head")
+    repo.commit("head")
+    code, said = repo.run()
+    assert code == 3, said
+    results = repo.results()
+    assert verdicts(results) == {"threshold": "pass", "regression": "not_measured"}
+    assert "base's agent did not run" in results["comparison"]["problem"]
+    assert "No comparison with the base" in repo.comment()
+
+
+def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
+    repo.git("checkout", "-q", "--orphan", "empty", "--force")
+    repo.git("rm", "-rqf", ".")
+    repo.write("readme", "nothing yet")
+    repo.commit("nothing yet")
+    repo.write(".gitignore", "evalgate-report/\n")
+    repo.agent("head")
+    repo.gate_file()
+    repo.cases(0, 1)
+    repo.commit("the first agent")
+    code, said = repo.run(base="HEAD~1")
+    results = repo.results()
+    assert verdicts(results) == {"threshold": "pass", "regression": "not_measured"}
+    assert "no agent" in results["comparison"]["problem"]
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        ("threshold", "threshold", "threshold of `response_match_score` lowered from `0.90` to `0.50`"),
+        ("case", "case_removed", "case `case_5` deleted"),
+        ("policy", "policy", "`fail_on`: `with regression` is now `without regression`"),
+        ("expectation", "case_changed", "expectation of case `case_0` changed"),
+    ],
+)
+def test_a_bar_that_is_lowered_is_shown_first(repo: Repository, change: str, kind: str, words: str) -> None:
+    match change:
+        case "threshold":
+            repo.cases(*range(6), threshold=0.5)
+        case "case":
+            repo.cases(*range(5))
+        case "policy":
+            repo.gate_file(**{"fail-on": ["not_measured"]})
+        case _:
+            repo.cases(*range(6), answers={0: "answer 0 indeed"})
+    repo.commit("head")
+    repo.run()
+    found = repo.results()["comparison"]["loosened"]
+    assert {each["kind"] for each in found} == {kind}
+    comment = repo.comment()
+    assert words in comment
+    assert comment.index("lowers its own bar") < comment.index("| Criterion")
+
+
+def test_policy_base_gates_by_the_bases_threshold_and_cases(repo: Repository) -> None:
+    repo.agent("head", wrong=(5,))
+    repo.cases(*range(5), threshold=0.1)
+    repo.commit("head")
+    assert repo.run("--fail-on", "threshold")[0] == 0
+    code, said = repo.run("--fail-on", "threshold", "--policy", "base")
+    assert code == 1, said
+    assert repo.asked("head") == 6
+
+
+def test_stored_results_save_the_bases_runs_where_its_agent_is_the_same(repo: Repository, tmp_path: Path) -> None:
+    repo.commit("head")
+    store = tmp_path / "store"
+    repo.git("checkout", "-q", "main")
+    code, said = repo.run("--baseline-folder", str(store), "--save-baseline", "always", base="")
+    assert code == 0, said
+    repo.git("checkout", "-q", "change")
+    code, said = repo.run("--baseline-folder", str(store))
+    assert code == 0, said
+    assert (repo.asked("head"), repo.asked("base")) == (6, 0)
+    origin = repo.results()["comparison"]["origin"]
+    assert (origin["source"], origin["reused"], origin["run"]) == ("store", 6, 0)
+    code, said = repo.run("--baseline-folder", str(store), "--runs", "2")
+    assert (repo.asked("head"), repo.asked("base")) == (12, 6), said
+    assert repo.results()["comparison"]["origin"]["source"] == "mixed"
+
+
+def test_a_changed_criterion_is_judged_again_without_running_the_base(repo: Repository, tmp_path: Path) -> None:
+    repo.commit("head")
+    store = tmp_path / "store"
+    repo.git("checkout", "-q", "main")
+    repo.run("--baseline-folder", str(store), "--save-baseline", "always", base="")
+    repo.git("checkout", "-q", "change")
+    repo.cases(*range(6), threshold=0.8, answers={0: "answer 0 of course"})
+    repo.commit("another expectation")
+    code, said = repo.run("--baseline-folder", str(store))
+    assert repo.asked("base") == 0, said
+    (row,) = [row for row in repo.results()["comparison"]["criteria"] if row["gating"]]
+    assert row["cases"] == 6  # the base's stored answers, scored by head's expectation
+    assert row["base"] == row["head"] < 1
+    assert code == 1  # case_0 is below its threshold on both sides
+
+
+def test_only_stored_results_leave_new_and_changed_cases_out(repo: Repository, tmp_path: Path) -> None:
+    repo.commit("head")
+    store = tmp_path / "store"
+    repo.git("checkout", "-q", "main")
+    repo.run("--baseline-folder", str(store), "--save-baseline", "always", base="")
+    repo.git("checkout", "-q", "change")
+    repo.cases(1, 2, 3, 4, 5, 9)
+    repo.commit("cases come and go")
+    code, said = repo.run("--baseline-folder", str(store), "--baseline", "store")
+    assert code == 0, said
+    assert repo.asked("base") == 0
+    standing = {case["case_id"]: case["standing"] for case in repo.results()["comparison"]["cases"]}
+    assert standing["case_9"] == "new"
+    assert standing.get("case_0") == "removed"
+
+
+def test_a_results_file_can_be_the_base(repo: Repository, tmp_path: Path) -> None:
+    repo.commit("head")
+    repo.git("checkout", "-q", "main")
+    assert repo.run("--runs", "2", base="")[0] == 0
+    kept = tmp_path / "main.json"
+    kept.write_bytes((repo.root / "evalgate-report/results.json").read_bytes())
+    repo.git("checkout", "-q", "change")
+    repo.agent("head", wrong=(0, 1, 2))
+    code, said = repo.run("--runs", "2", "--baseline", f"file:{kept}", base="")
+    assert code == 1, said
+    assert repo.asked("base") == 0
+    assert verdicts(repo.results())["regression"] == "fail"
+    code, said = repo.run("--baseline", "file:nowhere.json", base="")
+    assert code == 2
+    assert "nowhere.json" in said
+
+
+def test_a_base_that_git_does_not_know_is_not_measured_and_says_why(repo: Repository) -> None:
+    repo.commit("head")
+    code, said = repo.run(base="no-such-branch")
+    assert code == 3, said
+    assert "no-such-branch" in repo.results()["comparison"]["problem"]
+
+
+def test_a_spent_budget_is_inconclusive(repo: Repository) -> None:
+    repo.commit("head")
+    code, said = repo.run("--budget", "agent_calls=7", "--fail-on", "inconclusive")
+    assert code == 3, said
+    assert repo.asked("head") + repo.asked("base") == 7
+    assert repo.results()["verdict"]["kind"] == "inconclusive"
+    assert "budget of 7 agent runs" in repo.comment()
