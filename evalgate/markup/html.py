@@ -28,7 +28,11 @@ def text(value: str) -> Html:
 def join(pieces: Iterable[Html | str], separator: str = "") -> Html:
     """The pieces one after the other; plain strings are escaped."""
     between = text(separator) if separator else ""
-    return Html(between.join([piece if isinstance(piece, Html) else text(piece) for piece in pieces]))
+    return Html(between.join(map(_as_html, pieces)))
+
+
+def _as_html(piece: Html | str) -> Html:
+    return piece if isinstance(piece, Html) else text(piece)
 
 
 def element(tag: str, /, *children: Html | str, **attributes: str | int | None) -> Html:
@@ -37,7 +41,8 @@ def element(tag: str, /, *children: Html | str, **attributes: str | int | None) 
     shown = "".join([_attribute(name, value) for name, value in attributes.items()]) if attributes else ""
     if tag in _VOID:
         return Html(f"<{tag}{shown}>")
-    return Html(f"<{tag}{shown}>{join(children)}</{tag}>")
+    # joined at once: a page of megabytes is copied at every level
+    return Html("".join([f"<{tag}{shown}>", *map(_as_html, children), f"</{tag}>"]))
 
 
 @functools.lru_cache(maxsize=4096, typed=True)  # 0 is a value, False is none

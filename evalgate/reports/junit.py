@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
@@ -29,12 +30,13 @@ def render(report: Report) -> str:
     inconclusive, or left out by the user. Informational criteria never fail. Times have three decimals, as the
     Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema.
     """
-    exhibits = cases.collect(report)
+    exhibits: defaultdict[str, list[CaseExhibit]] = defaultdict(list)
+    for exhibit in cases.collect(report):
+        exhibits[exhibit.verdict.suite].append(exhibit)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suites: list[str] = []
     for suite in report.verdict.suites:
-        chosen = [exhibit for exhibit in exhibits if exhibit.verdict.suite == suite.suite]
-        head, test_cases = _suite(suite, chosen, report)
+        head, test_cases = _suite(suite, exhibits[suite.suite], report)
         for name in ("tests", "failures", "errors"):
             root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
         suites += [_opened(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
@@ -53,8 +55,7 @@ def _suite(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> 
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, exhibit in zip(element.iter("testcase"), chunk, strict=True):
             test_case.set("time", _time(exhibit.verdict.seconds))
-            ET.indent(test_case, level=2)
-            test_cases.append(f"\n{INDENT * 2}{ET.tostring(test_case, encoding='unicode')}")
+        test_cases.append(_within(element))
     head.set("time", _time(sum(exhibit.verdict.seconds for exhibit in exhibits)))
     return head, test_cases
 
@@ -65,6 +66,14 @@ def _opened(element: ET.Element, *, level: int) -> str:
     text = ET.tostring(element, encoding="unicode")
     opened = f"{text.removesuffix(' />')}>" if text.endswith(" />") else text.removesuffix(f"</{element.tag}>").rstrip()
     return f"\n{INDENT * level}{opened}" if level else opened
+
+
+def _within(suite: ET.Element) -> str:
+    """The text of the test cases of a testsuite."""
+    bare = ET.Element("testsuite")
+    bare.extend(suite.iter("testcase"))
+    ET.indent(bare, level=1)
+    return ET.tostring(bare, encoding="unicode").removeprefix("<testsuite>").removesuffix(f"\n{INDENT}</testsuite>")
 
 
 def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> ET.Element:
