@@ -52,6 +52,7 @@ OUTPUTS: Mapping[str, str] = {
     "comment": "Path of the Markdown made for a pull-request comment.",
     "summary": "Path of the Markdown that stands in the job's summary.",
     "html": "Path of the HTML report, one file that needs no other.",
+    "sarif": "Path of findings.sarif: unsafe answers and hallucinations, for code scanning.",
     "results": "Path of results.json: everything, for programs.",
 }
 """What `evalgate.action` writes to GITHUB_OUTPUT; a test runs it and compares."""

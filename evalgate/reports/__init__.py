@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evalgate.plugins import Renderer
-from evalgate.reports import annotations, comment, html_report, junit, outputs, summary, terminal
+from evalgate.reports import annotations, comment, html_report, junit, outputs, sarif, summary, terminal
 
 RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
     {
@@ -19,6 +19,7 @@ RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
             Renderer(name="comment", file_name="comment.md", render=comment.render),
             Renderer(name="summary", file_name="summary.md", render=summary.render),
             Renderer(name="html", file_name="report.html", render=html_report.render),
+            Renderer(name="sarif", file_name="findings.sarif", render=sarif.render),
         )
     }
 )

@@ -128,7 +128,8 @@ def test_a_pass(desk: Desk) -> None:
     assert code == 0
     assert "PASS: All 6 cases passed." in out
     written = {path.name for path in (desk.root / "evalgate-report").iterdir()}
-    assert written == {"junit.xml", "comment.md", "summary.md", "report.html", "results.json", "journal.jsonl"}
+    reports = {"junit.xml", "comment.md", "summary.md", "report.html", "findings.sarif"}
+    assert written == {*reports, "results.json", "journal.jsonl"}
 
 
 def test_a_fail_names_the_case_and_its_line(desk: Desk) -> None:

@@ -1,0 +1,215 @@
+"""findings.sarif: unsafe answers and hallucinations as code-scanning alerts, at the case's line in its file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from evalgate import words
+from evalgate.exhibits import cases
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.markup import plain
+from evalgate.model import CriterionVerdict, Finding, Grade, Report, Score, VerdictKind
+
+LIMIT = 5_000
+"""GitHub shows as many results of a file."""
+
+SUBJECT_LIMIT = 300
+REASON_LIMIT = 500
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a criterion looks for; `found`: what one finding of it is called."""
+
+    title: str
+    text: str
+    found: str
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "safety_v1": Rule(
+        title="Unsafe answer",
+        text="The agent gave an answer that does harm, as the judge of safety_v1 sees it.",
+        found="unsafe",
+    ),
+    "hallucinations_v1": Rule(
+        title="Unsupported statement",
+        text="The agent said what nothing in its context bears out, as the judge of hallucinations_v1 sees it.",
+        found="not borne out",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """What one criterion holds against one turn of a case, over all its runs; `turn` None: the whole conversation.
+
+    `failed`: the case is below the criterion's threshold.
+    """
+
+    exhibit: CaseExhibit
+    criterion: str
+    turn: int | None
+    failed: bool
+    findings: tuple[Finding, ...]
+    verdict: CriterionVerdict
+
+
+def render(report: Report) -> str:
+    """A SARIF 2.1.0 log with one result per criterion, case and turn: `error` where the case fails the criterion,
+    `note` where it passes all the same.
+
+    A result is known again by criterion, file, case and turn, whatever the agent's words and the line are this time.
+    Source: OASIS SARIF 2.1.0; GitHub's subset and limits.
+    """
+    alerts = sorted(_alerts(report), key=lambda alert: not alert.failed)
+    used = {use.name for suite in report.run.suites for use in suite.criteria}
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "evalgate", "rules": [_rule(name) for name in RULES if name in used]}},
+        "invocations": [_invocation(report, left_out=max(len(alerts) - LIMIT, 0))],
+        "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The root of the repository."}}},
+        "results": [_result(alert) for alert in alerts[:LIMIT]],
+    }
+    if report.version:
+        run["tool"]["driver"]["version"] = report.version
+    if report.links.repository and report.links.commit:
+        run["versionControlProvenance"] = [
+            {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
+        ]
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    }
+    return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
+
+
+def _alerts(report: Report) -> Iterator[Alert]:
+    for exhibit in cases.collect(report):
+        for verdict in exhibit.verdict.criteria:
+            if verdict.name in RULES:
+                yield from _of_criterion(exhibit, verdict)
+
+
+def _of_criterion(exhibit: CaseExhibit, verdict: CriterionVerdict) -> Iterator[Alert]:
+    failed = verdict.kind is VerdictKind.FAIL
+    by_turn: defaultdict[int | None, list[Finding]] = defaultdict(list)
+    for trial in exhibit.trials:
+        grade = trial.grades.get(verdict.name)
+        for finding in grade.findings if grade is not None else ():
+            if finding.score is not None and finding.score < 1.0:
+                by_turn[finding.turn].append(finding)
+        for number in _low_turns(grade):
+            by_turn[number] += []
+    if failed and not by_turn:
+        by_turn[None] = []
+    for turn in sorted(by_turn, key=lambda turn: turn or 0):
+        yield Alert(
+            exhibit=exhibit,
+            criterion=verdict.name,
+            turn=turn,
+            failed=failed,
+            findings=tuple(by_turn[turn]),
+            verdict=verdict,
+        )
+
+
+def _low_turns(grade: Grade | None) -> list[int]:
+    """Turns that lost score: a service that gives numbers alone has no findings."""
+    if not isinstance(grade, Score):
+        return []
+    return [number for number, value in enumerate(grade.turns, start=1) if value is not None and value < 1.0]
+
+
+def _result(alert: Alert) -> dict[str, Any]:
+    return {
+        "ruleId": alert.criterion,
+        "level": "error" if alert.failed else "note",
+        "message": {"text": _message(alert)},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _uri(alert.exhibit.file), "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": max(alert.exhibit.line or 1, 1)},
+                }
+            }
+        ],
+        # GitHub knows alerts again by this name alone; it ends in the count of equal ones
+        "partialFingerprints": {"primaryLocationLineHash": f"{_fingerprint(alert)}:1"},
+    }
+
+
+def _message(alert: Alert) -> str:
+    """Plain text on one line a finding."""
+    where = "" if alert.turn is None else f", turn {alert.turn}"
+    verdict = alert.verdict
+    score = f" {words.against(verdict.value, verdict.threshold, met=not alert.failed)}"
+    name = plain.label(alert.exhibit.verdict.case_id, 120)
+    lines = [f"{name}{where}: {RULES[alert.criterion].title.lower()} ({alert.criterion}{score})."]
+    distinct = {(finding.subject, finding.text): finding for finding in alert.findings}
+    lines += [_line(finding, RULES[alert.criterion]) for finding in list(distinct.values())[:NAMED]]
+    if len(distinct) > NAMED:
+        lines.append(f"{words.counted(len(distinct) - NAMED, 'more finding')}: see report.html.")
+    return _literal("\n".join(lines))
+
+
+def _line(finding: Finding, rule: Rule) -> str:
+    label = plain.label(finding.label, 60) if finding.label else rule.found
+    subject = f"“{plain.label(finding.subject, SUBJECT_LIMIT)}”: " if finding.subject.strip() else ""
+    why = plain.one_line(plain.clip(finding.text, REASON_LIMIT))
+    return f"{subject}{label}{f': {why}' if why else ''}"
+
+
+def _literal(text: str) -> str:
+    """Text that is no link and no placeholder in a SARIF message."""
+    text = re.sub(r"([\\\[\]])", r"\\\1", text)
+    return re.sub(r"\{(\d+)\}", r"{{\1}}", text)
+
+
+def _uri(file: str) -> str:
+    """A repository-relative path as a relative reference, whatever its name is."""
+    return quote(file.lstrip("/"), safe="/") or "."
+
+
+def _fingerprint(alert: Alert) -> str:
+    known = [alert.criterion, alert.exhibit.verdict.suite, alert.exhibit.verdict.case_id, alert.turn]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+
+
+def _rule(name: str) -> dict[str, Any]:
+    rule = RULES[name]
+    return {
+        "id": name,
+        "name": "".join(word.capitalize() for word in rule.title.split()),
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.text},
+        "help": {"text": f"{rule.text} The conversation stands in report.html."},
+        "defaultConfiguration": {"level": "error"},
+        "properties": {"tags": ["llm-agent", "evaluation"], "problem.severity": "error"},
+    }
+
+
+def _invocation(report: Report, *, left_out: int) -> dict[str, Any]:
+    """Whether all was looked at: what could not be measured is no sign that an alert is gone."""
+    unmeasured = sum(
+        verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
+        for exhibit in cases.collect(report)
+        for verdict in exhibit.verdict.criteria
+    )
+    told = []
+    if unmeasured:
+        told.append(f"{words.counted(unmeasured, 'case')} not measured: an alert that is missing may not be fixed.")
+    if left_out:
+        told.append(f"{words.counted(left_out, 'result')} more than GitHub shows, left out: see report.html.")
+    invocation: dict[str, Any] = {"executionSuccessful": report.run.complete and not unmeasured}
+    if told:
+        invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}} for text in told]
+    return invocation
