@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from evalgate.model import Json
 from evalgate.plugins import Vote
-from evalgate.prompts import adk_replies, fence, question, replies, shown
+from evalgate.prompts import adk_replies, fence, question, replies, several_verdicts, shown
 from evalgate.prompts.fence import Piece
 from evalgate.prompts.question import Question
 
@@ -196,15 +196,4 @@ def _schema(count: int) -> Json:
     properties: dict[str, Any] = {"id": {"type": "string", "enum": [f"S{number}" for number in range(1, count + 1)]}}
     properties |= {key: {"type": "string"} for key in ("rationale", "supporting_excerpt", "contradicting_excerpt")}
     properties |= {"label": {"type": "string", "enum": list(LABELS)}}
-    entry = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {"verdicts": {"type": "array", "items": entry}},
-        "required": ["verdicts"],
-        "additionalProperties": False,
-    }
+    return several_verdicts.schema(properties, count=count)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from evalgate.model import Json, Rubric
 from evalgate.plugins import Vote
-from evalgate.prompts import adk_replies, question, replies, shown
+from evalgate.prompts import adk_replies, question, replies, several_verdicts, shown
 from evalgate.prompts.fence import Piece
 from evalgate.prompts.question import Question
 
@@ -143,18 +143,7 @@ def _schema(subject: Subject, count: int) -> Json:
     if subject is Subject.FINAL_RESPONSE:
         properties["evidence"] = {"type": "string"}
     properties |= {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(LABELS)}}
-    entry = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {"verdicts": {"type": "array", "items": entry}},
-        "required": ["verdicts"],
-        "additionalProperties": False,
-    }
+    return several_verdicts.schema(properties, count=count)
 
 
 def _vote(entry: Mapping[str, Any]) -> Vote:
