@@ -86,7 +86,7 @@ Outcome: TypeAlias = Transcript | AgentFailure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One run of one case."""
+    """One run of one case. `seconds`: what the agent took for its turns, in all attempts together."""
 
     key: TrialKey
     outcome: Outcome

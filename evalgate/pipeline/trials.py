@@ -6,7 +6,6 @@ import dataclasses
 import queue
 import random
 import threading
-import time
 import traceback
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from evalgate.model import (
 from evalgate.pipeline import fingerprints, pacing, talking
 from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
+from evalgate.pipeline.timing import Stopwatch, TimedConversation
 from evalgate.plugins import Agent, AgentFailed, UserSimulator
 
 Item = TypeVar("Item")
@@ -155,9 +155,9 @@ class TrialRunner:
     pause_s: float = BACKOFF_S
 
     def run(self, task: Task) -> Trial:
-        """The trial, however it ended; never raises for what an agent does."""
-        started = time.monotonic()
-        outcome: Outcome = self._try(task)
+        """The trial, however it ended, with the agent's own time; never raises for what an agent does."""
+        watch = Stopwatch()
+        outcome: Outcome = self._try(task, watch)
         attempts = 1
         while isinstance(outcome, AgentFailure) and outcome.kind in INFRASTRUCTURE and attempts <= self.retries:
             pause_s = _pause_s(outcome, self.pause_s * 2 ** (attempts - 1))
@@ -165,16 +165,16 @@ class TrialRunner:
             if self.stop.wait(pause_s):
                 break
             attempts += 1
-            outcome = self._try(task)
-        return Trial(key=task.key, outcome=outcome, seconds=time.monotonic() - started, attempts=attempts)
+            outcome = self._try(task, watch)
+        return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
 
-    def _try(self, task: Task) -> Outcome:
-        return self.pace(agent_key(task.suite.agent), lambda: self._attempt(task))
+    def _try(self, task: Task, watch: Stopwatch) -> Outcome:
+        return self.pace(agent_key(task.suite.agent), lambda: self._attempt(task, watch))
 
-    def _attempt(self, task: Task) -> Outcome:
+    def _attempt(self, task: Task, watch: Stopwatch) -> Outcome:
         try:
             user = self.simulate(task.suite, task.case, task.key)
-            return converse(self.agents[agent_key(task.suite.agent)], task, user)
+            return converse(self.agents[agent_key(task.suite.agent)], task, user, watch)
         except AgentFailed as failed:
             return failed.failure
         except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
@@ -206,12 +206,12 @@ _KEYS: Final[dict[int, tuple[AgentUse, str]]] = {}
 """By the uses' ids, since options cannot be hashed: every trial asks, and a run has a few uses."""
 
 
-def converse(agent: Agent, task: Task, user: UserSimulator) -> Outcome:
-    """Let the case's user talk to a fresh session of the agent. Raises AgentFailed."""
+def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) -> Outcome:
+    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed."""
     done: list[Invocation] = []
     try:
         with agent.converse(task.case, task.key) as conversation:
-            return talking.talk(conversation, user, done)
+            return talking.talk(TimedConversation(conversation, watch), user, done)
     except AgentFailed as failed:
         failure = failed.failure
         turn = failure.turn if failure.turn is not None else _turn_of(failure, done)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from evalgate.model import AgentFailure, FailureKind, Transcript, TrialKey
-from evalgate.pipeline import trials
+from evalgate.model import AgentFailure, Case, FailureKind, Transcript, TrialKey
+from evalgate.pipeline import timing, trials
 from evalgate.pipeline.trials import Task, TrialRunner
 from evalgate.plugins import AgentFailed
 from tests.unit.pipeline import fakes
@@ -83,6 +85,47 @@ def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least
     assert len(patience.waited) == 1
     assert patience.waited[0] >= least_s
     assert patience.waited[0] <= trials.BACKOFF_CEILING_S * 1.5
+
+
+class Clock:
+    """A clock that stands still until somebody takes their time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class SlowAgent(fakes.FakeAgent):
+    """A free worker comes after 100 s, a turn takes 3 s (and is refused the first time), the farewell 20 s."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.refused = 0
+        super().__init__(self.take_time)
+
+    def take_time(self, _key: TrialKey, _turn: int) -> None:
+        self.clock.now += 3.0
+        if not self.refused:
+            self.refused += 1
+            raise fakes.failed(FailureKind.RATE_LIMITED)
+
+    @contextmanager
+    def converse(self, case: Case, key: TrialKey) -> Iterator[fakes.FakeConversation]:
+        self.clock.now += 100.0
+        with super().converse(case, key) as conversation:
+            yield conversation
+        self.clock.now += 20.0
+
+
+def test_waiting_for_a_worker_is_no_time_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(timing, "time", clock)
+    trial, _ = run(SlowAgent(clock), "one", "two")
+    assert isinstance(trial.outcome, Transcript)
+    assert trial.attempts == 2
+    assert trial.seconds == 3.0 + 2 * 3.0  # the try that was refused, and the two turns of the other
 
 
 def run(agent: fakes.FakeAgent, *turns: str, retries: int = 2) -> tuple[trials.Trial, list[str]]:
