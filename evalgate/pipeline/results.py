@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -21,7 +20,7 @@ from evalgate.model import (
     Verdict,
 )
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wire import calibration, case_writing, comparison, records
+from evalgate.wire import calibration, case_writing, comparison, lines, records
 from evalgate.wire.results import SCHEMA_VERSION
 
 
@@ -190,9 +189,4 @@ def _compact(**values: Any) -> dict[str, Any]:
 
 
 def _dump(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate in an agent's answer
-        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return text
+    return lines.encode(value).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ from evalgate.wiring.measuring import Bout, Measured
 from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.saving import Keeping
 
+SELDOM = (50_000, 20, 20)
+"""How often to look for garbage: what a run makes is mostly kept to its end, and looking through it again and again
+takes a twentieth of a run of recordings."""
 JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 
 
@@ -63,6 +67,8 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     )
     output = choice.root / choice.settings.output
     with ExitStack() as stack:
+        stack.callback(gc.set_threshold, *gc.get_threshold())
+        gc.set_threshold(*SELDOM)
         keeping = _keeping(choice, scene, cache, stack)
         base = stack.enter_context(bases.opened(search))
         bar = bars.of(
