@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from evalgate import words
 from evalgate.judged.options import JudgedOptions
@@ -158,14 +159,16 @@ def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of a crit
 
 # --- under adk_compat -----------------------------------------------------------------------------
 
-_NO_EXCEPTION_IN_ADK = frozenset({JudgeFailureKind.EMPTY, JudgeFailureKind.BLOCKED, JudgeFailureKind.TRUNCATED})
+_NO_EXCEPTION_IN_ADK: Final = frozenset({JudgeFailureKind.EMPTY, JudgeFailureKind.BLOCKED, JudgeFailureKind.TRUNCATED})
 
 
 def voids_as_adk(samples: Sequence[Sample]) -> bool:
-    """Whether ADK would drop the whole turn: one of its samples raised. A reply without text is no exception there."""
+    """Whether ADK would drop the whole turn: one of its samples raised. A reply that is empty, cut or stopped is no
+    exception there."""
     return any(sample.failure and sample.failure.kind not in _NO_EXCEPTION_IN_ADK for sample in samples)
 
 
 def texts_as_adk(samples: Sequence[Sample]) -> list[str]:
-    """What ADK would read of each sample; "" where it has no text."""
-    return [sample.reply.adk_text if sample.reply else "" for sample in samples]
+    """What ADK would read of each sample, half a reply and one of thoughts alone too; "" where it has no text."""
+    replies = [sample.reply or (sample.failure.reply if sample.failure else None) for sample in samples]
+    return [reply.adk_text if reply is not None else "" for reply in replies]

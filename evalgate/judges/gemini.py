@@ -148,19 +148,20 @@ def _reply_of(response: types.GenerateContentResponse, setting: JudgeSetting) ->
     if candidate is None:
         return failures.failure(JudgeFailureKind.EMPTY, setting, detail="no candidate", usage=usage)
     finish = candidate.finish_reason.value if candidate.finish_reason else ""
-    if finish in _BLOCKED:
-        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage)
-    if finish == "MAX_TOKENS":
-        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
     content = candidate.content
     parts = tuple(
         Text(text=part.text, thought=bool(part.thought))
         for part in (content.parts if content and content.parts else [])
         if part.text
     )
+    reply = JudgeReply(parts=parts, usage=usage, model_version=response.model_version, finish=finish)
+    if finish in _BLOCKED:
+        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage, reply=reply)
+    if finish == "MAX_TOKENS":
+        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage, reply=reply)
     if not any(part.text.strip() and not part.thought for part in parts):
-        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
-    return JudgeReply(parts=parts, usage=usage, model_version=response.model_version, finish=finish)
+        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage, reply=reply)
+    return reply
 
 
 def _usage_of(response: types.GenerateContentResponse) -> Usage | None:

@@ -135,20 +135,21 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
         reasoning = message.get("reasoning_content") or ""
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         return failures.failure(JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}")
-    if finish == "content_filter" or refusal:
-        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=str(refusal or finish), usage=usage)
-    if finish == "length":
-        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
     inline = _THOUGHTS.match(text)
     if inline:
         reasoning, text = reasoning + inline[1], text[inline.end() :]
-    if not text.strip():
-        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
     thoughts = (Text(text=reasoning, thought=True),) if reasoning else ()
+    parts = (*thoughts, *((Text(text=text),) if text else ()))
     version = body.get("model")
-    return JudgeReply(
-        parts=(*thoughts, Text(text=text)), usage=usage, model_version=version and str(version), finish=finish
-    )
+    reply = JudgeReply(parts=parts, usage=usage, model_version=version and str(version), finish=finish)
+    if finish == "content_filter" or refusal:
+        detail = str(refusal or finish)
+        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage, reply=reply)
+    if finish == "length":
+        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage, reply=reply)
+    if not text.strip():
+        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage, reply=reply)
+    return reply
 
 
 def _usage_of(found: Any) -> Usage | None:

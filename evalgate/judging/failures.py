@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evalgate.model import Usage
-from evalgate.plugins import JudgeFailure, JudgeFailureKind, JudgeSetting
+from evalgate.plugins import JudgeFailure, JudgeFailureKind, JudgeReply, JudgeSetting
 
 _LONGEST_DETAIL = 300
 
@@ -85,6 +85,7 @@ def failure(
     detail: str = "",
     retry_after_s: float | None = None,
     usage: Usage | None = None,
+    reply: JudgeReply | None = None,
 ) -> JudgeFailure:
     """The failure in words: which judge, what happened, what the provider said, what to do. Redacted."""
     what, step = _SAYS[kind]
@@ -96,7 +97,7 @@ def failure(
     message = setting.redact(message)
     if setting.api_key:
         message = message.replace(setting.api_key, "***")
-    return JudgeFailure(kind=kind, message=message, retry_after_s=retry_after_s, usage=usage)
+    return JudgeFailure(kind=kind, message=message, retry_after_s=retry_after_s, usage=usage, reply=reply)
 
 
 def kind_of_status(status: int) -> JudgeFailureKind:

@@ -188,7 +188,7 @@ class VotingPanel:
             usage, answered = reply.usage, not reply.cached
         except JudgeFailed as failed:
             usage, answered = failed.failure.usage, failed.failure.usage is not None
-            failure = dataclasses.replace(failed.failure, message=self._roster.redact(failed.failure.message))
+            failure = self._redacted(failed.failure)
             self._ledger.failed(request, failure, cost_usd=_price(seat, usage))
             return failure
         finally:
@@ -201,6 +201,11 @@ class VotingPanel:
         else:
             self._ledger.asked(request, usage=usage, cost_usd=_price(seat, usage))
         return reply
+
+    def _redacted(self, failure: JudgeFailure) -> JudgeFailure:
+        redact = self._roster.redact
+        reply = entries.redacted(failure.reply, redact) if failure.reply is not None else None
+        return dataclasses.replace(failure, message=redact(failure.message), reply=reply)
 
     def _ask_seat(self, seat: Seat, request: JudgeRequest) -> JudgeReply:
         """Ask once; an endpoint that refuses a response schema is asked without one, then and from then on."""

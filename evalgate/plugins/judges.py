@@ -63,13 +63,14 @@ class JudgeFailure:
     """Why there is no reply; `message` is redacted and names the next step.
 
     `retry_after_s`: how long the provider asks to wait, None where it says nothing. `usage`: what was spent all the
-    same, as on a reply that was cut.
+    same, as on a reply that was cut. `reply`: what came of one that was cut or stopped, which ADK reads and we do not.
     """
 
     kind: JudgeFailureKind
     message: str
     retry_after_s: float | None = None
     usage: Usage | None = None
+    reply: JudgeReply | None = None
 
     @property
     def retriable(self) -> bool:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from builders.judging import ScriptedJudge, panel
+from google.genai import types
 
 from evalgate import criteria
+from evalgate.judges import gemini
 from evalgate.judging.options import JudgeDefaults
 from evalgate.model import Case, CriterionUse, Ending, Evidence, Grade, Text
-from evalgate.plugins import CriterionServices, JudgeReply, JudgeRequest
+from evalgate.plugins import CriterionServices, JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
 from evalgate.wire.cases import ScenarioWire
 from evalgate.wire.invocations import InvocationWire
 
@@ -54,6 +56,11 @@ def _script(scripts: dict[str, list[Any]]) -> Callable[[JudgeRequest], str | Jud
             score = float(reply) if reply is not None else None
             result = {"coherenceResult" if "coherence" in request.model else "metricResults": {"score": score}}
             return json.dumps({key: value if "coherence" in key else [value] for key, value in result.items()})
+        if isinstance(reply, dict):
+            read = gemini._reply_of(types.GenerateContentResponse.model_validate(reply), JudgeSetting(model="m"))
+            if isinstance(read, JudgeFailure):
+                raise JudgeFailed(read)
+            return read
         if isinstance(reply, str):
             return "<bad_request>" if reply == "raise" else "<blocked>"
         return JudgeReply(parts=tuple(Text(text=text, thought=thought) for text, thought in reply))

@@ -3,7 +3,7 @@
 Usage: judged.py REQUESTS ANSWERS, both one JSON object a line.
 {"metric", "criterion", "actual": [...], "expected": [...] | null, "replies": {mark: [reply...]}, "scenario"?} ->
 {"score", "status", "turns", "error"?}. The n-th question that holds a mark last gets the n-th reply to that mark;
-a reply is a list of parts ([text, is_thought]), "raise" or "nothing"; of Google Cloud's service a number, "nan", null
+a reply is a list of parts ([text, is_thought]), a whole answer of the Gemini API, "raise" or "nothing"; of Google Cloud's service a number, "nan", null
 or "raise".
 """
 
@@ -46,6 +46,9 @@ class ScriptedJudge(BaseLlm):
             raise RuntimeError("the judge is down")
         if reply == "nothing":
             yield LlmResponse(error_code="SAFETY", error_message="blocked")
+            return
+        if isinstance(reply, dict):
+            yield LlmResponse.create(types.GenerateContentResponse.model_validate(reply))
             return
         parts = [types.Part(text=text, thought=thought or None) for text, thought in reply]
         yield LlmResponse(content=types.Content(role="model", parts=parts))
