@@ -133,8 +133,8 @@ def turn(session: str, said: str, state: dict) -> None:  # noqa: C901 - one bran
             answer(session, str(child.pid))
         case "fail":
             kind, _, message = rest.partition(" ")
-            code = 429 if kind == "rate_limited" else None
-            say(type="turn_failed", session=session, kind=kind, message=message, detail="Traceback ...", code=code)
+            told = {"code": 429, "retry_after_s": 7} if kind == "rate_limited" else {}
+            say(type="turn_failed", session=session, kind=kind, message=message, detail="Traceback ...", **told)
         case "secret":
             sys.stderr.write(f"connecting with {os.environ['SOME_API_KEY']}\n")
             sys.stderr.flush()

@@ -182,6 +182,7 @@ def test_a_fault_is_a_typed_failure(server: Server, path: str, kind: FailureKind
     found = failure(opened(f"{server.url}/{path}"))
     assert (found.kind, found.turn) == (kind, 1)
     assert words in found.message
+    assert found.retry_after_s == (3.0 if path == "status/429" else None)
     assert time.monotonic() - began < 5
 
 

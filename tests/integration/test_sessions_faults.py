@@ -112,6 +112,7 @@ def test_a_fault_in_a_turn_is_a_typed_failure(text: str, kind: FailureKind, word
         found = failure(agent, "hello", text)
         assert (found.kind, found.turn, len(found.partial)) == (kind, 2, 1)
         assert words in found.message
+        assert found.retry_after_s == (7 if kind is FailureKind.RATE_LIMITED else None)
         assert len(found.message) < 500
         assert talk(agent, "hello") == ["hello"]  # the next trial has a worker that works
     assert leftovers.resident_mib() - before < 40

@@ -89,10 +89,7 @@ def test_adk_compat_reads_what_adk_reads(name: str, answers: dict[str, dict[str,
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith(f"{MATCH}: ") and "beside" not in name])
 def test_without_it_only_a_whole_reply_is_a_verdict(name: str) -> None:
     found = scripted.grade(REQUESTS[name], adk_compat=False)
-    whole = (
-        any(f": {end}" in name for end in ("whole", "no reason given", "an end of its own")) and "nothing" not in name
-    )
-    if whole:
+    if name.split(": ")[1] in ("whole", "no reason given", "an end of its own"):
         assert isinstance(found, Score), found
     else:
         assert isinstance(found, NotEvaluated), found

@@ -265,7 +265,8 @@ def test_no_secret_in_replies_cache_recording_or_messages(tmp_path: Path) -> Non
     class Leaky(ScriptedJudge):
         def ask(self, asked: JudgeRequest) -> JudgeReply:
             if asked.sample:
-                found = dataclasses.replace(failure("blocked"), message=f"the key {KEY} is fine")
+                message, partial = f"the key {KEY} is fine", reply(f"what came of it: {KEY}")
+                found = dataclasses.replace(failure("blocked"), message=message, reply=partial)
                 raise JudgeFailed(found)
             return reply(f"valid {KEY}")
 
@@ -281,6 +282,8 @@ def test_no_secret_in_replies_cache_recording_or_messages(tmp_path: Path) -> Non
     held.close()
     assert KEY not in "".join(traceback.format_exception(raised.value))
     assert KEY not in repr(raised.value.__context__)
+    assert raised.value.failure.reply is not None
+    assert raised.value.failure.reply.text == "what came of it: ***"
     written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) == 2
     assert all(KEY not in text for text in written)

@@ -19,7 +19,7 @@ from evalgate.model import (
     ToolCall,
 )
 from evalgate.sessions import messages
-from evalgate.sessions.messages import EventSaid, ProtocolError, Ready, TurnEnd
+from evalgate.sessions.messages import EventSaid, ProtocolError, Ready, TurnEnd, TurnFailed
 
 
 def line(**message: Any) -> bytes:
@@ -135,3 +135,18 @@ def test_a_metric_is_told_the_scenario_as_adk_writes_it(persona: Persona, writte
     assert said["scenario"] == {"starting_prompt": "hi", "conversation_plan": "plan", "user_persona": written}
     assert said["metric"] == {"metric_name": "mine", "threshold": 0.5, "criterion": {"threshold": 0.5}}
     assert said["expected"] is None
+
+
+@pytest.mark.parametrize(("said", "wait_s"), [({}, None), ({"retry_after_s": 17}, 17.0), ({"retry_after_s": 0.5}, 0.5)])
+def test_a_failed_turn_may_say_how_long_to_wait(said: dict[str, Any], wait_s: float | None) -> None:
+    read = messages.parse_worker_message(
+        line(type="turn_failed", session="s", kind="rate_limited", message="no", **said)
+    )
+    assert isinstance(read, TurnFailed)
+    assert read.retry_after_s == wait_s
+
+
+@pytest.mark.parametrize("wait", [-1, float("inf"), float("nan"), "soon"])
+def test_a_wait_that_is_none_is_no_message(wait: object) -> None:
+    with pytest.raises(ProtocolError, match="retry_after_s"):
+        messages.parse_worker_message(line(type="turn_failed", session="s", message="no", retry_after_s=wait))
