@@ -59,6 +59,7 @@ bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/adk.py
 	$(BIN)/python bench/judge.py
 	$(BIN)/python bench/turns.py
+	$(BIN)/python bench/statistics.py
 
 golden: .venv/.ready ## rewrite tests/golden; review the diff
 	EVALGATE_REWRITE_GOLDEN=1 $(BIN)/pytest tests/golden --update-golden -q

@@ -182,9 +182,10 @@ def _needed(total: int, share: float) -> int:
 
 
 def _sentence(kind: VerdictKind, suites: Sequence[SuiteVerdict], *, run: Run, allowed: Allowances) -> str:
-    cases = sum(len(suite.cases) for suite in suites)
-    failed = [case for suite in suites for case in suite.cases if case.kind is VerdictKind.FAIL]
-    unmeasured = sum(suite.count(VerdictKind.NOT_MEASURED) for suite in suites)
+    counted = [case for suite in suites for case in suite.cases if (case.suite, case.case_id) not in allowed.unreliable]
+    cases = len(counted)
+    failed = [case for case in counted if case.kind is VerdictKind.FAIL]
+    unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
     where = words.listed((suite.suite for suite in suites if suite.kind is kind), limit=3)
     origins = allowed.in_words((case.suite, case.case_id) for case in failed)
     match kind:

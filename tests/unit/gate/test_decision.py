@@ -140,6 +140,7 @@ def test_unreliable_cases_do_not_decide() -> None:
     unreliable = frozenset({(sides.SUITE, "c0")})
     verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
+    assert verdict.reason.startswith("All 4 cases passed.")
     assert not decide("FF/PP", unreliable=unreliable).blocks
 
 

@@ -1,0 +1,287 @@
+"""Simulated pull requests: cases with pass probabilities, their runs on both sides, and what gates say of them.
+
+Our gate is evalgate's own functions: `regressed` and `two_stage` ask what `gate.comparing` asks, without the interval
+that a verdict of "regressed" does not need, and `real` goes through runs, comparison and decision as a whole.
+`bench/statistics.py` checks on random pull requests that both say the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from evalgate.gate import comparing, confirmation, decision, estimating, origins, permutation
+from evalgate.gate import two_stage as stages
+from evalgate.gate.claims import DUST
+from evalgate.gate.pairing import Sample
+from evalgate.gate.permutation import Stratum
+from evalgate.gate.threshold import Scale
+from evalgate.gate.two_stage import SHARES, Stage
+from evalgate.model import (
+    AgentUse,
+    Arm,
+    BaseOrigin,
+    BaseSource,
+    Case,
+    ConfigOrigin,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    FailureOrigin,
+    GateKind,
+    GradedTrial,
+    InMemoryTranscripts,
+    Policy,
+    Run,
+    Score,
+    Suite,
+    TrialKey,
+    VerdictKind,
+)
+
+CASES = 20
+POLICY = Policy()
+SCALES = {"m": Scale()}
+MIXES: Mapping[str, Sequence[float]] = {
+    ".98/.8/.4 (70/20/10 %)": [0.98] * 14 + [0.8] * 4 + [0.4] * 2,
+    "all .95": [0.95] * 20,
+    ".99/.9/.6 (70/20/10 %)": [0.99] * 14 + [0.9] * 4 + [0.6] * 2,
+    "all .5": [0.5] * 20,
+}
+"""Pass probabilities of the cases; the last mix is nothing but coin tosses."""
+
+TYPICAL, TOSSES = next(iter(MIXES)), "all .5"
+
+Outcomes = list[int]
+
+
+def broken(count: int) -> Callable[[Sequence[float], Random], Sequence[float]]:
+    """`count` cases, any of them, pass one time in ten from now on."""
+
+    def change(rates: Sequence[float], random: Random) -> Sequence[float]:
+        hit = set(random.sample(range(len(rates)), count))
+        return [min(rate, 0.1) if number in hit else rate for number, rate in enumerate(rates)]
+
+    return change
+
+
+def lowered(points: float) -> Callable[[Sequence[float], Random], Sequence[float]]:
+    """Every case passes less often."""
+    return lambda rates, _: [max(0.0, rate - points) for rate in rates]
+
+
+CHANGES: Mapping[str, Callable[[Sequence[float], Random], Sequence[float]]] = {
+    "none": lambda rates, _: rates,
+    "1 broken": broken(1),
+    "3 broken": broken(3),
+    "all -.10": lowered(0.10),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRequest:
+    """What its cases would do, run after run: rows of outcomes, more than any gate asks for."""
+
+    head: list[Outcomes]
+    base: list[Outcomes]
+    head_rates: Sequence[float]
+    base_rates: Sequence[float]
+
+
+def draw(rates: Sequence[float], change: Callable[..., Sequence[float]], runs: int, random: Random) -> PullRequest:
+    """One pull request, `runs` runs a case on each side."""
+    changed = change(rates, random)
+    return PullRequest(
+        head=[[int(random.random() < rate) for _ in range(runs)] for rate in changed],
+        base=[[int(random.random() < rate) for _ in range(runs)] for rate in rates],
+        head_rates=changed,
+        base_rates=rates,
+    )
+
+
+# --- our gate ---------------------------------------------------------------------------------------
+
+
+def regressed(pull: PullRequest, k: int) -> bool:
+    """Fixed repeats: the exact test and the floor."""
+    strata = [
+        Stratum(head_passes=sum(head[:k]), head_runs=k, base_passes=sum(base[:k]), base_runs=k)
+        for head, base in zip(pull.head, pull.base, strict=True)
+    ]
+    drop = sum(each.base_passes - each.head_passes for each in strata) / (k * len(strata))
+    return permutation.exact(strata).drop < POLICY.alpha and drop > POLICY.max_drop + DUST
+
+
+def two_stage(pull: PullRequest, first: int, more: int) -> tuple[bool, int]:
+    """Adaptive repeats, and the agent calls of both sides that they took."""
+    pairs = list(zip(pull.head, pull.base, strict=True))
+    calls = 2 * first * len(pairs)
+    if _falls([_sample(head[:first], base[:first], first) for head, base in pairs], Stage.FIRST):
+        return True, calls
+    samples = []
+    for head, base in pairs:
+        again = 0 < sum(head[:first]) + sum(base[:first]) < 2 * first
+        runs = first + more if again else first
+        calls += 2 * more * again
+        samples.append(_sample(head[:runs], base[:runs], first))
+    return _falls(samples, Stage.LAST), calls
+
+
+def _sample(head: Outcomes, base: Outcomes, first: int) -> Sample:
+    patterns = tuple((bool(each),) for each in head), tuple((bool(each),) for each in base)
+    return Sample(
+        key=("s", ""),
+        head=tuple(map(float, head)),
+        base=tuple(map(float, base)),
+        head_first=first,
+        base_first=first,
+        patterns=patterns if len(head) > first else None,
+    )
+
+
+def _falls(samples: Sequence[Sample], stage: Stage) -> bool:
+    if estimating.test(samples, draws=1, seed=0).drop / SHARES[stage] >= POLICY.alpha:
+        return False
+    means = [estimating.case_means(sample) for sample in samples]
+    return math.fsum(base - head for head, base in means) / len(means) > POLICY.max_drop + DUST
+
+
+def real(pull: PullRequest, k: int) -> bool:
+    """The same through runs, comparison and decision."""
+    head, base = run(pull.head, k), run(pull.base, k)
+    return _decided(head, base, Stage.ONLY) is VerdictKind.FAIL
+
+
+def real_two_stage(pull: PullRequest, first: int, more: int) -> tuple[bool, int]:
+    """Adaptive repeats through runs, `two_stage.undecided`, `early`, comparison and decision."""
+    head, base = run(pull.head, first, more=more), run(pull.base, first, more=more)
+    calls = len(head.trials) + len(base.trials)
+    comparison = _compare(head, base, Stage.FIRST)
+    if stages.early(comparison, policy=POLICY):
+        return True, calls
+    again = frozenset(stages.undecided(head, base, policy=POLICY, scales=SCALES))
+    head, base = (run(rows, first, more=more, repeated=again) for rows in (pull.head, pull.base))
+    return _decided(head, base, Stage.LAST) is VerdictKind.FAIL, len(head.trials) + len(base.trials)
+
+
+def _decided(head: Run, base: Run, stage: Stage) -> VerdictKind:
+    verdict = decision.decide(head, POLICY, scales=SCALES, comparison=_compare(head, base, stage))
+    return next(gate.kind for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
+
+
+def _compare(head: Run, base: Run, stage: Stage) -> comparing.Comparison:
+    return comparing.compare(
+        head,
+        base,
+        policy=POLICY,
+        scales=SCALES,
+        judged=frozenset(),
+        origin=BaseOrigin(source=BaseSource.RERUN),
+        unpaired={},
+        seed=1,
+        stage=stage,
+    )
+
+
+def run(
+    rows: Sequence[Outcomes], repeats: int, *, more: int = 0, repeated: frozenset[tuple[str, str]] = frozenset()
+) -> Run:
+    """A side of a pull request as evalgate has it."""
+    suite = Suite(
+        key="s",
+        eval_set=EvalSet(
+            eval_set_id="s", cases=tuple(Case(case_id=str(number), conversation=()) for number in range(len(rows)))
+        ),
+        criteria=(CriterionUse(name="m", threshold=1.0),),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
+        agent=AgentUse(driver="adk"),
+    )
+    trials = tuple(
+        GradedTrial(
+            key=TrialKey(suite="s", case_id=str(number), repeat=repeat),
+            failure=None,
+            grades={"m": Score(value=float(outcome))},
+        )
+        for number, row in enumerate(rows)
+        for repeat, outcome in enumerate(row[: repeats + (more if ("s", str(number)) in repeated else 0)])
+    )
+    return Run(
+        suites=(suite,),
+        trials=trials,
+        transcripts=InMemoryTranscripts(),
+        repeats=repeats,
+        more=more,
+        repeated=repeated,
+    )
+
+
+# --- the threshold gate -----------------------------------------------------------------------------
+
+
+def threshold_all(pull: PullRequest, k: int) -> bool:
+    """`threshold: all`: any case below its threshold on head (every run must pass)."""
+    return any(sum(head[:k]) < k for head in pull.head)
+
+
+def threshold_new(pull: PullRequest, k: int, random: Random) -> tuple[bool, int]:
+    """`threshold: new` with `confirm`: whether a new failure is confirmed, and the fresh agent calls that it took."""
+    found = [
+        number
+        for number, (head, base) in enumerate(zip(pull.head, pull.base, strict=True))
+        if origins.origin(_arm(head[:k]), _arm(base[:k]), alpha=POLICY.alpha) is FailureOrigin.NEW
+    ]
+    pairs = confirmation.needed(len(found), cases=len(pull.head), repeats=k, minimum=POLICY.confirm, alpha=POLICY.alpha)
+    calls, confirmed = 0, False
+    for number in found:
+        for agreed in range(1, pairs + 1):
+            calls += 2
+            head, base = (random.random() < rates[number] for rates in (pull.head_rates, pull.base_rates))
+            if head or not base:
+                break
+            confirmed |= agreed == pairs
+    return confirmed, calls
+
+
+def _arm(outcomes: Outcomes) -> Arm:
+    passed = sum(outcomes)
+    kind = VerdictKind.PASS if passed == len(outcomes) else VerdictKind.FAIL
+    return Arm(passed=passed, failed=len(outcomes) - passed, unmeasured=0, kind=kind)
+
+
+# --- what others do ---------------------------------------------------------------------------------
+
+
+def any_flip(pull: PullRequest, _: int) -> bool:
+    """Any case that passed on base fails on head, one run a side."""
+    return any(base[0] and not head[0] for head, base in zip(pull.head, pull.base, strict=True))
+
+
+def mean_drop(pull: PullRequest, k: int) -> bool:
+    """The mean falls by more than 5 points."""
+    fall = sum(sum(base[:k]) - sum(head[:k]) for head, base in zip(pull.head, pull.base, strict=True))
+    return fall / (k * len(pull.head)) > 0.05 + DUST
+
+
+def mcnemar(pull: PullRequest, k: int) -> bool:
+    """McNemar's exact test, one-sided, on the majority of each case's runs."""
+    majorities = [
+        (2 * sum(head[:k]) > k, 2 * sum(base[:k]) > k) for head, base in zip(pull.head, pull.base, strict=True)
+    ]
+    worse, better = majorities.count((False, True)), majorities.count((True, False))
+    total = worse + better
+    return sum(math.comb(total, hits) for hits in range(worse, total + 1)) / 2**total < 0.05
+
+
+def k_of_n(pull: PullRequest, k: int) -> bool:
+    """A case of head fails that does not pass in all but one of its runs (2 of 3, 4 of 5)."""
+    return any(sum(head[:k]) < max(1, k - 1) for head in pull.head)
+
+
+OTHERS: Mapping[str, Callable[[PullRequest, int], bool]] = {
+    "any case flips": any_flip,
+    "k of n on head": k_of_n,
+    "mean drop > 5 points": mean_drop,
+    "McNemar": mcnemar,
+}

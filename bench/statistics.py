@@ -1,0 +1,264 @@
+"""How often gates block pull requests that changed nothing, and how often they see those that broke something.
+
+    python bench/statistics.py [--draws 4000] [--write]
+
+Simulates pull requests (bench/simulated.py), prints a table, and writes it into docs/statistics.md with --write. Then
+compares 10,000 cases x 5 repeats in a process of its own. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "statistics":
+    # A script of this folder, or what it imports, wants the standard library's module of the same name.
+    import importlib.util
+    import sysconfig
+    from pathlib import Path
+
+    _file = Path(sysconfig.get_path("stdlib")) / "statistics.py"
+    _spec = importlib.util.spec_from_file_location("statistics", _file)
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["statistics"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["statistics"])
+else:
+    import argparse
+    import json
+    import resource
+    import subprocess
+    import time
+    from collections.abc import Sequence
+    from pathlib import Path
+    from random import Random
+
+    import simulated
+    from simulated import CHANGES, MIXES, OTHERS, TOSSES, TYPICAL
+
+    from evalgate.gate import comparing, decision
+    from evalgate.gate.threshold import Scale
+    from evalgate.model import (
+        BaseOrigin,
+        BaseSource,
+        CriterionUse,
+        GradedTrial,
+        Policy,
+        Run,
+        Score,
+    )
+
+    PAGE = Path(__file__).resolve().parents[1] / "docs/statistics.md"
+    START, END = "<!-- simulated: bench/statistics.py --write -->", "<!-- /simulated -->"
+    FIRST, MORE = 2, 3
+    WORDS = {
+        "fixed": "{draws} simulated pull requests a row, {cases} cases each; how often a gate blocks. Where nothing "
+        "changed (`none`), every block is a false one.",
+        "adaptive": "Adaptive repeats (`start: {first}`, `more: {more}`) beside {both} fixed ones:",
+        "threshold": "The threshold gate, where a case needs all of its runs to pass; `new` confirms by fresh runs "
+        "(`confirm: 2`, more where chance asks for it):",
+    }
+
+    def shares(mix: str, change: str, k: int, draws: int) -> dict[str, float]:
+        """How often each gate blocks."""
+        random = Random(f"{mix} {change} {k}")
+        hits = dict.fromkeys(["evalgate", *OTHERS], 0)
+        for _ in range(draws):
+            pull = simulated.draw(MIXES[mix], CHANGES[change], k, random)
+            hits["evalgate"] += simulated.regressed(pull, k)
+            for name, gate in OTHERS.items():
+                hits[name] += gate(pull, k)
+        return {name: count / draws for name, count in hits.items()}
+
+    def adaptive(mix: str, change: str, draws: int) -> tuple[float, float, float]:
+        """Two stages beside fixed repeats on the same pull requests: how often each blocks, and the ratio of calls."""
+        random = Random(f"{mix} {change} adaptive")
+        staged = fixed = calls = 0
+        for _ in range(draws):
+            pull = simulated.draw(MIXES[mix], CHANGES[change], FIRST + MORE, random)
+            fell, asked = simulated.two_stage(pull, FIRST, MORE)
+            staged += fell
+            calls += asked
+            fixed += simulated.regressed(pull, FIRST + MORE)
+        whole = 2 * (FIRST + MORE) * simulated.CASES * draws
+        return staged / draws, fixed / draws, calls / whole
+
+    def thresholds(mix: str, change: str, k: int, draws: int) -> tuple[float, float, float]:
+        """`threshold: all`, `threshold: new`: how often each blocks; and the fresh calls of `new` as a share of all."""
+        random = Random(f"{mix} {change} {k} threshold")
+        every = new = calls = 0
+        for _ in range(draws):
+            pull = simulated.draw(MIXES[mix], CHANGES[change], k, random)
+            every += simulated.threshold_all(pull, k)
+            confirmed, asked = simulated.threshold_new(pull, k, random)
+            new += confirmed
+            calls += asked
+        return every / draws, new / draws, calls / (2 * k * simulated.CASES * draws)
+
+    def check(pulls: int) -> None:
+        """The short ways say what runs, comparison and decision say as a whole."""
+        random = Random("check")
+        for number in range(pulls):
+            mix = random.choice(list(MIXES.values()))
+            pull = simulated.draw(mix, CHANGES[random.choice(list(CHANGES))], 5, random)
+            k = (1, 3, 5)[number % 3]
+            assert simulated.regressed(pull, k) == simulated.real(pull, k), pull
+            assert simulated.two_stage(pull, FIRST, MORE) == simulated.real_two_stage(pull, FIRST, MORE), pull
+
+    # --- the page -----------------------------------------------------------------------------------
+
+    def percent(share: float) -> str:
+        return f"{share * 100:.1f} %"
+
+    def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        lines = [header, ["---"] * len(header), *rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def report(draws: int) -> tuple[str, dict[str, float]]:
+        """The tables, and the numbers of the last line."""
+        fixed = {
+            (mix, change, k): shares(mix, change, k, draws) for mix in MIXES for change in CHANGES for k in (1, 3, 5)
+        }
+        staged = {(mix, change): adaptive(mix, change, draws) for mix in MIXES for change in CHANGES}
+        gates = {
+            (mix, change, k): thresholds(mix, change, k, draws)
+            for mix in MIXES
+            for change in ("none", "3 broken")
+            for k in (1, 3)
+        }
+        text = "\n\n".join(
+            [
+                WORDS["fixed"].format(draws=f"{draws:,}", cases=simulated.CASES),
+                table(
+                    ["Pass probabilities", "Change", "Runs a side", "evalgate", *OTHERS],
+                    [
+                        [
+                            mix,
+                            change,
+                            str(k),
+                            f"**{percent(row['evalgate'])}**",
+                            *(percent(row[name]) for name in OTHERS),
+                        ]
+                        for (mix, change, k), row in fixed.items()
+                    ],
+                ),
+                WORDS["adaptive"].format(first=FIRST, more=MORE, both=FIRST + MORE),
+                table(
+                    ["Pass probabilities", "Change", "Adaptive", "Fixed", "Agent calls"],
+                    [
+                        [mix, change, percent(ours), percent(other), f"{ratio:.2f}x"]
+                        for (mix, change), (ours, other, ratio) in staged.items()
+                    ],
+                ),
+                WORDS["threshold"],
+                table(
+                    [
+                        "Pass probabilities",
+                        "Change",
+                        "Runs a side",
+                        "`threshold: all`",
+                        "`threshold: new`",
+                        "Fresh calls",
+                    ],
+                    [
+                        [mix, change, str(k), percent(every), percent(new), f"+{percent(calls)}"]
+                        for (mix, change, k), (every, new, calls) in gates.items()
+                    ],
+                ),
+            ]
+        )
+        quiet = [row["evalgate"] for (_, change, _), row in fixed.items() if change == "none"]
+        quiet += [row[0] for (_, change), row in staged.items() if change == "none"]
+        numbers = {
+            "false_block_max": max(quiet),
+            "power_k5": fixed[TYPICAL, "3 broken", 5]["evalgate"],
+            "power_two_stage": staged[TYPICAL, "3 broken"][0],
+            "two_stage_power_loss": max(
+                row[1] - row[0] for (mix, change), row in staged.items() if mix != TOSSES and change == "3 broken"
+            ),
+            "two_stage_call_ratio": max(row[2] for (mix, _), row in staged.items() if mix != TOSSES),
+            "threshold_new_false_block_max": max(row[1] for (_, change, _), row in gates.items() if change == "none"),
+        }
+        return text, {name: round(value, 4) for name, value in numbers.items()}
+
+    def write(text: str) -> None:
+        """Between the page's markers."""
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
+        _, _, after = rest.partition(END)
+        PAGE.write_text(f"{before}{START}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+    # --- ten thousand cases -------------------------------------------------------------------------
+
+    def large(cases: int = 10_000, repeats: int = 5) -> None:
+        """Compare two sides with two criteria of pass and fail and a graded one, and say what it took."""
+        random = Random("large")
+        rates = [random.choice([0.98, 0.8, 0.4]) for _ in range(cases)]
+        head, base = (
+            graded([[random.random() < rate for _ in range(repeats)] for rate in rates], random) for _ in "hb"
+        )
+        scales = {name: Scale() for name in "mno"}
+        started = time.perf_counter()
+        comparison = comparing.compare(
+            head,
+            base,
+            policy=Policy(),
+            scales=scales,
+            judged=frozenset(),
+            origin=BaseOrigin(source=BaseSource.RERUN),
+            unpaired={},
+            seed=1,
+        )
+        verdict = decision.decide(head, Policy(), scales=scales, comparison=comparison)
+        seconds = time.perf_counter() - started
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        assert len(comparison.cases) == cases
+        assert len(verdict.gates) == 2
+        print(json.dumps({"compare_10k_s": round(seconds, 2), "compare_10k_mib": round(peak)}))
+
+    def graded(outcomes: Sequence[Sequence[bool]], random: Random) -> Run:
+        plain = simulated.run([[int(each) for each in row] for row in outcomes], len(outcomes[0]))
+        suite = plain.suites[0]
+        uses = tuple(
+            CriterionUse(name=name, threshold=threshold) for name, threshold in zip("mno", (1.0, 1.0, 0.8), strict=True)
+        )
+        trials = tuple(
+            GradedTrial(
+                key=trial.key,
+                failure=None,
+                grades={
+                    **trial.grades,
+                    "n": Score(value=float(random.random() < 0.9)),
+                    "o": Score(value=random.betavariate(8, 2)),
+                },
+            )
+            for trial in plain.trials
+        )
+        return Run(
+            suites=(type(suite)(**{name: getattr(suite, name) for name in suite.__slots__} | {"criteria": uses}),),
+            trials=trials,
+            transcripts=plain.transcripts,
+            repeats=plain.repeats,
+        )
+
+    def main(draws: int, *, write_page: bool) -> None:
+        """Everything, and the last line."""
+        check(max(20, draws // 20))
+        text, numbers = report(draws)
+        print(text)
+        if write_page:
+            write(text)
+        done = subprocess.run(
+            [sys.executable, __file__, "--large"], check=True, stdout=subprocess.PIPE, text=True, timeout=600
+        )
+        print()
+        print(json.dumps({**numbers, **json.loads(done.stdout)}))
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--draws", type=int, default=4000)
+        parser.add_argument("--write", action="store_true", help="put the table into docs/statistics.md")
+        parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
+        arguments = parser.parse_args()
+        if arguments.large:
+            large()
+        else:
+            main(arguments.draws, write_page=arguments.write)

@@ -1,0 +1,46 @@
+"""The simulation of gates: its short ways are evalgate's own, and its last line says what the issue asks for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_simulation_keeps_its_promises_in_small() -> None:
+    # its own check (that runs, comparison and decision as a whole say the same) runs first and would raise
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "statistics.py"), "--draws", "120"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["false_block_max"] <= 0.05 + 3 * (0.05 * 0.95 / 120) ** 0.5
+    assert last["power_k5"] >= 0.65
+    assert last["power_two_stage"] >= 0.65
+    assert last["two_stage_call_ratio"] <= 0.68
+    assert last["compare_10k_mib"] < 1024
+
+
+def test_scripts_beside_it_still_find_the_standard_librarys_module() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(BENCH)!r}); from statistics import fmean; print(fmean([1, 2]))",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "1.5"
