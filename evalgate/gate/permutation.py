@@ -144,7 +144,11 @@ def monte_carlo(strata: Iterable[ScoredStratum], *, draws: int, seed: int) -> Ta
         return NOTHING
     forth = sorted((tuple(sorted(each.head)), tuple(sorted(each.base))) for each in usable)
     back = sorted((base, head) for head, base in forth)
-    return _sampled(forth, draws=draws, seed=seed) if forth <= back else _sampled(back, draws=draws, seed=seed).swapped
+    if forth <= back:
+        tails = _sampled(forth, draws=draws, seed=seed)
+        # the sides are each other's mirror image: so are their tails
+        return Tails(drop=max(tails.drop, tails.rise), rise=max(tails.drop, tails.rise)) if forth == back else tails
+    return _sampled(back, draws=draws, seed=seed).swapped
 
 
 def _sampled(strata: Sequence[tuple[tuple[float, ...], tuple[float, ...]]], *, draws: int, seed: int) -> Tails:

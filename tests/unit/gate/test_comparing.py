@@ -208,14 +208,13 @@ def test_swapping_the_sides_mirrors_everything(table: list[tuple[str, str]], pol
         assert one is not None
         assert other is not None
         if Change.NOT_MEASURED not in (one.change, other.change):
-            assert other.change is MIRROR[one.change] or table == [(b, h) for h, b in table]
+            assert other.change is MIRROR[one.change]
         if one.delta is not None:
             assert other.delta == pytest.approx(-one.delta)
         if one.interval is not None and other.interval is not None:
             assert other.interval.low == pytest.approx(-one.interval.high)
             assert other.interval.high == pytest.approx(-one.interval.low)
-        if [sorted(h) for h, _ in table] != [sorted(b) for _, b in table]:
-            assert other.p == pytest.approx(one.p_rise)
+        assert other.p == pytest.approx(one.p_rise)
 
 
 @settings(max_examples=60, deadline=None)
