@@ -14,6 +14,7 @@ from evalgate.gate import comparing, confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.threshold import Scale
 from evalgate.gate.two_stage import Stage
+from evalgate.judging.governors import Governors
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -29,6 +30,7 @@ from evalgate.pipeline import reuse, trials
 from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Bench, Measuring, Side
+from evalgate.pipeline.pacing import ProviderPace
 from evalgate.plugins import Agent, Criterion, CriterionServices, Need, Panel, Watcher
 from evalgate.settings import Settings
 from evalgate.wiring import agent_code, agent_pools, simulating
@@ -53,6 +55,7 @@ class Bout:
     panel: Panel | None
     journal: Journal
     watcher: Watcher
+    governors: Governors  # of the providers that agents and judges share
     now: datetime
     apart: Path
     base: Base | None = None
@@ -238,9 +241,10 @@ class _Ring:
     def _bench(self) -> Bench:
         settings = self._bout.settings
         budget = settings.budget
+        stop = threading.Event()
         return Bench(
             watcher=self._bout.watcher,
-            stop=threading.Event(),
+            stop=stop,
             concurrency=self._threads(),
             retries=settings.retries,
             adk_compat=settings.adk_compat,
@@ -248,6 +252,7 @@ class _Ring:
             limits=Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd),
             behaviours=settings.runs.most > 1,
             simulate=simulating.simulation_of(self._bout.panel, settings),
+            pace=ProviderPace(self._bout.governors, trials_at_once=settings.concurrency, stop=stop),
         )
 
     def _threads(self) -> int:

@@ -139,6 +139,7 @@ def _measured(
         tools=choice.gate_file.tools,
         tools_root=choice.root,
     )
+    governed = judging.governors_of(choice)
     with ExitStack() as stack:
         pools = stack.enter_context(agent_pools.opened(bar.suites, around))
         base_pools: Mapping[str, Agent] = {}
@@ -147,7 +148,7 @@ def _measured(
             there = dataclasses.replace(around, root=base.root or choice.root)
             base_pools = stack.enter_context(agent_pools.opened(with_base, there))
         panel = stack.enter_context(
-            judging.opened_panel(choice, bar.suites, environ=scene.environ, cache=cache, say=say)
+            judging.opened_panel(choice, bar.suites, environ=scene.environ, cache=cache, say=say, governed=governed)
         )
         found = measuring.measure(
             Bout(
@@ -159,6 +160,7 @@ def _measured(
                 panel=panel,
                 journal=journals.head,
                 watcher=scene.watcher,
+                governors=governed,
                 now=now,
                 apart=choice.root / settings.output,
                 base=base,

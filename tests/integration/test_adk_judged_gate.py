@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def failures(results: dict[str, Any]) -> Counter[str]:
 # --- llmock ---------------------------------------------------------------------------------------
 
 
-def script(llmock: Any, *faults: Any, **said: str) -> None:
+def script(llmock: Any, *faults: Any, cities: Sequence[str] = repository.CITIES, **said: str) -> None:
     """Faults come first; then the agent looks the weather up and tells it, case after case, and judges say what is
     good, or what `said` has for their models."""
     from llmock.scenarios import Match, Reply, ToolCall
@@ -62,7 +62,7 @@ def script(llmock: Any, *faults: Any, **said: str) -> None:
     llmock.add(*faults)
     for model, text in {**repository.SAID, **said}.items():
         llmock.add(Reply(text=text, times=None, match=Match(model=model)))
-    for city in repository.CITIES:
+    for city in cities:
         called = ToolCall("look_up_weather", {"city": city})
         llmock.add(Reply(tool_calls=(called,), match=Match(model=AGENT_MODEL)))
         llmock.add(Reply(text=repository.ANSWER, match=Match(model=AGENT_MODEL)))
@@ -177,6 +177,19 @@ def test_an_agents_429_that_passes_is_green(adk: str, tmp_path: Path, llmock: An
     assert "next try in" in said
     attempts = [case["trials"][0]["attempts"] for case in results["suites"][0]["cases"]]
     assert attempts == [2, 1, 1]
+
+
+def test_after_an_agents_429_nobody_of_its_provider_asks_before_it_may(adk: str, tmp_path: Path, llmock: Any) -> None:
+    """The first case is lost, and its provider asks for three seconds: the next trial waits for them."""
+    script(llmock, fail(429, AGENT_MODEL, times=2, retry_after=3), cities=repository.CITIES[1:])
+    code, said, results = repository.gate(
+        repository.write(tmp_path, python=adk, samples=1), llmock.url + "/gemini", *SERIAL
+    )
+    assert code == 3, said
+    assert failures(results) == {"rate_limited": 1}
+    refused, first = llmock.requests[1], llmock.requests[2]
+    assert (refused.status, first.status, first.model) == (429, 200, AGENT_MODEL)
+    assert first.started_at - refused.ended_at >= 2.9
 
 
 # --- aimock ---------------------------------------------------------------------------------------
