@@ -65,6 +65,11 @@ def text(value: str, *, role: str = "model") -> Content:
     return Content(parts=(Text(text=value),), role=role)
 
 
+def text_of(asked: Invocation) -> str:
+    """What the user of a turn says."""
+    return "".join(part.text for part in asked.user_content.parts if isinstance(part, Text))
+
+
 def call(tool: str, /, **args: Any) -> ToolCall:
     """`call("book", city="Oslo")`."""
     return ToolCall(name=tool, args=args)
@@ -129,13 +134,28 @@ def run_report(
     **more: Any,
 ) -> Report:
     """A report on what the trials gave, by (suite key, case id); the real gate decides."""
+    run = run_of(suites, done, commit=links.commit, complete=complete)
+    policy = policy or Policy()
+    decided = verdicts.decide(run, policy, scales=scales_of(suites))
+    given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
+    return Report(run=run, verdict=decided, policy=policy, links=links, **given)
+
+
+def run_of(
+    suites: Sequence[Suite],
+    done: Mapping[tuple[str, str], Sequence[Done | None]],
+    *,
+    commit: str = "",
+    complete: bool = True,
+) -> Run:
+    """One side: what the trials gave, by (suite key, case id)."""
     keyed = [
         (TrialKey(suite=key, case_id=case_id, repeat=repeat), each)
         for (key, case_id), repeats in done.items()
         for repeat, each in enumerate(repeats)
         if each is not None
     ]
-    run = Run(
+    return Run(
         suites=tuple(suites),
         trials=tuple(_graded(key, each, suites) for key, each in keyed),
         transcripts=InMemoryTranscripts(
@@ -145,13 +165,15 @@ def run_report(
         started_at="2026-01-02T03:04:05+00:00",
         seconds=12.5,
         complete=complete,
-        commit=links.commit,
+        commit=commit,
     )
-    policy = policy or Policy()
-    scales = {use.name: Scale() for each in suites for use in each.criteria}
-    decided = verdicts.decide(run, policy, scales=scales)
-    given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
-    return Report(run=run, verdict=decided, policy=policy, links=links, **given)
+
+
+def scales_of(suites: Sequence[Suite]) -> dict[str, Scale]:
+    """Every criterion's scale: 0 to 1 where it has a threshold, open where it only informs."""
+    return {
+        use.name: Scale(highest=1.0 if use.threshold is not None else None) for each in suites for use in each.criteria
+    }
 
 
 def report(words: str, *, policy: Policy | None = None, **more: Any) -> Report:
@@ -164,13 +186,14 @@ def report(words: str, *, policy: Policy | None = None, **more: Any) -> Report:
     ]
     made = suite(*cases)
     done = {
-        (made.key, each.case_id): [_done(word) for word in (words * repeats)[:repeats]]
+        (made.key, each.case_id): [done_of(word) for word in (words * repeats)[:repeats]]
         for each, words in zip(cases, outcomes, strict=True)
     }
     return run_report([made], done, policy=policy, **more)
 
 
-def _done(word: str) -> Done | None:
+def done_of(word: str) -> Done | None:
+    """What a word says of one trial; see the module."""
     right = turn("Book it.", call("book", city="Oslo"), answer="Booked.")
     match word:
         case "never":

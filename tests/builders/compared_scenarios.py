@@ -1,0 +1,355 @@
+"""Reports on head beside base that every renderer is looked at with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from builders import build, comparing
+from builders.build import TOOLS, WORDS, Done, call, case, turn
+from builders.comparing import BASE_SHA, RERUN
+from builders.hostile import HOSTILE
+from evalgate.errors import Place
+from evalgate.model import (
+    BaseOrigin,
+    BaseSource,
+    Case,
+    Comparison,
+    Finding,
+    Invocation,
+    JudgeUse,
+    Links,
+    Loosening,
+    LooseningKind,
+    Opinion,
+    Policy,
+    Report,
+    Score,
+    Standing,
+    ThresholdRule,
+)
+
+MEANING = "final_response_match_v2"
+TOKENS = "token_usage_v1"
+DESK = "agents/library/desk.evalset.json"
+ASKED = (
+    ("renew_reserved_book", "Please renew Dune for me.", "Three readers are waiting for it, so I cannot renew Dune."),
+    ("renew_free_book", "Can I keep Emma for longer?", "Emma is renewed until 9 May."),
+    ("opening_hours_sunday", "Are you open on Sunday?", "The library is closed on Sundays."),
+    ("fine_of_a_late_book", "What do I owe for a book that is 4 days late?", "You owe 2 francs: 50 centimes a day."),
+)
+WAITING = Finding(
+    text="The answer says that the book was renewed; the reference refuses, because other readers are waiting for it.",
+    turn=1,
+    label="invalid",
+    score=0.0,
+    opinions=tuple(Opinion(sample=number, label="invalid", text="renewed, not refused") for number in range(3)),
+    spared=2,
+)
+
+
+def _desk() -> list[Case]:
+    """20 cases at a library's desk."""
+    named = [(f"{name}_{number}", user, answer) for number in range(1, 6) for name, user, answer in ASKED]
+    return [
+        case(
+            name,
+            turn(user, call("find_book", title="Dune"), call("waiting_readers", book_id="B-7"), answer=answer),
+            line=8 + 14 * at,
+            file=DESK,
+        )
+        for at, (name, user, answer) in enumerate(named)
+    ]
+
+
+def _right(asked: Case, *, tokens: float) -> Done:
+    (said,) = asked.conversation or ()
+    grades = {
+        TOOLS: Score(value=1.0, turns=(1.0,)),
+        MEANING: Score(value=1.0, turns=(1.0,)),
+        TOKENS: Score(value=tokens),
+    }
+    return Done(turns=(said,), grades=grades, tokens=int(tokens))
+
+
+def _renews(asked: Case, *, tokens: float) -> Done:
+    (said,) = asked.conversation or ()
+    did = turn(
+        build.text_of(said),
+        call("find_book", title="Dune"),
+        call("renew_loan", book_id="B-7", days=28),
+        answer="Of course! Dune is renewed until 9 May.",
+    )
+    grades = {
+        TOOLS: Score(value=0.0, turns=(0.0,)),
+        MEANING: Score(value=0.0, turns=(0.0,), findings=(WAITING,)),
+        TOKENS: Score(value=tokens),
+    }
+    return Done(turns=(did,), grades=grades, tokens=int(tokens))
+
+
+def regressed() -> Report:
+    """A prompt was made shorter: 3 of 20 cases broke, in each of five runs but for one; one case was flaky before."""
+    cases = _desk()
+    suite = build.suite(*cases, key=DESK, criteria={TOOLS: 1.0, MEANING: 0.8, TOKENS: None})
+    broken, flaky = {"renew_reserved_book_1": 5, "renew_reserved_book_2": 5, "renew_reserved_book_4": 4}, {1}
+    head, base = {}, {}
+    for at, asked in enumerate(cases):
+        wrong = broken.get(asked.case_id, 0)
+        key = (suite.key, asked.case_id)
+        head[key] = [(_renews if run < wrong else _right)(asked, tokens=float(388 + 7 * run + at)) for run in range(5)]
+        base[key] = [
+            (_renews if at in flaky and run == 2 else _right)(asked, tokens=float(512 + 5 * run + at))
+            for run in range(5)
+        ]
+        if at in flaky:
+            head[key] = [_right(asked, tokens=390.0)] * 4 + [_renews(asked, tokens=371.0)]
+    judge = JudgeUse(
+        criterion=MEANING, model="gemini-2.5-flash", calls=318, cached=282, prompt_tokens=250_000, cost_usd=0.0421
+    )
+    made = comparing.beside([suite], head, base, judged=frozenset({MEANING}), policy=Policy())
+    return dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(judge,)))
+
+
+def fact() -> Report:
+    """A deterministic agent, two runs a side: one case broke, and that is no sample."""
+    return comparing.report("pass*2 fail*2 pass*2 pass*2", "pass*2 pass*2 pass*2 fail*2", deterministic=True)
+
+
+def improved() -> Report:
+    """Head is better, and surely so."""
+    head = " ".join(["pass*5"] * 12)
+    return comparing.report(head, " ".join(["pass*5"] * 8 + ["fail*5"] * 4))
+
+
+def unchanged() -> Report:
+    """Nothing moved; the power line says what could have been missed."""
+    return comparing.report(" ".join(["pass*3"] * 12), " ".join(["pass*3"] * 12))
+
+
+def undecided() -> Report:
+    """One case of eight seems worse, once: nobody can tell; a higher-is-open criterion moved, too."""
+    policy = Policy(pass_rate=0.5)
+    return comparing.report("pass " * 6 + "fail fail", "pass " * 8, policy=policy)
+
+
+def base_broken() -> Report:
+    """The base does not start: the thresholds still hold, the comparison is not measured."""
+    problem = "the base's agent did not run: ModuleNotFoundError: No module named 'flights'"
+    return comparing.without("pass pass pass", Comparison(origin=RERUN, problem=problem))
+
+
+def first_agent() -> Report:
+    """The change that brings the first agent: nothing could have become worse."""
+    problem = "the base has no agent for any of these suites"
+    return comparing.without("pass pass pass", Comparison(origin=RERUN, problem=problem, no_agent=True))
+
+
+def loosened() -> Report:
+    """A green that was made by lowering the bar."""
+    rules = (
+        Loosening(kind=LooseningKind.POLICY, subject="max_drop", base="0.05", head="0.25"),
+        Loosening(
+            kind=LooseningKind.THRESHOLD,
+            subject=WORDS,
+            suite=build.SUITE,
+            base="0.80",
+            head="0.50",
+            place=Place(file="agents/travel/test_config.json", line=4),
+        ),
+        Loosening(kind=LooseningKind.CRITERION_REMOVED, subject="safety_v1", suite=build.SUITE, base="1.00"),
+        Loosening(
+            kind=LooseningKind.CRITERION_CHANGED,
+            subject=TOOLS,
+            suite=build.SUITE,
+            base="match_type EXACT",
+            head="match_type ANY_ORDER",
+        ),
+        Loosening(kind=LooseningKind.CASE_REMOVED, subject="refund_policy", suite=build.SUITE),
+        Loosening(kind=LooseningKind.CASE_CHANGED, subject="case_2", suite=build.SUITE),
+        Loosening(
+            kind=LooseningKind.SUITE_REMOVED,
+            subject="agents/travel/old.test.json",
+            suite="agents/travel/old.test.json",
+            base="3 cases",
+        ),
+    )
+    return comparing.report("pass*2 pass*2 pass*2", "pass*2 pass*2 pass*2", loosened=rules, deterministic=True)
+
+
+def apart() -> Report:
+    """A stored, stale base of an older commit: cases are new, changed and removed."""
+    origin = BaseOrigin(
+        source=BaseSource.MIXED,
+        commit=BASE_SHA,
+        found_by="merge-base",
+        measured_at="2025-12-03T02:00:00+00:00",
+        age_days=30.04,
+        distance=3,
+        reused=12,
+        run=2,
+        notes=("the stored results are 30 days old, more than 14: run the base branch again",),
+    )
+    standing = {
+        (build.SUITE, "case_5"): Standing.NEW,
+        (build.SUITE, "case_6"): Standing.NEW,
+        (build.SUITE, "case_7"): Standing.CHANGED,
+        (build.SUITE, "refund_policy"): Standing.REMOVED,
+    }
+    head = "pass*2 pass*2 pass*2 pass*2 fail*2 pass*2 pass*2"
+    return comparing.report(head, "pass*2 " * 4 + "never never pass*2", origin=origin, unpaired=standing)
+
+
+def origins() -> Report:
+    """`threshold: new`: one failure is new and confirmed, one was no failure when run again, one is known, one flaky,
+    and of one nobody knows the base."""
+    policy = Policy(threshold=ThresholdRule.NEW)
+    key = build.SUITE
+    fails, passes = build.done_of("fail"), build.done_of("pass")
+    fresh = (
+        {(key, "case_2"): [fails, fails, fails], (key, "case_3"): [passes, passes, passes]},
+        {(key, "case_2"): [passes, passes, passes], (key, "case_3"): [passes, passes, passes]},
+    )
+    head = "pass*2 fail*2 wrong*2 fail*2 pass/fail wrong*2 " + "pass*2 " * 6
+    base = "pass*2 pass*2 pass*2 fail*2 pass/pass error*2 " + "pass*2 " * 6
+    return comparing.report(head, base, policy=policy, fresh=fresh)
+
+
+def known() -> Report:
+    """`threshold: new`: main is red already; head fails what the base fails, and nothing else: it passes."""
+    policy = Policy(threshold=ThresholdRule.NEW)
+    return comparing.report("pass*3 fail*3 pass*3 pass*3", "pass*3 fail*3 pass*3 pass*3", policy=policy)
+
+
+def two_stage() -> Report:
+    """Repeats of two stages: twice, and three times more where outcomes differed."""
+    head = "pass*2 " * 8 + "fail*5 fail*5 fail*4/pass pass/fail/pass*3"
+    base = "pass*2 " * 8 + "pass*5 pass*5 pass*5 pass*5"
+    return comparing.report(head, base, start=2)
+
+
+def cut_short() -> Report:
+    """A budget ended the run: nothing is claimed of what is left."""
+    said = "the budget of 20 agent calls is spent"
+    return comparing.report("pass*3 pass*3 pass*2/never never*3", "pass*3 pass*3 pass*2/never never*3", truncated=said)
+
+
+def many_beside() -> Report:
+    """300 failing cases beside a base that passes them."""
+    words = ["fail", "wrong", "fail"] * 100
+    return comparing.report(" ".join([*words, *["pass"] * 60]), " ".join(["pass"] * 360))
+
+
+def hostile_beside() -> Report:
+    """Every string of a comparison is an attack, megabytes of it where they may be long."""
+    suite_key = "agents/@octocat/`x`|<b>#1\n::error::.evalset.json"
+    name, metric = HOSTILE, f"my|metric@octocat`<b> {HOSTILE}"
+    blob = HOSTILE * 2_000
+    cases = [
+        case(name, turn(HOSTILE, call("a|b`@octocat", x=HOSTILE), answer=HOSTILE), line=3, file=suite_key),
+        case("\u202e@org/team", turn("x", answer="y"), line=4, file=suite_key),
+        case("known #1", turn("x", answer="y"), line=5, file=suite_key),
+    ]
+    suite = build.suite(*cases, key=suite_key, criteria={WORDS: 0.8, metric: 0.5, f"info {HOSTILE}": None})
+
+    def done(value: float, *said: Invocation) -> list[Done]:
+        finding = Finding(text=HOSTILE, turn=1, label="@octocat|`", subject=HOSTILE)
+        grades = {
+            WORDS: Score(value=value, turns=(value,)),
+            metric: Score(value=value, turns=(value,), findings=(finding,)),
+            f"info {HOSTILE}": Score(value=value * 100),
+        }
+        return [Done(turns=said, grades=grades)] * 2
+
+    keys = [(suite_key, each.case_id) for each in cases]
+    ours, theirs = (
+        turn("x", call("a|b`@octocat", x="::error::"), answer=HOSTILE[::-1]),
+        turn(HOSTILE, call(HOSTILE[:90], y=HOSTILE), answer=blob),
+    )
+    head = {keys[0]: done(0.1, ours), keys[1]: done(1.0, ours), keys[2]: done(0.0, ours)}
+    base = {keys[0]: done(1.0, theirs), keys[1]: done(0.0, theirs), keys[2]: done(0.0, theirs)}
+    rules = tuple(
+        Loosening(kind=kind, subject=HOSTILE, suite=HOSTILE, base=blob, head=blob, place=Place(file=HOSTILE, line=1))
+        for kind in LooseningKind
+    )
+    origin = BaseOrigin(
+        source=BaseSource.FILE,
+        commit="@org/team|<b>`",
+        found_by=HOSTILE,
+        measured_at=HOSTILE,
+        age_days=0.5,
+        distance=1,
+        notes=(HOSTILE, blob),
+    )
+    removed = {(suite_key, HOSTILE[::-1]): Standing.REMOVED, (suite_key, "\u202egone"): Standing.REMOVED}
+    links = Links(
+        repository="https://github.com/example/travel", commit=build.LINKS.commit, workflow_run="javascript:alert(1)"
+    )
+    made = comparing.beside(
+        [suite], head, base, origin=origin, loosened=rules, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
+    )
+    return dataclasses.replace(made, verdict=dataclasses.replace(made.verdict, reason=blob))
+
+
+def hostile_problem() -> Report:
+    """What keeps the base from being measured is the base's own words: an attack, too."""
+    return comparing.without("pass fail", Comparison(origin=RERUN, problem=HOSTILE * 2_000))
+
+
+def languages_beside() -> Report:
+    """Korean and Arabic on both sides, with what the base said."""
+    asked = [
+        (
+            "서울_날씨",
+            "오늘 서울 날씨 어때요?",
+            "오늘 서울은 맑고 기온은 21도입니다.",
+            "오늘 서울은 흐리고 기온은 12도입니다.",
+        ),
+        ("طقس_القاهرة", "كيف الطقس في القاهرة؟", "الطقس في القاهرة مشمس ودرجة الحرارة 30.", "الطقس في القاهرة ممطر."),
+        ("부산_날씨", "부산은요?", "부산은 비가 옵니다.", "부산은 비가 옵니다."),
+    ]
+    cases = [
+        case(name, turn(user, call("weather", city=name), answer=right), line=at * 9)
+        for at, (name, user, right, _) in enumerate(asked, 1)
+    ]
+    suite = build.suite(*cases)
+    base = {
+        (suite.key, name): [
+            build.scores(turn(user, call("weather", city=name), answer=right), **{TOOLS: [1.0], WORDS: [1.0]})
+        ]
+        * 2
+        for name, user, right, _ in asked
+    }
+    head = {
+        (suite.key, name): [
+            build.scores(
+                turn(user, call("weather", city=name, unit="°C"), answer=wrong), **{TOOLS: [0.0], WORDS: [0.5]}
+            )
+        ]
+        * 2
+        if wrong != right
+        else base[suite.key, name]
+        for name, user, right, wrong in asked
+    }
+    return comparing.beside([suite], head, base, deterministic=True)
+
+
+COMPARED: Mapping[str, Callable[[], Report]] = {
+    "base_regressed": regressed,
+    "base_fact": fact,
+    "base_improved": improved,
+    "base_unchanged": unchanged,
+    "base_inconclusive": undecided,
+    "base_broken": base_broken,
+    "base_no_agent": first_agent,
+    "base_loosened": loosened,
+    "base_apart": apart,
+    "base_origins": origins,
+    "base_known": known,
+    "base_two_stage": two_stage,
+    "base_cut_short": cut_short,
+    "base_many": many_beside,
+    "base_hostile": hostile_beside,
+    "base_hostile_problem": hostile_problem,
+    "base_languages": languages_beside,
+}

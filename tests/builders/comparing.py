@@ -1,0 +1,164 @@
+"""Reports on head beside base from few words, by the real gate.
+
+`report("pass fail*5", "pass pass*5")`: head's cases, then base's, in the words of `build`; `fail*5` is five runs that
+fail, `pass*4/fail` four that pass and one that fails. `beside` takes trials of any content instead of words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from builders import build
+from builders.build import Done, call, case, turn
+from evalgate.gate import comparing, confirmation, decision
+from evalgate.gate.two_stage import Stage
+from evalgate.model import (
+    BaseOrigin,
+    BaseSource,
+    CaseComparison,
+    Comparison,
+    Content,
+    FailureOrigin,
+    GradedTrial,
+    Links,
+    Loosening,
+    Policy,
+    Report,
+    Run,
+    Standing,
+    Suite,
+    Transcript,
+)
+
+BASE_SHA = "0f1e2d3c4b5a69788796a5b4c3d2e1f001122334"
+RERUN = BaseOrigin(source=BaseSource.RERUN, commit=BASE_SHA, found_by="merge-base")
+
+SidesDone = Mapping[tuple[str, str], Sequence[Done | None]]
+
+
+def beside(
+    suites: Sequence[Suite],
+    head: SidesDone,
+    base: SidesDone,
+    *,
+    policy: Policy | None = None,
+    origin: BaseOrigin = RERUN,
+    unpaired: Mapping[tuple[str, str], Standing] | None = None,
+    loosened: tuple[Loosening, ...] = (),
+    judged: frozenset[str] = frozenset(),
+    start: int = 0,
+    truncated: str = "",
+    deterministic: bool = False,
+    fresh: tuple[SidesDone, SidesDone] | None = None,
+    links: Links = build.LINKS,
+    **more: Any,
+) -> Report:
+    """A report on both sides.
+
+    `start`: repeats of the first of two stages; 0: there is one. `deterministic`: the agent repeats itself, and the
+    runs tell so. `fresh`: fresh runs of both sides, which settle new failures.
+    """
+    policy = policy or Policy()
+    runs = [
+        _staged(build.run_of(suites, done, commit=commit), start=start, truncated=truncated)
+        for done, commit in ((head, links.commit), (base, BASE_SHA))
+    ]
+    if deterministic:
+        runs = [_watched(run) for run in runs]
+    if fresh is not None:
+        runs = [
+            dataclasses.replace(run, confirmations=build.run_of(suites, done).trials)
+            for run, done in zip(runs, fresh, strict=True)
+        ]
+    ours, theirs = runs
+    comparison = comparing.compare(
+        ours,
+        theirs,
+        policy=policy,
+        scales=build.scales_of(suites),
+        judged=judged,
+        origin=origin,
+        unpaired=unpaired or {},
+        seed=7,
+        loosened=loosened,
+        stage=Stage.LAST if start else Stage.ONLY,
+    )
+    if fresh is not None:
+        pairs = max(len(each) for each in fresh[0].values())
+        comparison = confirmation.settle(comparison, head=ours, base=theirs, pairs=pairs)
+    return of(ours, comparison, policy=policy, links=links, **more)
+
+
+def of(run: Run, comparison: Comparison, *, policy: Policy, links: Links = build.LINKS, **more: Any) -> Report:
+    """A report on a run and a ready comparison; the real gate decides."""
+    decided = decision.decide(run, policy, scales=build.scales_of(run.suites), comparison=comparison)
+    given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
+    return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
+
+
+def report(head: str, base: str, *, prefix: str = "case_", **more: Any) -> Report:
+    """A report on as many cases as there are words; see the module."""
+    heads, bases = [spread(word) for word in head.split()], [spread(word) for word in base.split()]
+    cases = [
+        case(f"{prefix}{number}", turn("Book it.", call("book", city="Oslo"), answer="Booked."), line=number * 10)
+        for number in range(1, len(heads) + 1)
+    ]
+    suite = build.suite(*cases)
+    done = [
+        {
+            (suite.key, each.case_id): [build.done_of(word) for word in row]
+            for each, row in zip(cases, rows, strict=True)
+        }
+        for rows in (heads, bases)
+    ]
+    return beside([suite], done[0], done[1], **more)
+
+
+def without(words: str, comparison: Comparison, **more: Any) -> Report:
+    """A report on head's cases, and on a base of which nothing is known."""
+    alone = build.report(words)
+    return of(alone.run, comparison, policy=Policy(), **more)
+
+
+def compared(
+    case_id: str = "c", *, origin: FailureOrigin | None = None, standing: Standing = Standing.PAIRED
+) -> CaseComparison:
+    """One case of which no side is known."""
+    return CaseComparison(suite=build.SUITE, case_id=case_id, standing=standing, head=None, base=None, origin=origin)
+
+
+def spread(word: str) -> list[str]:
+    """`pass*2/fail` as one word a run."""
+    found = []
+    for part in word.split("/"):
+        outcome, _, times = part.partition("*")
+        found += [outcome] * int(times or "1")
+    return found
+
+
+def _staged(run: Run, *, start: int, truncated: str) -> Run:
+    run = dataclasses.replace(run, truncated=truncated)
+    if not start:
+        return run
+    further = frozenset((each.key.suite, each.key.case_id) for each in run.trials if each.key.repeat >= start)
+    return dataclasses.replace(run, repeats=start, more=run.repeats - start, repeated=further)
+
+
+def _watched(run: Run) -> Run:
+    return dataclasses.replace(run, trials=tuple(_with_behaviour(each, run) for each in run.trials))
+
+
+def _with_behaviour(trial: GradedTrial, run: Run) -> GradedTrial:
+    transcript = run.transcripts.find(trial.key)
+    return dataclasses.replace(trial, behaviour="" if transcript is None else _behaviour(transcript))
+
+
+def _behaviour(transcript: Transcript) -> str:
+    said = [(each.tool_calls, _plain(each.final_response)) for each in transcript.invocations]
+    return repr(said)
+
+
+def _plain(content: Content | None) -> str:
+    return "" if content is None else repr(content.parts)
