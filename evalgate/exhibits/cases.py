@@ -121,6 +121,8 @@ class CaseExhibit:
     @property
     def flaky(self) -> tuple[CriterionVerdict, ...]:
         """The deciding criteria that reached their threshold in some repeats and not in others."""
+        if len(self.trials) < 2:
+            return ()
         uses = {use.name: use for use in self.suite.criteria}
         return tuple(each for each in self.verdict.criteria if each.name in uses and _is_flaky(each, uses[each.name]))
 

@@ -26,11 +26,11 @@ from evalgate.model import (
     Suite,
     ThresholdRule,
 )
-from evalgate.pipeline import reuse, trials
+from evalgate.pipeline import pacing, reuse, trials
 from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Bench, Measuring, Side
-from evalgate.pipeline.pacing import ProviderPace
+from evalgate.pipeline.pacing import Pace, ProviderPace
 from evalgate.plugins import Agent, Criterion, CriterionServices, Need, Panel, Watcher
 from evalgate.settings import Settings
 from evalgate.wiring import agent_code, agent_pools, simulating
@@ -252,16 +252,24 @@ class _Ring:
             limits=Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd),
             behaviours=settings.runs.most > 1,
             simulate=simulating.simulation_of(self._bout.panel, settings),
-            pace=ProviderPace(self._bout.governors, trials_at_once=settings.concurrency, stop=stop),
+            pace=self._pace(stop),
         )
 
     def _threads(self) -> int:
         """How many trials at once. Where nothing waits for a process or a network, threads only take turns at one
         interpreter, which costs half as much again."""
-        waiting = self._bout.panel is not None or any(
+        return self._bout.settings.concurrency if self._waits() else 1
+
+    def _pace(self, stop: threading.Event) -> Pace:
+        """Recordings call no provider whose pace there is to mind."""
+        if not self._waits():
+            return pacing.unpaced
+        return ProviderPace(self._bout.governors, trials_at_once=self._bout.settings.concurrency, stop=stop)
+
+    def _waits(self) -> bool:
+        return self._bout.panel is not None or any(
             suite.agent.driver not in ("replay", agent_pools.ABSENT) for side in self._sides for suite in side.suites
         )
-        return self._bout.settings.concurrency if waiting else 1
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:

@@ -30,15 +30,16 @@ def render_case(exhibit: CaseExhibit, report: Report, *, number: int, whole: boo
             *_conversation(exhibit, report),
         ]
     else:
-        body = [_where(exhibit, report), _brief(exhibit), element("p", LEFT_OUT, class_="label")]
+        body = [_where(exhibit, report), _brief(exhibit.verdict.criteria), element("p", LEFT_OUT, class_="label")]
     kind = exhibit.verdict.kind
     return element(
         "details", _summary(exhibit), element("div", *body), class_=f"case {kind.value}", id=f"case-{number}"
     )
 
 
-def _brief(exhibit: CaseExhibit) -> Html:
-    values = [f"{plain.label(each.name, 100)} {_number(each.value, each)}" for each in exhibit.verdict.criteria]
+@functools.lru_cache(maxsize=1024)
+def _brief(criteria: tuple[CriterionVerdict, ...]) -> Html:
+    values = [f"{plain.label(each.name, 100)} {_number(each.value, each)}" for each in criteria]
     return element("p", ", ".join(values))
 
 
