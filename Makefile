@@ -62,7 +62,7 @@ bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 	$(BIN)/python bench/statistics.py
 
 golden: .venv/.ready ## rewrite tests/golden; review the diff
-	EVALGATE_REWRITE_GOLDEN=1 $(BIN)/pytest tests/golden --update-golden -q
+	$(BIN)/pytest tests/golden --update-golden -q
 
 docs: .venv/.ready ## rewrite action.yml and the tables of settings
 	$(BIN)/python docs/generate.py

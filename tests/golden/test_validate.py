@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -202,11 +201,11 @@ def told(root):
 
 
 @pytest.mark.parametrize("name", REPOSITORIES)
-def test_what_is_said(name, tmp_path):
+def test_what_is_said(name, tmp_path, update_golden):
     write(tmp_path, REPOSITORIES[name])
     text = told(tmp_path)
     golden = HERE / f"{name}.txt"
-    if os.environ.get("EVALGATE_REWRITE_GOLDEN"):
+    if update_golden:
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
 
