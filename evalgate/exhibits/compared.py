@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from evalgate import words
+from evalgate.markup import plain
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -118,15 +119,39 @@ def between(row: CriterionComparison, *, share: bool = False) -> str:
 
 
 def p_value(row: CriterionComparison) -> str:
-    """The adjusted p of the direction in which it went; "exact" for a fact."""
-    if row.fact:
-        return "exact"
+    """The p of the direction in which it went, adjusted for the criteria that decide; `-` where it means nothing: of
+    what decides nothing, of a fact, of what did not move."""
     rose = row.drop is not None and row.drop < 0
     value = row.p_rise_adjusted if rose else row.p_adjusted
-    value = value if value is not None else (row.p_rise if rose else row.p)
-    if value is None:
+    if value is None or row.fact or not row.gating or not row.delta:
         return "-"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def means(row: CriterionComparison) -> tuple[str, str]:
+    """Both sides' means: two decimals, more only where two would hide that they differ or that they miss a whole
+    number; whole amounts of an open scale without decimals; `-` for what is not known."""
+    if row.base is None or row.head is None:
+        return words.amount(row.base), words.amount(row.head)
+    if max(abs(row.base), abs(row.head)) >= LARGE:
+        return f"{row.base:,.0f}", f"{row.head:,.0f}"
+    return _mean(row.base, beside=row.head), _mean(row.head, beside=row.base)
+
+
+LARGE = 100
+"""From here on a mean needs no decimals: tokens, seconds."""
+
+
+def _mean(value: float, *, beside: float) -> str:
+    shown = words.score(value, beside=beside)
+    false_end = not value.is_integer() and float(shown.replace(",", "")).is_integer()
+    return words.score(value) if false_end else shown
+
+
+def turned_words(row: CriterionComparison) -> str:
+    """`3 broke, 1 fixed`: the cases that turned by this criterion; "" where none did."""
+    parts = (f"{row.broken:,} broke" if row.broken else "", f"{row.fixed:,} fixed" if row.fixed else "")
+    return ", ".join(part for part in parts if part)
 
 
 def origin_words(origin: BaseOrigin) -> str:
@@ -166,10 +191,10 @@ def power_sentence(power: Power | None) -> str:
             f"With {runs} a case, a drop of the pass rate by {power.drop * 100:.0f} points or more would have been "
             "found 4 times out of 5."
         )
-    if power.would:
-        better = words.listed(
-            (f"{repeats} runs would find {drop * 100:.0f} points" for repeats, drop in power.would), limit=4
-        )
+    now = 101 if power.drop is None else round(power.drop * 100)
+    would = [(repeats, round(drop * 100)) for repeats, drop in power.would if round(drop * 100) < now]
+    if would:
+        better = words.listed((f"{repeats} runs would find {points} points" for repeats, points in would), limit=4)
         said += f" {better[:1].upper()}{better[1:]}."
     return said
 
@@ -197,6 +222,30 @@ def changed_rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison],
     order = (Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE, Change.IMPROVED, Change.UNCHANGED)
     deciding = sorted((row for row in comparison.criteria if row.gating), key=lambda row: order.index(row.change))
     return deciding, [row for row in comparison.criteria if not row.gating]
+
+
+def certainty(comparison: Comparison) -> str:
+    """What the differences are worth: facts of an agent that repeats itself, or a sample and what it could have told;
+    "" where nothing is known of it."""
+    if comparison.overall is not None and comparison.overall.fact:
+        return "Every run of a side was the same, so the differences are facts (exact) and no samples."
+    return power_sentence(comparison.power)
+
+
+def whose(case: CaseComparison | None) -> str:
+    """Whose failure a case is; "" where it does not fail or there is no base to tell."""
+    if case is None or case.origin is None:
+        return ""
+    if case.standing is Standing.NEW:
+        return "a new case: the base does not have it"
+    if case.standing is Standing.CHANGED:
+        return "a changed case: the base was asked something else"
+    return ORIGINS[case.origin]
+
+
+def short_sha(commit: str) -> str:
+    """The first seven characters of a commit; what is no commit cannot surprise."""
+    return plain.one_line(commit[:40])[:7]
 
 
 def _standing(cases: Sequence[CaseComparison], standing: Standing) -> int:

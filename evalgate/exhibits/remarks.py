@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evalgate import words
@@ -35,13 +35,26 @@ class Remark:
 
 
 def collect(report: Report) -> tuple[Remark, ...]:
-    """Errors for failing cases, warnings for those not measured and those that the base fails as well; worst first."""
+    """Errors for failing cases, warnings for those not measured, those that the base fails as well, and for rules that
+    the change weakens, where their line is known; worst first."""
     exhibits = cases.collect(report)
     failing = cases.worst_first([each for each in exhibits if _failed(each)])
     unknown = [each for each in exhibits if _unknown(each)]
     loud = [each for each in failing if not _is_old(each)]
     old = [each for each in failing if _is_old(each)]
-    return (*_remarks(Level.ERROR, loud), *_remarks(Level.WARNING, [*unknown, *old]))
+    return (*_remarks(Level.ERROR, loud), *_remarks(Level.WARNING, [*unknown, *old]), *_loosened(report))
+
+
+def _loosened(report: Report) -> Iterator[Remark]:
+    for each in report.comparison.loosened if report.comparison is not None else ():
+        if each.place is not None:
+            yield Remark(
+                level=Level.WARNING,
+                file=each.place.file,
+                line=each.place.line,
+                title="weaker than the base",
+                message=plain.clip(compared.loosening_sentence(each), MESSAGE_LIMIT),
+            )
 
 
 def _failed(exhibit: CaseExhibit) -> bool:
@@ -76,5 +89,4 @@ def _message(exhibit: CaseExhibit) -> str:
         f"{plain.label(each.name, TITLE_LIMIT)} {words.against(each.value, each.threshold, met=False)}"
         for each in exhibit.failing
     ]
-    origin = exhibit.compared.origin if exhibit.compared is not None else None
-    return "\n".join([*lines, *([] if origin is None else [compared.ORIGINS[origin]])])
+    return "\n".join(each for each in (*lines, compared.whose(exhibit.compared)) if each)

@@ -40,22 +40,6 @@ def headline(verdict: Verdict) -> str:
     return f"{word}, but the policy does not block on it"
 
 
-def next_step(verdict: Verdict) -> str:
-    """What the reader can do about it; "" for a clean pass."""
-    match verdict.kind:
-        case VerdictKind.PASS:
-            failed = verdict.count(VerdictKind.FAIL)
-            return "The cases below failed, within what the required pass rate allows." if failed else ""
-        case VerdictKind.FAIL:
-            return "Repair the agent, or update the expected values if the new behaviour is right."
-        case VerdictKind.INCONCLUSIVE:
-            return "Run again with more repeats: the data cannot tell."
-        case VerdictKind.NOT_MEASURED:
-            return "This says nothing about the agent's quality: repair what is named below and run again."
-        case _:
-            assert_never(verdict.kind)
-
-
 REASONS: Final[Mapping[Reason, str]] = {
     Reason.AGENT_FAILED: "the agent failed",
     Reason.REFERENCE_MISSING: "nothing to compare with",

@@ -44,21 +44,17 @@ def render_rest(report: Report) -> str:
 
 
 def _head(report: Report) -> str:
-    parts = [overview.render_verdict(report), *_beside(report), overview.render_figures(report, totals.count(report))]
-    if report.comparison is not None and report.comparison.criteria:
-        parts.append(compared.render_criteria(report.comparison, limit=CRITERIA))
+    found = totals.count(report)
+    comparison = report.comparison
+    parts = [overview.render_verdict(report)]
+    if comparison is not None:
+        parts.append(compared.render_loosened(comparison.loosened))
+    parts.append(compared.render_strip(report, found) or overview.render_figures(report, found))
+    if comparison is not None and comparison.criteria:
+        parts.append(compared.render_criteria(comparison, limit=CRITERIA))
     else:
         parts.append(overview.render_criteria(totals.by_criterion(report), limit=CRITERIA))
     return "\n\n".join(budget.keep([part for part in parts if part], room=HEAD_ROOM))
-
-
-def _beside(report: Report) -> list[str]:
-    """What head weakens of the gate, and how it stands beside the base."""
-    comparison = report.comparison
-    if comparison is None:
-        return []
-    problem = compared.render_problem(comparison)
-    return [compared.render_loosened(comparison.loosened), problem, "" if problem else compared.render_strip(report)]
 
 
 def _foot(report: Report) -> str:
@@ -77,11 +73,7 @@ def _apart(report: Report) -> list[str]:
     comparison = report.comparison
     if comparison is None or comparison.problem:
         return []
-    parts = [
-        compared.render_fixed(comparison),
-        compared.render_apart(comparison),
-        compared.render_small_print(comparison),
-    ]
+    parts = [compared.render_fixed(comparison), compared.render_apart(comparison)]
     return [part for part in parts if part]
 
 

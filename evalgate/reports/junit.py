@@ -10,10 +10,12 @@ from xml.etree import ElementTree as ET
 from junit_xml import TestCase, TestSuite
 
 from evalgate import words
-from evalgate.exhibits import calls, cases, sentences
+from evalgate.exhibits import calls, cases, compared, sentences
 from evalgate.exhibits.cases import CaseExhibit, Turn
+from evalgate.gate import allowances
+from evalgate.gate.pairing import CaseKey
 from evalgate.markup import plain
-from evalgate.model import CriterionVerdict, FailureKind, Report, SuiteVerdict, VerdictKind
+from evalgate.model import CriterionVerdict, FailureKind, GateKind, GateVerdict, Report, SuiteVerdict, VerdictKind
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
@@ -28,15 +30,19 @@ def render(report: Report) -> str:
 
     `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all. `<skipped>`:
     inconclusive, or left out by the user. Informational criteria never fail. Times have three decimals, as the
-    Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema.
+    Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema. Beside a base, a
+    last testsuite has the answers of both gates: a regression may have no failing case. Failures that `threshold: new`
+    lets pass are skipped, so that no reader turns red over what the gate lets through.
     """
     exhibits: defaultdict[str, list[CaseExhibit]] = defaultdict(list)
     for exhibit in cases.collect(report):
         exhibits[exhibit.verdict.suite].append(exhibit)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suites: list[str] = []
-    for suite in report.verdict.suites:
-        head, test_cases = _suite(suite, exhibits[suite.suite], report)
+    excused = allowances.find(report.run, report.policy, comparison=report.comparison).excused
+    parts = [_suite(suite, exhibits[suite.suite], report, excused=excused) for suite in report.verdict.suites]
+    parts += [_gates(report)] if report.comparison is not None else []
+    for head, test_cases in parts:
         for name in ("tests", "failures", "errors"):
             root.set(name, str(int(root.get(name, "0")) + int(head.get(name, "0"))))
         suites += [_opened(head, level=1), *test_cases, f"\n{INDENT}</testsuite>"]
@@ -44,13 +50,15 @@ def render(report: Report) -> str:
     return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', _opened(root, level=0), *suites, "\n</testsuites>\n"])
 
 
-def _suite(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> tuple[ET.Element, list[str]]:
+def _suite(
+    suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report, *, excused: frozenset[CaseKey]
+) -> tuple[ET.Element, list[str]]:
     """The testsuite without its test cases, and the text of these: as elements, 100,000 would fill the memory."""
-    head = _suite_element(suite, [], report)
+    head = _suite_element(suite, [], report, excused=excused)
     test_cases: list[str] = []
     for start in range(0, len(exhibits), CHUNK):
         chunk = exhibits[start : start + CHUNK]
-        element = _suite_element(suite, chunk, report)
+        element = _suite_element(suite, chunk, report, excused=excused)
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, exhibit in zip(element.iter("testcase"), chunk, strict=True):
@@ -58,6 +66,38 @@ def _suite(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> 
         test_cases.append(_within(element))
     head.set("time", _time(sum(exhibit.verdict.seconds for exhibit in exhibits)))
     return head, test_cases
+
+
+def _gates(report: Report) -> tuple[ET.Element, list[str]]:
+    """A testsuite `evalgate` with a test case for each gate."""
+    made = TestSuite(
+        "evalgate", [_gate_case(gate, report) for gate in report.verdict.gates], timestamp=report.run.started_at[:19]
+    )
+    element: ET.Element = made.build_xml_doc()
+    element.attrib.pop("disabled", None)
+    for test_case in element.iter("testcase"):
+        test_case.set("time", _time(0.0))
+    body = _within(element)
+    for test_case in list(element):
+        element.remove(test_case)
+    element.set("time", _time(0.0))
+    return element, [body]
+
+
+def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
+    made = TestCase(gate.gate.value, classname="evalgate")
+    reason = plain.one_line(plain.clip(gate.reason, TEXT_LIMIT))
+    first_agent = gate.gate is GateKind.REGRESSION and report.comparison is not None and report.comparison.no_agent
+    match gate.kind:
+        case VerdictKind.PASS:
+            made.stdout = reason
+        case VerdictKind.FAIL:
+            made.add_failure_info(message=reason, failure_type=gate.gate.value)
+        case VerdictKind.NOT_MEASURED if not first_agent:
+            made.add_error_info(message=reason, error_type="not_measured")
+        case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
+            made.add_skipped_info(message=f"{sentences.kind_word(gate.kind)}: {reason}")
+    return made
 
 
 def _opened(element: ET.Element, *, level: int) -> str:
@@ -76,10 +116,12 @@ def _within(suite: ET.Element) -> str:
     return ET.tostring(bare, encoding="unicode").removeprefix("<testsuite>").removesuffix(f"\n{INDENT}</testsuite>")
 
 
-def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> ET.Element:
+def _suite_element(
+    suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report, *, excused: frozenset[CaseKey]
+) -> ET.Element:
     made = TestSuite(
         plain.visible(suite.suite),
-        [_test_case(exhibit, report) for exhibit in exhibits],
+        [_test_case(exhibit, report, excused=excused) for exhibit in exhibits],
         timestamp=report.run.started_at[:19],
         file=plain.visible(suite.suite),
         properties=_properties(suite, report),
@@ -101,7 +143,7 @@ def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
+def _test_case(exhibit: CaseExhibit, report: Report, *, excused: frozenset[CaseKey]) -> TestCase:
     made = TestCase(
         plain.visible(exhibit.verdict.case_id) or "(empty)",
         classname=_class_name(exhibit.suite.key),
@@ -112,6 +154,10 @@ def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
     match exhibit.verdict.kind:
         case VerdictKind.PASS:
             pass
+        case VerdictKind.FAIL if _key(exhibit) in excused:
+            made.add_skipped_info(
+                message=f"let pass, {compared.whose(exhibit.compared)}; {_failure_message(exhibit) or _why(exhibit)}"
+            )
         case VerdictKind.FAIL if not exhibit.agent_failed:
             made.add_failure_info(message=_failure_message(exhibit), output=_body(exhibit, report), failure_type="fail")
         case VerdictKind.NOT_MEASURED if exhibit.skipped:
@@ -122,6 +168,10 @@ def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
             reason = plain.one_line(plain.clip(exhibit.verdict.reason, TEXT_LIMIT))
             made.add_skipped_info(message=f"inconclusive: {reason}")
     return made
+
+
+def _key(exhibit: CaseExhibit) -> CaseKey:
+    return exhibit.verdict.suite, exhibit.verdict.case_id
 
 
 def _class_name(suite: str) -> str:

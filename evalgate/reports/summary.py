@@ -27,11 +27,12 @@ def render(report: Report) -> str:
 
     Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is counted.
     """
-    exhibits = cases.collect(report)
+    exhibits, found = cases.collect(report), totals.count(report)
     head = [
         overview.render_verdict(report),
+        *_loosened(report),
+        compared.render_strip(report, found) or overview.render_figures(report, found),
         *_beside(report),
-        overview.render_figures(report, totals.count(report)),
         overview.render_criteria(totals.by_criterion(report), limit=200),
     ]
     room = (LIMIT - RESERVED) // BYTES_A_UNIT - sum(budget.length(part) for part in head)
@@ -47,21 +48,20 @@ def render(report: Report) -> str:
     return "\n\n".join(part for part in (*head, *_broken(exhibits, report, room=room), table, *foot) if part) + "\n"
 
 
+def _loosened(report: Report) -> list[str]:
+    return [] if report.comparison is None else [compared.render_loosened(report.comparison.loosened)]
+
+
 def _beside(report: Report) -> list[str]:
     """How head stands beside the base, whole."""
     comparison = report.comparison
-    if comparison is None:
+    if comparison is None or comparison.problem:
         return []
-    parts = [compared.render_loosened(comparison.loosened), compared.render_problem(comparison)]
-    if not comparison.problem:
-        parts += [
-            compared.render_strip(report),
-            compared.render_criteria(comparison, limit=200),
-            compared.render_fixed(comparison),
-            compared.render_apart(comparison),
-            compared.render_small_print(comparison),
-        ]
-    return parts
+    return [
+        compared.render_criteria(comparison, limit=200),
+        compared.render_fixed(comparison),
+        compared.render_apart(comparison),
+    ]
 
 
 def _broken(exhibits: tuple[CaseExhibit, ...], report: Report, *, room: int) -> Iterator[str]:

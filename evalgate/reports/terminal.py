@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import cases, compared, corrected, judge_use, sentences, totals
+from evalgate.exhibits import cases, compared, corrected, guidance, judge_use, sentences, totals
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.markup import commands, plain
 from evalgate.model import Report, VerdictKind
@@ -23,17 +23,26 @@ def render(report: Report) -> str:
     """
     exhibits = cases.collect(report)
     counts = totals.count(report)
-    reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
     lines = [
         *_table(totals.by_criterion(report)),
         "",
         *_broken(exhibits),
         *_beside(report),
         _figures(report, counts),
-        f"{sentences.kind_word(report.verdict.kind).upper()}: {reason}",
+        *_verdict(report),
     ]
-    step = sentences.next_step(report.verdict)
+    step = guidance.next_step(report)
     return commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    """The verdict with its reason; where there are two gates, the answer of each above it."""
+    word = sentences.kind_word(report.verdict.kind).upper()
+    answers = guidance.answers(report)
+    for each in answers:
+        yield f"{each.question}: {sentences.kind_word(each.kind)}. {each.reason}"
+    reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
+    yield sentences.headline(report.verdict).upper() if answers else f"{word}: {reason}"
 
 
 def _beside(report: Report) -> Iterator[str]:
@@ -42,18 +51,16 @@ def _beside(report: Report) -> Iterator[str]:
     if comparison is None:
         return
     for each in comparison.loosened[:CASES]:
-        where = f" in {plain.label(each.suite, NAME_WIDTH)}" if each.suite else ""
+        where = f" in {plain.label(each.suite, NAME_WIDTH)}" if each.suite not in ("", each.subject) else ""
         yield f"weaker than the base: {plain.clip_end(compared.loosening_sentence(each), WHY_WIDTH)}{where}"
     if comparison.problem:
-        yield f"no comparison with the base: {plain.clip_end(plain.one_line(comparison.problem), REASON_LIMIT)}"
         return
     rows, _ = compared.changed_rows(comparison)
     cells = [("criterion", "base", "head", "change", "95 % interval", "p", "")]
     cells += [
         (
             plain.label(row.name, NAME_WIDTH),
-            words.amount(row.base),
-            words.amount(row.head),
+            *compared.means(row),
             compared.signed(row.delta),
             compared.between(row),
             compared.p_value(row),
@@ -64,13 +71,13 @@ def _beside(report: Report) -> Iterator[str]:
     yield from _columns(cells, right=range(1, 6))
     counts = compared.count(comparison)
     origin = comparison.origin
-    sha = f" {origin.commit[:7]}" if origin.commit else ""
+    sha = f" {compared.short_sha(origin.commit)}" if origin.commit else ""
     yield (
         f"{counts.broken:,} broken, {counts.fixed:,} fixed, {counts.flaky:,} flaky; base{sha}: "
         + compared.origin_words(origin)
     )
-    yield from (plain.one_line(note) for note in origin.notes)
-    yield compared.power_sentence(comparison.power)
+    yield from (plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT) for note in origin.notes)
+    yield compared.certainty(comparison)
     yield ""
 
 

@@ -92,6 +92,8 @@ def regressed() -> Report:
     """A prompt was made shorter: 3 of 20 cases broke, in each of five runs but for one; one case was flaky before."""
     cases = _desk()
     suite = build.suite(*cases, key=DESK, criteria={TOOLS: 1.0, MEANING: 0.8, TOKENS: None})
+    uses = tuple(dataclasses.replace(use, lower_is_better=use.name == TOKENS) for use in suite.criteria)
+    suite = dataclasses.replace(suite, criteria=uses)
     broken, flaky = {"renew_reserved_book_1": 5, "renew_reserved_book_2": 5, "renew_reserved_book_4": 4}, {1}
     head, base = {}, {}
     for at, asked in enumerate(cases):
@@ -112,8 +114,8 @@ def regressed() -> Report:
 
 
 def fact() -> Report:
-    """A deterministic agent, two runs a side: one case broke, and that is no sample."""
-    return comparing.report("pass*2 fail*2 pass*2 pass*2", "pass*2 pass*2 pass*2 fail*2", deterministic=True)
+    """A deterministic agent, two runs a side: two cases broke, one was fixed, and that is no sample."""
+    return comparing.report("pass*2 fail*2 fail*2 pass*2", "pass*2 pass*2 pass*2 fail*2", deterministic=True)
 
 
 def improved() -> Report:
@@ -288,7 +290,8 @@ def hostile_beside() -> Report:
     made = comparing.beside(
         [suite], head, base, origin=origin, loosened=rules, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
     )
-    return dataclasses.replace(made, verdict=dataclasses.replace(made.verdict, reason=blob))
+    gates = tuple(dataclasses.replace(gate, reason=blob) for gate in made.verdict.gates)
+    return dataclasses.replace(made, verdict=dataclasses.replace(made.verdict, reason=blob, gates=gates))
 
 
 def hostile_problem() -> Report:

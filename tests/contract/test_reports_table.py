@@ -15,7 +15,9 @@ from cmarkgfm.cmark import Options
 
 import evalgate.reports
 from evalgate import reports
-from evalgate.exhibits import cases, totals
+from evalgate.exhibits import cases, compared, totals
+from evalgate.markup import budget
+from evalgate.model import Report
 
 MARKDOWN = ("comment", "summary")
 NO_FILES = {"annotations", "outputs", "terminal"}
@@ -57,6 +59,7 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.elements: Counter[str] = Counter()
+        self.closed: Counter[str] = Counter()
         self.addresses: list[str] = []
         self.live = ""
         self.rows: list[int] = []
@@ -74,6 +77,7 @@ class Page(HTMLParser):
         self.live += " "
 
     def handle_endtag(self, tag) -> None:
+        self.closed[tag] += 1
         self.opaque -= tag in ("code", "pre")
         self.live += " "
 
@@ -88,7 +92,7 @@ def page_of(row: str, scenario: str) -> Page:
 
 OURS = {
     *("blockquote", "p", "strong", "code", "a", "table", "thead", "tbody", "tr", "th", "td", "h3", "details"),
-    *("summary", "pre", "sub", "ul", "li", "em", "del", "ins", "span", "b"),
+    *("summary", "pre", "sub", "ul", "li", "em", "del", "ins", "span", "b", "br"),
 }
 
 
@@ -101,20 +105,45 @@ def test_nothing_pings_links_or_renders(row: str, scenario: str) -> None:
     assert not re.search(r"@\w|#\d|GH-\d|(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z])|https?://|www\.", page.live)
 
 
+def tables(report: Report, *, summary: bool) -> Counter[int]:
+    """Columns to rows, headers included, of all tables that ought to be there."""
+    exhibits = cases.collect(report)
+    expected: Counter[int] = Counter()
+    rows = report.comparison.criteria if report.comparison is not None else ()
+    for family in ([row for row in rows if row.gating], [row for row in rows if not row.gating]):
+        tested = any(compared.p_value(row) != "-" for row in family)
+        expected[7 if tested else 6] += 1 + len(family) if family else 0
+    if summary or not rows:
+        known = totals.by_criterion(report)
+        for family in ([each for each in known if each.threshold is None], [each for each in known if each.threshold]):
+            expected[5] += 1 + len(family) if family else 0
+    flaky = sum(len(exhibit.flaky) for exhibit in exhibits)
+    expected[4] += 1 + flaky if flaky else 0
+    if summary:
+        expected[4] += 1 + len(exhibits)
+        expected[9] += 1 + len(report.run.judges) if report.run.judges else 0
+    return +expected
+
+
 @pytest.mark.parametrize("row", MARKDOWN)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_no_table_and_no_fold_breaks(row: str, scenario: str) -> None:
     report = SCENARIOS[scenario]()
     text, page = reports.RENDERERS[row].render(report), page_of(row, scenario)
-    exhibits = cases.collect(report)
-    flaky = sum(len(exhibit.flaky) for exhibit in exhibits)
-    rows = [1 + len(totals.by_criterion(report)), (1 + flaky) if flaky else 0]
-    rows += [1 + len(exhibits)] if row == "summary" else []
-    judged = 1 + len(report.run.judges) if row == "summary" and report.run.judges else 0
-    assert len(page.rows) == sum(rows) + judged
-    assert Counter(page.rows) == Counter({5: rows[0], 4: sum(rows[1:]), 9: judged})
-    assert page.elements["details"] == page.elements["summary"] == text.count("\n</details>")
+    assert Counter(page.rows) == tables(report, summary=row == "summary")
+    assert page.elements["details"] == page.elements["summary"] == page.closed["details"]
     assert "<!--" not in text
+
+
+LIMITS = {"comment": 65_536 - 1_536, "summary": 1024 * 1024, "junit": 500_000, "html": 20_000_000, "sarif": 500_000}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("row", reports.RENDERERS)
+def test_it_stays_within_its_limit(row: str, scenario: str) -> None:
+    text = reports.RENDERERS[row].render(SCENARIOS[scenario]())
+    size = budget.length(text) if row == "comment" else len(text.encode())
+    assert size <= LIMITS[row]
 
 
 @pytest.mark.parametrize("row", reports.RENDERERS)

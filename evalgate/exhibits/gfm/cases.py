@@ -83,8 +83,8 @@ def _summary(exhibit: CaseExhibit) -> str:
 
 def _whose(exhibit: CaseExhibit) -> str:
     """Whose failure it is, where there is a base to tell."""
-    origin = exhibit.compared.origin if exhibit.compared is not None else None
-    return "" if origin is None else f"{DOT}{compared.ORIGINS[origin]}"
+    whose = compared.whose(exhibit.compared)
+    return f"{DOT}{whose}" if whose else ""
 
 
 def _against(verdict: CriterionVerdict) -> str:
@@ -184,15 +184,24 @@ def _turn(turn: Turn, *, of: int, explained: bool) -> Iterator[str]:
 
 
 def _base(base: BaseTurn, turn: Turn) -> Iterator[str]:
-    """What the base did in this turn, folded; nothing where it did and said the same."""
-    parts = []
+    """What the base did in this turn: said in words where it did as expected, else folded; nothing where both sides
+    did and said the same."""
+    parts: list[str] = []
+    right: list[str] = []
     if base.calls != (turn.actual_calls or ()):
-        parts.append(
-            f"Tool calls, `-` base, `+` head:\n{differences.render_calls(base.calls, turn.actual_calls or ())}"
-        )
+        if base.calls == turn.expected_calls:
+            right.append("made the expected calls")
+        else:
+            shown = differences.render_calls(base.calls, turn.actual_calls or ())
+            parts.append(f"Tool calls, `-` base, `+` head:\n{shown}")
     if base.answer is not None and base.answer != turn.actual_answer:
-        shown = plain.wrap(plain.visible(plain.clip(base.answer, USER_LIMIT)), differences.WIDTH)
-        parts.append("The base's answer:\n" + github.fence("\n".join(shown), language="text"))
+        if base.answer == turn.expected_answer:
+            right.append("gave the expected answer")
+        else:
+            wrapped = plain.wrap(plain.visible(plain.clip(base.answer, USER_LIMIT)), differences.WIDTH)
+            parts.append("The base's answer:\n" + github.fence("\n".join(wrapped), language="text"))
+    if right:
+        yield f"The base {' and '.join(right)}."
     if parts:
         yield github.details("What the base did here", "\n\n".join(parts))
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.exhibits import compared
+from evalgate.exhibits.gfm import overview
+from evalgate.exhibits.totals import Totals
 from evalgate.markup import github, plain
-from evalgate.model import CaseComparison, Comparison, CriterionComparison, Loosening, Report, Standing
+from evalgate.model import CaseComparison, Change, Comparison, CriterionComparison, Loosening, Report, Standing
 
 WIDTH = 80
 DOT = " \N{MIDDLE DOT} "
@@ -27,30 +29,33 @@ def render_loosened(loosened: Sequence[Loosening]) -> str:
     return github.alert("WARNING", "\n".join([title, *lines]))
 
 
-def render_strip(report: Report) -> str:
-    """Pass rate base to head, cases that turned, runs, and which base; "" without a comparison."""
+def render_strip(report: Report, totals: Totals) -> str:
+    """What changed, and below it what it took and which base it is; "" without a comparison."""
     comparison = report.comparison
-    if comparison is None:
+    if comparison is None or comparison.problem:
         return ""
-    figures = [*_rate(comparison.overall), *_counts(comparison), _runs(report), _base(report)]
-    return DOT.join(figure for figure in figures if figure)
-
-
-def render_problem(comparison: Comparison) -> str:
-    """Why there is nothing to compare with; "" where there is."""
-    if not comparison.problem:
-        return ""
-    return f"**No comparison with the base**: {github.prose(plain.clip(comparison.problem, 600))}"
+    unmeasured = f"**{totals.not_measured:,}** not measured"
+    changes = [*_rate(comparison.overall), *_counts(comparison), unmeasured]
+    around = [_runs(report), *overview.costs(report, totals), _sides(report, comparison)]
+    return "\n\n".join(DOT.join(figure for figure in line if figure) for line in (changes, around))
 
 
 def render_criteria(comparison: Comparison, *, limit: int) -> str:
-    """The criteria base beside head: those that decide as a table, the others folded."""
+    """The criteria base beside head: those that decide as a table, the others folded, and what the runs could tell."""
     deciding, others = compared.changed_rows(comparison)
     parts = [_table(deciding, limit=limit)] if deciding else []
     if others:
-        title = f"{words.counted(len(others), 'criterion', 'criteria')} that decide nothing"
+        title = f"{words.counted(len(others), 'more criterion', 'more criteria')}, without a say"
         parts.append(github.details(title, _table(others, limit=limit)))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *_small_print(comparison)])
+
+
+def _small_print(comparison: Comparison) -> list[str]:
+    """What the runs could have told, and what is to be known about the base's results."""
+    notes = (f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in comparison.origin.notes)
+    lines = [compared.certainty(comparison), *notes]
+    said = [github.prose(plain.clip(line, 600)) for line in lines if line]
+    return [f"<sub>{'<br>'.join(said)}</sub>"] if said else []
 
 
 def render_apart(comparison: Comparison) -> str:
@@ -78,39 +83,28 @@ def render_fixed(comparison: Comparison) -> str:
     return github.details(f"\N{WHITE HEAVY CHECK MARK} {words.counted(len(fixed), 'case')} fixed", _names(fixed))
 
 
-def render_small_print(comparison: Comparison) -> str:
-    """What the runs could have told, where the base's results come from, and what to know about them."""
-    origin = comparison.origin
-    lines = [compared.power_sentence(comparison.power), *(f"{note}." for note in origin.notes)]
-    if comparison.draws:
-        lines.append(f"Seed {comparison.seed}, {comparison.draws:,} permutations, alpha {comparison.alpha:g}.")
-    said = [github.prose(plain.clip(line, 600)) for line in lines if line]
-    return "<sub>" + "<br>".join(said) + "</sub>" if said else ""
-
-
 def _loosening(each: Loosening) -> str:
     sentence = compared.loosening_sentence(each, mark=lambda text: github.code(plain.label(text, WIDTH)))
-    return f"{sentence} in {github.code(plain.label(each.suite, WIDTH))}" if each.suite else sentence
+    return (
+        f"{sentence} in {github.code(plain.label(each.suite, WIDTH))}"
+        if each.suite not in ("", each.subject)
+        else sentence
+    )
 
 
 def _rate(overall: CriterionComparison | None) -> list[str]:
     if overall is None or overall.base is None or overall.head is None:
         return []
-    interval = f" ({compared.between(overall, share=True)})" if overall.interval is not None or overall.fact else ""
+    interval = "" if overall.interval is None else f" (95 % CI {compared.between(overall, share=True)})"
+    interval = " (exact)" if overall.fact else interval.replace(" points", "")
     delta = compared.signed(overall.delta, share=True)
     base, head = words.percent(overall.base), words.percent(overall.head)
     return [f"pass rate {base} {ARROW} **{head}**, **{delta}**{interval}"]
 
 
 def _counts(comparison: Comparison) -> list[str]:
-    if comparison.problem:
-        return []
     counts = compared.count(comparison)
-    return [
-        f"**{counts.broken:,}** broken",
-        f"**{counts.fixed:,}** fixed",
-        f"**{counts.flaky:,}** flaky" if counts.flaky else "",
-    ]
+    return [f"**{counts.broken:,}** broken", f"**{counts.fixed:,}** fixed", f"**{counts.flaky:,}** flaky"]
 
 
 def _runs(report: Report) -> str:
@@ -119,37 +113,40 @@ def _runs(report: Report) -> str:
     return f"{words.counted(run.repeats, 'run')} a side{further}"
 
 
-def _base(report: Report) -> str:
-    comparison = report.comparison
-    if comparison is None:
-        return ""
+def _sides(report: Report, comparison: Comparison) -> str:
+    """Both commits: `base 0f1e2d3 (run beside the head), head 6a57802`."""
     origin = comparison.origin
-    how = compared.origin_words(origin)
-    if not origin.commit:
-        return f"base: {how}"
-    sha = github.code(origin.commit[:7])
-    address = f"{report.links.repository}/commit/{origin.commit}" if report.links.repository else ""
-    return f"base {github.link(sha, address)} ({how})"
+    sha = github.code(compared.short_sha(origin.commit))
+    known = report.links.repository and origin.commit.isalnum()
+    address = f"{report.links.repository}/commit/{origin.commit}" if known else ""
+    base = f"base {github.link(sha, address)} " if origin.commit else "base "
+    head = overview.commit(report)
+    return f"{base}({compared.origin_words(origin)}){f', head {head}' if head else ''}"
 
 
 def _table(rows: Sequence[CriterionComparison], *, limit: int) -> str:
-    header = ["Criterion", "Base", "Head", "Change", "95 % interval", "p", ""]
-    table = github.table(header, (_cells(row) for row in rows[:limit]), right=range(1, 6))
+    tested = any(compared.p_value(row) != "-" for row in rows[:limit])
+    header = ["Criterion", "Base", "Head", "Change", "95 % interval", *(["p"] if tested else []), "Against the base"]
+    cells = (_cells(row, tested=tested) for row in rows[:limit])
+    table = github.table(header, cells, right=range(1, len(header) - 1))
     rest = len(rows) - limit
     return f"{table}\n\n{words.counted(rest, 'more row')} in report.html." if rest > 0 else table
 
 
-def _cells(row: CriterionComparison) -> list[str]:
+def _cells(row: CriterionComparison, *, tested: bool) -> list[str]:
+    base, head = compared.means(row)
     delta = compared.signed(row.delta)
-    strong = row.gating and row.change.value in ("regressed", "improved")
+    strong = row.gating and row.change in (Change.REGRESSED, Change.IMPROVED)
+    turned = compared.turned_words(row)
+    said = f"{compared.CHANGES[row.change]}{f': {turned}' if turned else ''}"
     return [
         github.cell_code(plain.label(row.name, WIDTH)),
-        words.amount(row.base) if row.base is not None else "-",
-        words.amount(row.head) if row.head is not None else "-",
+        base,
+        head,
         f"**{delta}**" if strong else delta,
         compared.between(row),
-        compared.p_value(row),
-        f"{compared.MARKS[row.change]} {compared.CHANGES[row.change]}" if row.gating else compared.CHANGES[row.change],
+        *([compared.p_value(row)] if tested else []),
+        f"{compared.MARKS[row.change]} {said}" if row.gating else said,
     ]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import corrected, judge_use, sentences
+from evalgate.exhibits import corrected, guidance, judge_use, sentences
+from evalgate.exhibits.guidance import Answer
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import github, plain
 from evalgate.model import Report, VerdictKind
@@ -17,20 +18,24 @@ REASON_LIMIT = 600
 
 
 def render_verdict(report: Report) -> str:
-    """The alert: may this be merged, why (not), what to do."""
-    verdict = report.verdict
-    head = f"**{github.prose(plain.label(report.title, 100))}: {sentences.headline(verdict).lower()}.**"
+    """The alert: may this be merged, why (not), what to do. Where there are two gates, the answer of each."""
+    head = f"**{github.prose(plain.label(report.title, 100))}: {sentences.headline(report.verdict).lower()}.**"
     interrupted = "" if report.run.complete else "The run was interrupted: what did not run counts as not measured."
-    paragraphs = [
-        f"{head} {github.prose(plain.clip(verdict.reason, REASON_LIMIT))}".rstrip(),
-        " ".join(each for each in (interrupted, sentences.next_step(verdict)) if each),
-    ]
+    answers = guidance.answers(report)
+    if answers:
+        paragraphs = [head, "\n".join(_answer(each) for each in answers)]
+    else:
+        paragraphs = [f"{head} {github.prose(plain.clip(report.verdict.reason, REASON_LIMIT))}".rstrip()]
+    paragraphs.append(" ".join(each for each in (interrupted, guidance.next_step(report)) if each))
     return github.alert(_alert_kind(report), "\n\n".join(each for each in paragraphs if each))
+
+
+def _answer(answer: Answer) -> str:
+    return f"- {sentences.kind_mark(answer.kind)} **{answer.question}**: {github.prose(answer.reason)}"
 
 
 def render_figures(report: Report, totals: Totals) -> str:
     """The strip: counts of cases, pass rate, repeats, tokens, seconds, judge, commit; only what is known."""
-    judge = judge_use.figure(report.run.judges)
     figures = [
         f"**{totals.passed:,}** passed",
         f"**{totals.failed:,}** failed",
@@ -38,12 +43,20 @@ def render_figures(report: Report, totals: Totals) -> str:
         f"**{totals.not_measured:,}** not measured",
         "" if totals.pass_rate is None else f"pass rate {words.percent(totals.pass_rate)}{_of_measured(totals)}",
         words.counted(report.run.repeats, "run") + " per case",
+        *costs(report, totals),
+        commit(report),
+    ]
+    return " \N{MIDDLE DOT} ".join(figure for figure in figures if figure)
+
+
+def costs(report: Report, totals: Totals) -> list[str]:
+    """What the run took, as far as it is known: tokens, seconds, the judge."""
+    judge = judge_use.figure(report.run.judges)
+    return [
         "" if totals.tokens is None else f"{words.tokens(totals.tokens)} tokens",
         f"agent time {words.seconds(totals.agent_s)}",
         f"judge: {judge}" if judge else "",
-        _commit(report),
     ]
-    return " \N{MIDDLE DOT} ".join(figure for figure in figures if figure)
 
 
 def render_criteria(rows: Sequence[CriterionTotals], *, limit: int) -> str:
@@ -118,9 +131,10 @@ def _problem(problem: Problem) -> str:
 
 def render_reproduce(report: Report) -> str:
     """The command that repeats this at a desk, folded; "" where there is none."""
-    if not report.reproduce.strip():
+    command = guidance.reproduce(report)
+    if not command:
         return ""
-    return github.details("Run it at your desk", github.fence(plain.clip(report.reproduce, 2_000), language="sh"))
+    return github.details("Run it at your desk", github.fence(plain.clip(command, 2_000), language="sh"))
 
 
 def render_footer(report: Report) -> str:
@@ -160,10 +174,11 @@ def _of_measured(totals: Totals) -> str:
     return f" of {totals.total - totals.not_measured:,} measured" if totals.not_measured else ""
 
 
-def _commit(report: Report) -> str:
-    commit = report.links.commit or report.run.commit
-    if not commit:
+def commit(report: Report) -> str:
+    """Head's commit, linked where its page is known; "" where it is not known."""
+    sha = report.links.commit or report.run.commit
+    if not sha:
         return ""
-    label = github.code(commit[:7])
+    label = github.code(sha[:7])
     known = report.links.repository and report.links.commit
-    return github.link(label, f"{report.links.repository}/commit/{commit}") if known else label
+    return github.link(label, f"{report.links.repository}/commit/{sha}") if known else label

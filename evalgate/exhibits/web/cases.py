@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterator
 
 from evalgate import words
-from evalgate.exhibits import calls, cases, opinions, sentences, wording
+from evalgate.exhibits import base_side, calls, cases, compared, opinions, sentences, wording
+from evalgate.exhibits.base_side import BaseTurn
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.web import overview
 from evalgate.markup import github, html, page, plain
@@ -55,10 +56,11 @@ def _summary(exhibit: CaseExhibit) -> Html:
 
 def _why(exhibit: CaseExhibit) -> str:
     if exhibit.failing:
-        return ", ".join(
+        below = [
             f"{plain.label(each.name, 100)} {words.against(each.value, each.threshold, met=False)}"
             for each in exhibit.failing
-        )
+        ]
+        return ", ".join(each for each in (*below, compared.whose(exhibit.compared)) if each)
     return "" if exhibit.verdict.kind is VerdictKind.PASS else sentences.why_unmeasured(exhibit)
 
 
@@ -118,8 +120,10 @@ def _failures(exhibit: CaseExhibit) -> Iterator[Html]:
 def _conversation(exhibit: CaseExhibit, report: Report) -> Iterator[Html]:
     known = cases.turns(exhibit, report.run.transcripts)
     yield from findings_list(cases.conversation_findings(exhibit))
+    base = base_side.turns(exhibit, report)
     for turn in known[:TURNS]:
-        yield element("div", *_turn(turn), class_="turn")
+        beside = _base(base[turn.number - 1], turn) if turn.number <= len(base) else ()
+        yield element("div", *_turn(turn), *beside, class_="turn")
     if len(known) > TURNS:
         yield element("p", f"{words.counted(len(known) - TURNS, 'more turn')}: see results.json.", class_="label")
 
@@ -141,6 +145,17 @@ def _turn(turn: Turn) -> Iterator[Html]:
     yield from findings_list(turn.findings)
 
 
+def _base(base: BaseTurn, turn: Turn) -> Iterator[Html]:
+    """What the base did in this turn, folded; nothing where it did and said the same."""
+    parts: list[Html] = []
+    if base.calls != (turn.actual_calls or ()):
+        parts.append(_call_rows(base.calls, turn.actual_calls or (), label="Tool calls: - base, + head"))
+    if base.answer is not None and base.answer != turn.actual_answer:
+        parts += [element("p", "The base's answer", class_="label"), _pre(plain.clip(base.answer, TEXT_LIMIT))]
+    if parts:
+        yield element("details", element("summary", "What the base did here"), *parts)
+
+
 def _calls(turn: Turn) -> Iterator[Html]:
     expected, actual = turn.expected_calls, turn.actual_calls
     if expected is None or actual is None:
@@ -153,14 +168,17 @@ def _calls(turn: Turn) -> Iterator[Html]:
 
 
 def _call_difference(expected: tuple[ToolCall, ...], actual: tuple[ToolCall, ...]) -> Iterator[Html]:
-    lines = calls.difference(calls.pair(expected, actual))
-    same = all(line.mark == " " for line in lines)
-    yield element("p", "Tool calls, as expected" if same else "Tool calls: - expected, + actual", class_="label")
+    same = all(line.mark == " " for line in calls.difference(calls.pair(expected, actual)))
+    yield _call_rows(expected, actual, label="Tool calls, as expected" if same else "Tool calls: - expected, + actual")
+
+
+def _call_rows(left: tuple[ToolCall, ...], right: tuple[ToolCall, ...], *, label: str) -> Html:
+    lines = calls.difference(calls.pair(left, right))
     rows = [
         element("span", plain.flat(f"{line.mark} {line.text}"), class_=f"row {CALL_MARKS[line.mark] or ''}".strip())
         for line in lines
     ]
-    yield _pre(html.join(rows))
+    return html.join([element("p", label, class_="label"), _pre(html.join(rows))])
 
 
 def _answers(turn: Turn) -> Iterator[Html]:

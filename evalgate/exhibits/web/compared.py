@@ -39,7 +39,7 @@ def _measured(comparison: Comparison, report: Report) -> Iterator[Html]:
     yield element("p", *_strip(comparison, report))
     deciding, others = compared.changed_rows(comparison)
     rows = [_cells(row) for row in (*deciding, *others)]
-    header = ["Criterion", "Base", "Head", "Change", "95 % interval", "p", "Verdict"]
+    header = ["Criterion", "Base", "Head", "Change", "95 % interval", "p", "Against the base"]
     yield page.table(header, rows, label="Criteria of both sides", numeric=range(1, 6))
     for title, chosen in (
         ("broken", [case for case in comparison.cases if case.broken]),
@@ -49,7 +49,7 @@ def _measured(comparison: Comparison, report: Report) -> Iterator[Html]:
     ):
         if chosen:
             yield _cases(title, chosen)
-    said = [compared.power_sentence(comparison.power), *(f"{note}." for note in comparison.origin.notes)]
+    said = [compared.certainty(comparison), *(f"{note.rstrip('.')}." for note in comparison.origin.notes)]
     yield html.join([element("p", plain.clip(line, 1_000)) for line in said if line])
 
 
@@ -57,7 +57,11 @@ def _loosened(comparison: Comparison) -> Html:
     if not comparison.loosened:
         return Html("")
     items = [
-        element("li", plain.clip(compared.loosening_sentence(each), 500), f" in {each.suite}" if each.suite else "")
+        element(
+            "li",
+            plain.clip(compared.loosening_sentence(each), 500),
+            f" in {plain.label(each.suite, NAME)}" if each.suite not in ("", each.subject) else "",
+        )
         for each in comparison.loosened[:LISTED]
     ]
     count = words.counted(len(comparison.loosened), "rule")
@@ -79,23 +83,25 @@ def _strip(comparison: Comparison, report: Report) -> list[Html | str]:
     origin = comparison.origin
     parts.append(f"Base: {compared.origin_words(origin)}")
     if origin.commit:
-        address = f"{report.links.repository}/commit/{origin.commit}" if report.links.repository else ""
-        parts += [", ", overview.link(element("code", origin.commit[:7]), address)]
+        known = report.links.repository and origin.commit.isalnum()
+        address = f"{report.links.repository}/commit/{origin.commit}" if known else ""
+        parts += [", ", overview.link(element("code", compared.short_sha(origin.commit)), address)]
     parts.append(f"; {words.counted(report.run.repeats, 'run')} a side.")
     return parts
 
 
 def _cells(row: CriterionComparison) -> list[Html | str]:
+    turned = compared.turned_words(row)
+    told = f": {turned}" if turned else ""
     change = compared.CHANGES[row.change]
     badge = element("span", change, class_=f"badge {BADGES[row.change].value}")
     return [
         element("code", row.name),
-        words.amount(row.base),
-        words.amount(row.head),
+        *compared.means(row),
         compared.signed(row.delta),
         compared.between(row),
         compared.p_value(row),
-        badge if row.gating else f"{change}, decides nothing",
+        html.join([badge, told]) if row.gating else f"{change}{told}, without a say",
     ]
 
 

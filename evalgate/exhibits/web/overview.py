@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import corrected, judge_use, sentences
+from evalgate.exhibits import compared, corrected, guidance, judge_use, sentences
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
@@ -14,20 +14,38 @@ from evalgate.model import Report, VerdictKind
 
 PROBLEMS = 500
 REASON_LIMIT = 2_000
+COMMAND_LIMIT = 20_000
 
 
 def render_header(report: Report, totals: Totals) -> Html:
-    """The verdict with its reason and the next step, and the figures."""
+    """The verdict with its reason (of each gate, where there are two) and the next step, and the figures."""
     verdict = report.verdict
     title = (
         f"{sentences.kind_mark(verdict.kind)} {plain.label(report.title, 100)}: {sentences.headline(verdict).lower()}"
     )
-    step = sentences.next_step(verdict)
     interrupted = "" if report.run.complete else "The run was interrupted: what did not run counts as not measured."
-    reason = plain.one_line(plain.clip(verdict.reason, REASON_LIMIT))
-    said = [element("p", line) for line in (reason, interrupted, step) if line]
-    box = element("div", element("h1", title), *said, class_=f"verdict {verdict.kind.value}")
+    after = [element("p", coded(line)) for line in (interrupted, guidance.next_step(report)) if line]
+    box = element("div", element("h1", title), _reason(report), *after, class_=f"verdict {verdict.kind.value}")
     return element("header", box, _figures(report, totals))
+
+
+def _reason(report: Report) -> Html:
+    answers = guidance.answers(report)
+    if not answers:
+        return element("p", coded(plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))))
+    items = [
+        element("li", f"{sentences.kind_mark(each.kind)} ", element("strong", each.question), ": ", coded(each.reason))
+        for each in answers
+    ]
+    return element("ul", *items, class_="answers")
+
+
+def coded(text: str) -> Html:
+    """Text in which names stand between backticks, the names as code."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:
+        return html.text(text)
+    return html.join([element("code", piece) if at % 2 else piece for at, piece in enumerate(pieces)])
 
 
 def render_criteria(rows: Sequence[CriterionTotals]) -> Html:
@@ -72,12 +90,13 @@ def render_problems(problems: Sequence[Problem]) -> Html:
 
 def render_footer(report: Report) -> Html:
     """When, with what, and the command that repeats it."""
+    command = plain.clip(guidance.reproduce(report), COMMAND_LIMIT)
     facts = [
         f"evalgate {report.version}" if report.version else "",
         f"started {report.run.started_at}" if report.run.started_at else "",
         *(f"{agent}: {_about(about)}" for agent, about in report.run.agents.items()),
     ]
-    again = [element("h2", "Run it at your desk"), element("pre", report.reproduce)] if report.reproduce.strip() else []
+    again = [element("h2", "Run it at your desk"), element("pre", command)] if command else []
     shown = [element("p", fact) for fact in facts if fact]
     return element("footer", *again, *shown, _run_link(report))
 
@@ -104,8 +123,9 @@ def _figures(report: Report, totals: Totals) -> Html:
         ("failed", f"{totals.failed:,}"),
         ("inconclusive", f"{totals.inconclusive:,}" if totals.inconclusive else ""),
         ("not measured", f"{totals.not_measured:,}"),
+        *_turned(report),
         ("pass rate", "" if totals.pass_rate is None else words.percent(totals.pass_rate)),
-        ("runs per case", f"{report.run.repeats:,}"),
+        ("runs per case", _runs(report)),
         ("tokens", "" if totals.tokens is None else words.tokens(totals.tokens)),
         ("agent time", words.seconds(totals.agent_s)),
         ("judge", judge_use.figure(report.run.judges)),
@@ -113,6 +133,26 @@ def _figures(report: Report, totals: Totals) -> Html:
     ]
     shown = [element("div", element("dt", name), element("dd", value)) for name, value in figures if value]
     return element("dl", *shown, class_="figures")
+
+
+def _turned(report: Report) -> list[tuple[str, str]]:
+    comparison = report.comparison
+    if comparison is None or comparison.problem:
+        return []
+    counts = compared.count(comparison)
+    overall = comparison.overall
+    moved = "" if overall is None else compared.signed(overall.delta, share=True)
+    return [
+        ("broken", f"{counts.broken:,}"),
+        ("fixed", f"{counts.fixed:,}"),
+        ("flaky", f"{counts.flaky:,}"),
+        ("against the base", moved),
+    ]
+
+
+def _runs(report: Report) -> str:
+    run = report.run
+    return f"{run.repeats:,}" if not run.repeated else f"{run.repeats:,} and {run.more:,} more"
 
 
 def _criterion_cells(row: CriterionTotals) -> list[Html | str]:

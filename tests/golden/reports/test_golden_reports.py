@@ -12,7 +12,7 @@ from evalgate import reports
 from evalgate.model import Report
 
 HERE = Path(__file__).parent
-LARGE = {"many"}
+LARGE = {"many", "base_many"}
 """Too large to review: their comment only."""
 
 

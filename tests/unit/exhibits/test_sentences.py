@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import build
 
-from evalgate.exhibits import cases, sentences
+from evalgate.exhibits import cases, guidance, sentences
 from evalgate.model import FailureKind, Policy, Reason, VerdictKind
 
 
@@ -40,7 +40,7 @@ def test_why_a_case_was_not_measured(words: str, why: str) -> None:
     ],
 )
 def test_the_verdict_and_the_next_step(words: str, policy: Policy, headline: str, step: str) -> None:
-    verdict = build.report(words, policy=policy).verdict
-    assert sentences.headline(verdict) == headline
-    assert step in sentences.next_step(verdict)
-    assert bool(step) == bool(sentences.next_step(verdict))
+    report = build.report(words, policy=policy)
+    assert sentences.headline(report.verdict) == headline
+    assert step in guidance.next_step(report)
+    assert bool(step) == bool(guidance.next_step(report))

@@ -14,7 +14,23 @@ from evalgate.reports import html_report
 PARTS = {
     *("html", "head", "meta", "title", "style", "script", "body", "header", "main", "footer", "section", "div", "h1"),
     *("h2", "h3", "p", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "span", "strong"),
-    *("em", "ul", "li", "a", "bdi", "details", "summary", "form", "label", "select", "option", "input", "del", "ins"),
+    *(
+        "em",
+        "ul",
+        "li",
+        "a",
+        "bdi",
+        "details",
+        "summary",
+        "form",
+        "label",
+        "select",
+        "option",
+        "input",
+        "del",
+        "ins",
+        "q",
+    ),
 }
 
 

@@ -1,0 +1,127 @@
+"""What a reader is told to do: the answer of each gate, the next step, the command that shows the same at a desk."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from evalgate.markup import plain
+from evalgate.model import FailureOrigin, GateKind, Report, ThresholdRule, VerdictKind
+
+REASON_LIMIT = 600
+COMMAND_LIMIT = 4_000
+SHA_WIDTH = 12
+HEX = frozenset("0123456789abcdef")
+
+QUESTIONS: Final[Mapping[GateKind, str]] = {
+    GateKind.THRESHOLD: "Thresholds",
+    GateKind.REGRESSION: "Against the base",
+}
+"""What each gate is about; a test holds every gate to a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One gate's answer, on one line and bounded."""
+
+    question: str
+    kind: VerdictKind
+    reason: str
+
+
+def answers(report: Report) -> tuple[Answer, ...]:
+    """The gates' answers where there are two, what blocks first; () where the verdict's reason says it all."""
+    gates = report.verdict.gates
+    if len(gates) < 2:
+        return ()
+    return tuple(
+        Answer(
+            question=QUESTIONS[gate.gate], kind=gate.kind, reason=plain.one_line(plain.clip(gate.reason, REASON_LIMIT))
+        )
+        for gate in sorted(gates, key=lambda gate: not gate.blocks)
+    )
+
+
+def next_step(report: Report) -> str:
+    """What the reader can do about the verdict, names between backticks; "" for a clean pass."""
+    match report.verdict.kind:
+        case VerdictKind.PASS:
+            return _after_pass(report)
+        case VerdictKind.FAIL:
+            return _after_fail(report)
+        case VerdictKind.INCONCLUSIVE:
+            if report.run.truncated:
+                return "Give it a larger `budget` or fewer `runs`: what is left cannot tell."
+            return "Run again with more repeats (`runs`): the data cannot tell."
+        case VerdictKind.NOT_MEASURED:
+            return _after_not_measured(report)
+        case _:
+            assert_never(report.verdict.kind)
+
+
+def _after_pass(report: Report) -> str:
+    if not report.verdict.count(VerdictKind.FAIL):
+        return ""
+    if report.comparison is not None and report.policy.threshold is ThresholdRule.NEW:
+        return "The cases below failed, none of them newly: `threshold: new` lets that pass."
+    return "The cases below failed, within what the required pass rate allows."
+
+
+def _after_fail(report: Report) -> str:
+    if _kind(report, GateKind.THRESHOLD) is not VerdictKind.FAIL:
+        return "Repair what became worse; a drop that is meant can be allowed with `max_drop`."
+    if _kind(report, GateKind.REGRESSION) is VerdictKind.PASS and _all_known(report):
+        return "The base fails every one of these, too: repair them, or let them pass with `threshold: new`."
+    return "Repair the agent, or update the expected values if the new behaviour is right."
+
+
+def _after_not_measured(report: Report) -> str:
+    comparison = report.comparison
+    if _kind(report, GateKind.THRESHOLD) is VerdictKind.NOT_MEASURED or comparison is None:
+        return "This says nothing about the agent's quality: repair what is named below and run again."
+    if comparison.no_agent:
+        return "This is the first agent, so nothing could have become worse: the thresholds alone decide."
+    if comparison.problem:
+        return "Whether anything became worse is not known: make the base run, or do without it (`baseline: none`)."
+    return "Whether anything became worse is not known: see which cases could not be measured."
+
+
+def _kind(report: Report, gate: GateKind) -> VerdictKind | None:
+    return next((each.kind for each in report.verdict.gates if each.gate is gate), None)
+
+
+def _all_known(report: Report) -> bool:
+    origins = {case.origin for case in report.comparison.cases if case.origin} if report.comparison else set()
+    return origins == {FailureOrigin.KNOWN}
+
+
+def reproduce(report: Report) -> str:
+    """The command that shows the same at a desk: where there is a base, with the very commit that was compared with.
+
+    "" where no command is known. A command that cannot be read as words is returned as it is.
+    """
+    told = report.reproduce.strip()
+    base = report.comparison.origin.commit if report.comparison is not None else ""
+    if (
+        not told.startswith("evalgate run")
+        or len(told) > COMMAND_LIMIT
+        or len(base) < SHA_WIDTH
+        or not set(base) <= HEX
+    ):
+        return told
+    try:
+        words = shlex.split(told)
+    except ValueError:
+        return told
+    return shlex.join([*_without_base(words), "--base", base[:SHA_WIDTH]])
+
+
+def _without_base(words: list[str]) -> list[str]:
+    kept: list[str] = []
+    for at, word in enumerate(words):
+        value_of = words[at - 1] if at else ""
+        if word != "--base" and value_of != "--base" and not word.startswith("--base="):
+            kept.append(word)
+    return kept
