@@ -27,9 +27,13 @@ class Checkout:
     notes: tuple[str, ...] = ()
 
 
+class NoSuchFolder(UnavailableError):  # noqa: N818 - it says what is the matter
+    """The commit does not have the folder that is treated as the repository."""
+
+
 @contextlib.contextmanager
 def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
-    """The tree of `sha`, for as long as the block lasts. Raises GitFailed, UnavailableError.
+    """The tree of `sha`, for as long as the block lasts. Raises GitFailed, NoSuchFolder.
 
     Files that git does not track (`.env`, `node_modules`) are not there.
     """
@@ -38,7 +42,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
         notes = [*_place(repo, sha, tree), *leftovers.find_links_that_lead_out(tree)]
         root = tree / repo.prefix
         if not root.is_dir():
-            raise UnavailableError(
+            raise NoSuchFolder(
                 f"the base commit {sha[:12]} has no folder {repo.prefix}",
                 hint="Nothing can run on the base side then; only the threshold gate decides.",
             )

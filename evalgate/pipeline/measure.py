@@ -122,9 +122,9 @@ class Measuring:
         """Where the side's journal keeps what comes of a task."""
         return self._desks[task.side].addresses(task)
 
-    def count(self, side: int) -> int:
-        """How many trials a side has, fresh ones aside."""
-        return len(self._desks[side].graded)
+    def keys(self, side: int) -> frozenset[TrialKey]:
+        """The trials that a side has, fresh ones aside."""
+        return frozenset(self._desks[side].graded)
 
     def setting(self, task: Task, criterion: str) -> str:
         """The fingerprint of a criterion's settings."""

@@ -3,7 +3,8 @@ criterion is the same too. What is taken over is as good as measured; the rest i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from evalgate.model import Case, GradedTrial, Score, Standing, Trial, TrialKey
@@ -16,43 +17,54 @@ from evalgate.pipeline.trials import Task
 
 @dataclass(slots=True, kw_only=True)
 class TakenOver:
-    """How many trials were taken over, and the cases that the stored run cannot be compared in."""
+    """The trials that were taken over, and the cases that the stored run cannot be compared in."""
 
-    trials: int = 0
+    keys: set[TrialKey] = field(default_factory=set)
     unpaired: dict[tuple[str, str], Standing] = field(default_factory=dict)
 
 
-def take_over(stored: Stored, tasks: Iterable[Task], measuring: Measuring, journal: Journal) -> TakenOver:
+def take_over(
+    stored: Stored,
+    tasks: Iterable[Task],
+    measuring: Measuring,
+    journal: Journal,
+    *,
+    renamed: Mapping[str, str] | None = None,
+) -> TakenOver:
     """Put the stored trials of these tasks into a side's journal, under the addresses where measuring looks for them.
 
-    A trial in which the agent failed is not taken over: what was broken may work now.
+    A trial in which the agent failed is not taken over: what was broken may work now. `renamed`: the stored run's name
+    of an evaluation file by ours, where they differ.
     """
     cases = {(suite.key, case.case_id): case for suite in stored.run.suites for case in suite.eval_set.cases}
     graded = {trial.key: trial for trial in stored.run.trials}
     taken = TakenOver()
     for task in tasks:
-        name = (task.suite.key, task.case.case_id)
-        standing = _standing(cases.get(name), task.case)
+        then = dataclasses.replace(task.key, suite=(renamed or {}).get(task.key.suite, task.key.suite))
+        standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, measuring)
         if standing is not Standing.PAIRED:
-            taken.unpaired[name] = standing
+            taken.unpaired[task.key.suite, task.key.case_id] = standing
             continue
-        known = graded.get(task.key)
+        known = graded.get(then)
         if known is not None and known.failure is None and _keep(known, task, stored, measuring, journal):
-            taken.trials += 1
+            taken.keys.add(task.key)
     return taken
 
 
-def _standing(before: Case | None, now: Case) -> Standing:
+def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, measuring: Measuring) -> Standing:
     if before is None:
         return Standing.NEW
-    if now.scenario is not None:  # who plays the user is part of the question, and stands in no results.json
+    if _same_case(then, task, stored, measuring):
+        return Standing.PAIRED
+    if task.case.scenario is not None:  # who plays the user is part of the question, and told by the fingerprint alone
         return Standing.CHANGED
-    same = fingerprints.of_task(before) == fingerprints.of_task(now)
+    same = fingerprints.of_task(before) == fingerprints.of_task(task.case)
     return Standing.PAIRED if same else Standing.CHANGED
 
 
 def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, journal: Journal) -> bool:
-    outcome = stored.outcomes.find(task.key)
+    """`known`: under the stored run's own key."""
+    outcome = stored.outcomes.find(known.key)
     if outcome is None:
         return False
     addresses = measuring.addresses(task)
@@ -60,17 +72,16 @@ def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, 
         return True
     trial = Trial(key=task.key, outcome=outcome, seconds=known.seconds, attempts=known.attempts)
     journal.add_trial(addresses.trial, trial)
-    if _same_case(stored, task.key, measuring, task):
+    if _same_case(known.key, task, stored, measuring):
         for use in task.suite.criteria:
             grade = known.grades.get(use.name)
             if use.code is not None:  # a custom metric's own code may have changed: it is cheap to run again
                 continue
-            if isinstance(grade, Score) and stored.criteria.get((task.suite.key, use.name)) == measuring.setting(
-                task, use.name
-            ):
+            setting = stored.criteria.get((known.key.suite, use.name))
+            if isinstance(grade, Score) and setting == measuring.setting(task, use.name):
                 journal.add_grade(addresses.grades[use.name], grade)
     return True
 
 
-def _same_case(stored: Stored, key: TrialKey, measuring: Measuring, task: Task) -> bool:
-    return stored.run.fingerprints.get((key.suite, key.case_id)) == measuring.fingerprint(task)
+def _same_case(then: TrialKey, task: Task, stored: Stored, measuring: Measuring) -> bool:
+    return stored.run.fingerprints.get((then.suite, then.case_id)) == measuring.fingerprint(task)

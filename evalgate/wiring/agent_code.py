@@ -1,49 +1,100 @@
-"""The fingerprint of an agent's own files: another agent must not inherit this one's trials."""
+"""The fingerprint of what an agent is made of: another agent must not inherit this one's trials."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from evalgate.agents import replay
 from evalgate.model import AgentUse
+from evalgate.pipeline import trials
+from evalgate.project import source_files, tree
+from evalgate.wiring.choosing import Choice
 
-SKIPPED_FOLDERS = {"__pycache__", "venv", "node_modules"}
 WHOLE_BYTES = 4 * 1024 * 1024
 """Larger files (model weights, data) count by their size only."""
 
+ELSEWHERE = frozenset({"http", "absent"})
+"""Drivers of agents whose code is not in the checkout."""
 
-def fingerprint(root: Path, use: AgentUse, *, apart: Path) -> str:
-    """16 hex digits over the files below the agent's `path`, "" where it has none.
 
-    Hidden folders, virtual environments and what lies in `apart` (the run's own output) do not count. Files that an
-    agent reads from elsewhere are not seen: a run is resumed in an unchanged checkout.
+def apart_of(choice: Choice) -> tuple[str, ...]:
+    """What of a checkout is no part of any agent: what runs write, and what answers in the stead of tools and judges.
+    Relative to a side's root, or absolute."""
+    settings, rules = choice.settings, choice.gate_file
+    named = (
+        *(settings.output, settings.baseline_folder, settings.cache, settings.config, settings.criteria),
+        *(rules.tools.cassettes, rules.tools.mocks, rules.judge.record, rules.judge.replay, rules.judge.calibration),
+    )
+    return tuple(each for each in named if each)
+
+
+class AgentCode:
+    """One side's checkout, read at most once.
+
+    `apart`: see `apart_of`.
     """
-    named = use.options.get("path")
-    if not isinstance(named, str):
-        return ""
-    place = root / named
-    seen = hashlib.sha256()
-    for path in _files(place, apart=apart) if place.is_dir() else [place]:
-        seen.update(os.fsencode(path.relative_to(root)) + b"\0" + _content(path) + b"\0")
-    return seen.hexdigest()[:16]
+
+    def __init__(self, root: Path, *, apart: Iterable[str] = ()) -> None:
+        self._root = root
+        paths = (Path(os.path.normpath(root / each)) for each in apart)
+        self._apart = frozenset(path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root))
+        self._contents: dict[str, bytes] = {}
+        self._known: dict[str, str] = {}
+
+    def fingerprint(self, use: AgentUse) -> str:
+        """16 hex digits; "" where the agent's code is elsewhere, and nothing can be told of it.
+
+        An agent may import and read what it likes, so all of the checkout counts that `source_files.walk` sees; of
+        recordings only the recordings.
+        """
+        key = trials.agent_key(use)
+        if key not in self._known:
+            self._known[key] = self._read(use)
+        return self._known[key]
+
+    def _read(self, use: AgentUse) -> str:
+        if use.driver in ELSEWHERE:
+            return ""
+        own = use.options.get("path")
+        own = own if isinstance(own, str) else None
+        if use.driver == "replay":
+            files = _recordings(self._root, own)
+        else:
+            files = source_files.walk(self._root, apart=self._apart, own=own)
+        seen = hashlib.sha256()
+        for path in sorted(files):
+            seen.update(os.fsencode(path) + b"\0" + self._content(path) + b"\0")
+        return seen.hexdigest()[:16]
+
+    def _content(self, path: str) -> bytes:
+        if path not in self._contents:
+            self._contents[path] = hashlib.sha256(_content(self._root / path)).digest()
+        return self._contents[path]
 
 
 def _content(path: Path) -> bytes:
     try:
+        if not path.is_file():  # a link to a folder, or to nothing
+            return b"link " + os.fsencode(path.readlink()) if path.is_symlink() else b"no file"
         size = path.stat().st_size
         return path.read_bytes() if size <= WHOLE_BYTES else str(size).encode()
     except OSError:
         return b"unreadable"
 
 
-def _files(place: Path, *, apart: Path) -> Iterator[Path]:
+def _recordings(root: Path, own: str | None) -> Iterator[str]:
+    """The files that a replay reads: below its `path`, else all that are named as recordings are."""
+    place = root if own is None else root / own
+    if own is not None and not place.is_dir():
+        found = [place] if place.is_file() else sorted(root.glob(own))
+        yield from (os.path.relpath(path, root) for path in found if path.is_file())
+        return
     for where, folders, files in os.walk(place):
+        folders[:] = sorted(name for name in folders if name != ".git" and name not in tree.SKIPPED_FOLDERS)
         here = Path(where)
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".") and name not in SKIPPED_FOLDERS and here / name != apart
-        )
-        yield from (here / name for name in sorted(files) if (here / name).is_file())
+        for name in files:
+            if own is not None or any((here / name).match(pattern) for pattern in replay.RECORDED):
+                yield os.path.relpath(here / name, root)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from evalgate.config.gate_file import ToolsRule
 from evalgate.model import AgentFailure, AgentUse, FailureKind, Suite
 from evalgate.pipeline import trials
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
+from evalgate.process import environment, requirements
 from evalgate.settings import Settings
 from evalgate.wiring import preparing, surroundings, tooling, unopened
 
@@ -60,9 +63,58 @@ def absent(why: str) -> AgentUse:
     return AgentUse(driver=ABSENT, options={"why": why})
 
 
+def missing() -> AgentUse:
+    """The agent of a suite for which a side has none: not a fault, but nothing that could have become worse."""
+    return AgentUse(driver=ABSENT, options={"why": "the base has no agent for this suite", "missing": True})
+
+
+def is_missing(use: AgentUse) -> bool:
+    """Whether there simply is none, as before a first agent was written; one that cannot be run is not missing."""
+    return use.driver == ABSENT and bool(use.options.get("missing"))
+
+
+def borrowed_pythons(uses: Iterable[AgentUse], *, root: Path, lender: Path) -> tuple[str, ...]:
+    """Relative paths of the Pythons that agents at `root` borrow from `lender`; see `_with_python`."""
+    changed = (_with_python(use, root=root, lender=lender) for use in uses)
+    found = (str(use.options["python"]) for use in changed if use is not None)
+    return tuple(dict.fromkeys(str(Path(path).relative_to(lender)) for path in found))
+
+
+def _with_python(use: AgentUse, *, root: Path, lender: Path) -> AgentUse | None:
+    """The agent with head's virtual environment, where it asks for one that git does not keep, and that its own
+    checkout therefore lacks; None where it needs no help.
+
+    That is one that `python` names, or the nearest `.venv` where nothing says what to install.
+    """
+    python = use.options.get("python", environment.AUTO)
+    if use.driver not in ("adk", "python") or root == lender or use.options.get("requirements"):
+        return None
+    if python not in ("", environment.AUTO):
+        named = lender / str(python)
+        lent = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else named
+    else:
+        folder = Path(os.path.normpath(root / str(use.options.get("path", "."))))
+        needs = requirements.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
+        lent = None if needs is not None else _nearest_environment(folder, root=root, lender=lender)
+    if lent is None or not lent.is_file():
+        return None
+    return dataclasses.replace(use, options={**use.options, "python": str(lent)})
+
+
+def _nearest_environment(folder: Path, *, root: Path, lender: Path) -> Path | None:
+    for place in (folder, *folder.parents):
+        if not place.is_relative_to(root):
+            return None
+        python = lender / place.relative_to(root) / ".venv" / "bin" / "python"
+        if python.is_file():
+            return python
+    return None
+
+
 def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent:
     if use.driver == ABSENT:
         return unopened.UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+    use = _with_python(use, root=around.root, lender=around.tools_root) or use
     try:
         return agents.DRIVERS[use.driver].open(
             preparing.options_of(use), _setting(around, trials_expected=trials_expected)

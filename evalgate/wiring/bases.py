@@ -14,25 +14,22 @@ from evalgate.baseline import commits, repository, worktree
 from evalgate.baseline.commits import BaseCommit
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
+from evalgate.baseline.worktree import NoSuchFolder
 from evalgate.errors import EvalgateError
-from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Suite
+from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
 from evalgate.pipeline.stored import Stored
-from evalgate.project import agent_choice, reading, tree
-from evalgate.wiring import agent_code, agent_pools, choosing, policies, preparing, stores
+from evalgate.settings import Settings
+from evalgate.wiring import agent_code, agent_pools, base_checkout, stores
+from evalgate.wiring.agent_code import AgentCode
+from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.stores import Found
 
+__all__ = ["Base", "Rules", "Search", "opened"]
+
 WHY_NOT_STORED = "the stored results have no run of this case that could be compared"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What a side's own files ask for: its suites with their criteria and cases, and its policy."""
-
-    suites: tuple[Suite, ...]
-    policy: Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +37,10 @@ class Base:
     """The base, before anything of it was measured.
 
     `root`: its code on disk, None where only results are at hand. `agents`: of every suite of head's, by its key; a
-    suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`: None where they
-    are not known. `problem`: why there is nothing to compare with; `no_agent`: because the base has no agent yet, which
-    is nobody's fault.
+    suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `settings`: the
+    base's own, None where they are not known. `renamed`: the base's name of an evaluation file by head's, where they
+    differ. `problem`: why there is nothing to compare with; `no_agent`: because the base has no agent yet, which is
+    nobody's fault.
     """
 
     origin: BaseOrigin
@@ -50,6 +48,8 @@ class Base:
     reusable: frozenset[str] = frozenset()
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     rules: Rules | None = None
+    settings: Settings | None = None
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     stored: Stored | None = None
     problem: str = ""
     no_agent: bool = False
@@ -57,7 +57,7 @@ class Base:
     def lacks_agent(self, suite: str) -> bool:
         """Whether its code is here and has no agent for this suite."""
         use = self.agents.get(suite)
-        return self.root is not None and (use is None or use.driver == agent_pools.ABSENT)
+        return self.root is not None and (use is None or agent_pools.is_missing(use))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +83,38 @@ def opened(search: Search) -> Iterator[Base | None]:
 
     Never raises for what is wrong with the base: that is its `problem`.
     """
-    settings = search.choice.settings
-    wanted = settings.baseline
-    if wanted == "none" or (wanted == "auto" and not (settings.base or search.event_base)):
-        yield None
-        return
-    if wanted.startswith("file:"):
-        yield _from_file(search, wanted.removeprefix("file:"))
-        return
     with contextlib.ExitStack() as stack:
-        yield _from_git(search, stack)
+        yield _open(search, stack)
+
+
+def _open(search: Search, stack: contextlib.ExitStack) -> Base | None:
+    settings = search.choice.settings
+    named = bool(settings.base or search.event_base)
+    wanted = settings.baseline
+    if "baseline" not in search.choice.given and named and wanted != "auto":
+        return _as_file_says(search, stack, wanted)
+    if wanted == "none" or (wanted == "auto" and not named):
+        return None
+    return _wanted(search, stack, wanted)
+
+
+def _as_file_says(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base | None:
+    """evalgate.yml is part of the change that it judges: the base's own word on `baseline` counts where it differs, or
+    a change could switch the comparison off. Where it is not known, head's."""
+    base = _from_git(search, stack, "rerun")
+    theirs = base.settings.baseline if base.settings is not None else wanted
+    if theirs == wanted:
+        if base.settings is None and wanted == "none":
+            search.say(f"the base's evalgate.yml is not known ({base.problem}): `baseline: none` as head's says")
+        return None if wanted == "none" else _wanted(search, stack, wanted)
+    search.say(f"`baseline` is {wanted} in this evalgate.yml and {theirs} in the base's, which counts")
+    return None if theirs == "none" else _wanted(search, stack, theirs)
+
+
+def _wanted(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
+    if wanted.startswith("file:"):
+        return _from_file(search, wanted.removeprefix("file:"))
+    return _from_git(search, stack, wanted)
 
 
 def _from_file(search: Search, named: str) -> Base:
@@ -108,9 +130,9 @@ def _from_file(search: Search, named: str) -> Base:
     )
 
 
-def _from_git(search: Search, stack: contextlib.ExitStack) -> Base:
+def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
     settings = search.choice.settings
-    source = BaseSource.STORE if settings.baseline == "store" else BaseSource.RERUN
+    source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
     try:
         under = search.cache / "bases"
         repo = stack.enter_context(
@@ -123,37 +145,58 @@ def _from_git(search: Search, stack: contextlib.ExitStack) -> Base:
     except EvalgateError as error:
         named_base = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named_base}{_told(error)}")
-    found = None if settings.baseline == "rerun" else stores.find(named, repo, picked.sha, say=search.say)
+    said: list[str] = []
+    found = None if wanted == "rerun" else stores.find(named, repo, picked.sha, say=_both(search.say, said))
     base = _checked_out(search, repo, picked, stack)
-    if settings.baseline == "store":
-        return _only_stored(search, base, found, named)
+    if wanted == "store":
+        return _only_stored(search, base, found, _nothing_stored(base, named, said))
     return base if found is None or base.problem else _with_stored(search, base, found)
 
 
-def _only_stored(search: Search, base: Base, found: Found | None, named: Sequence[Store]) -> Base:
+def _both(say: Callable[[str], None], said: list[str]) -> Callable[[str], None]:
+    def tell(line: str) -> None:
+        said.append(line)
+        say(line)
+
+    return tell
+
+
+def _nothing_stored(base: Base, named: Sequence[Store], said: Sequence[str]) -> str:
+    unset = "nowhere: neither data-branch nor baseline-folder nor baseline-artifact is set"
+    where = words.listed(store.name for store in named) or unset
+    told = "".join(f"; {line}" for line in said)
+    return f"there are no stored results of {base.origin.commit[:7]} or its ancestors ({where}{told})"
+
+
+def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) -> Base:
     """Nothing is run on the base side; its own rules are known where it could be checked out."""
     if found is None:
-        where = words.listed(store.name for store in named) or "nowhere: neither data-branch nor baseline-folder is set"
-        problem = f"there are no stored results of {base.origin.commit[:7]} or its ancestors ({where})"
-        return Base(origin=dataclasses.replace(base.origin, source=BaseSource.STORE), problem=problem)
+        origin = dataclasses.replace(base.origin, source=BaseSource.STORE)
+        return Base(origin=origin, problem=nothing, no_agent=base.no_agent, settings=base.settings)
     absent = agent_pools.absent(WHY_NOT_STORED)
+    code = None if base.root is None else _code(search, base.root)
+    changed = [
+        suite.key for suite in search.suites if code is not None and _has_changed(search, found, base, suite, code)
+    ]
+    note = f"the agent has changed between the stored results and the base ({words.listed(changed, limit=3)})"
+    origin = _stored_origin(search, base.origin, found)
     return Base(
-        origin=_stored_origin(search, base.origin, found),
+        origin=dataclasses.replace(origin, notes=(*origin.notes, note)) if changed else origin,
         agents={suite.key: absent for suite in search.suites},
         reusable=frozenset(suite.key for suite in search.suites),
         rules=base.rules,
+        settings=base.settings,
+        renamed=base.renamed,
         stored=found.stored,
     )
 
 
 def _with_stored(search: Search, base: Base, found: Found) -> Base:
     """What is stored stands in where the agent's own files are still the same; the rest is run."""
-    root = base.root
-    if root is None:
+    if base.root is None:
         return base
-    reusable = frozenset(
-        suite.key for suite in search.suites if _same_agent(search, found, base.agents[suite.key], suite, root)
-    )
+    code = _code(search, base.root)
+    reusable = frozenset(suite.key for suite in search.suites if _same_agent(search, found, base, suite, code))
     if not reusable:
         search.say(f"results of {found.commit[:7]} are stored, but the agent has changed since: it is run")
         return base
@@ -167,16 +210,32 @@ def _stored_origin(search: Search, origin: BaseOrigin, found: Found) -> BaseOrig
     return stores.aged(known, settings=search.choice.settings, now=search.now)
 
 
-def _same_agent(search: Search, found: Found, use: AgentUse, suite: Suite, root: Path) -> bool:
-    """Whether the stored run ran this very agent: the same commit, or the same files of the agent."""
-    then = next((each for each in found.stored.run.suites if each.key == suite.key), None)
-    if then is None or use.driver == agent_pools.ABSENT or not _alike(then.agent, use):
+def _code(search: Search, root: Path) -> AgentCode:
+    return AgentCode(root, apart=agent_code.apart_of(search.choice))
+
+
+def _same_agent(search: Search, found: Found, base: Base, suite: Suite, code: AgentCode) -> bool:
+    """Whether the stored run ran this very agent: the same files, and the same answers of tools. What is behind a URL
+    cannot be told, and cannot be run again either."""
+    use, then = base.agents[suite.key], _then(found, base, suite)
+    if then is None:
         return False
-    tools = search.tools(root)
-    if found.distance == 0 and not tools:
-        return True
-    files = agent_code.fingerprint(root, use, apart=root / search.choice.settings.output)
-    return bool(files) and found.stored.run.codes.get(trials.agent_key(then.agent)) == files + tools
+    if suite.agent.driver == "http":
+        return _alike(then.agent, suite.agent)
+    if use.driver == agent_pools.ABSENT or not _alike(then.agent, use) or base.root is None:
+        return False
+    files = code.fingerprint(use)
+    return bool(files) and found.stored.run.codes.get(trials.agent_key(then.agent)) == files + search.tools(base.root)
+
+
+def _has_changed(search: Search, found: Found, base: Base, suite: Suite, code: AgentCode) -> bool:
+    known = base.agents[suite.key].driver != agent_pools.ABSENT and _then(found, base, suite) is not None
+    return known and not _same_agent(search, found, base, suite, code)
+
+
+def _then(found: Found, base: Base, suite: Suite) -> Suite | None:
+    name = base.renamed.get(suite.key, suite.key)
+    return next((each for each in found.stored.run.suites if each.key == name), None)
 
 
 def _alike(then: AgentUse, now: AgentUse) -> bool:
@@ -189,46 +248,30 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     origin = BaseOrigin(source=BaseSource.RERUN, commit=picked.sha, found_by=picked.how, notes=notes)
     try:
         checkout = stack.enter_context(worktree.checked_out(repo, picked.sha))
+    except NoSuchFolder as error:
+        return Base(origin=origin, problem=error.message, no_agent=True)
     except EvalgateError as error:
         return Base(origin=origin, problem=_told(error))
     origin = dataclasses.replace(origin, notes=(*notes, *checkout.notes))
     search.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
     try:
-        choice = choosing.choose({**search.choice.given, "root": str(checkout.root)})
-        agents = _agents(choice, search.suites)
+        side = base_checkout.read(search.choice, checkout.root, search.suites, search.environ)
     except EvalgateError as error:
         return Base(origin=origin, problem=f"the base's own evalgate.yml: {_told(error)}")
-    if all(use.driver == agent_pools.ABSENT for use in agents.values()):
-        return Base(origin=origin, problem="the base has no agent for any of these suites", no_agent=True)
-    return Base(origin=origin, root=checkout.root, agents=agents, rules=_rules(choice, search.environ))
-
-
-def _agents(choice: Choice, suites: Sequence[Suite]) -> dict[str, AgentUse]:
-    """The base's agent for every suite of head's: as the base's evalgate.yml says, else as found in its tree."""
-    seen = tree.walk(choice.root, exclude=choice.gate_file.exclude)
-    chosen = agent_choice.choose_agents(
-        {suite.key: suite.eval_set for suite in suites},
-        gate_file=choice.gate_file,
-        files=seen.agent_files,
-        read=lambda path: reading.read_source(choice.root, path),
+    own = [side.agents[suite.key] for suite in search.suites]
+    if all(agent_pools.is_missing(use) for use in own):
+        problem = "the base has no agent for any of these suites"
+        return Base(origin=origin, problem=problem, no_agent=True, settings=side.settings)
+    borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.choice.root)
+    lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
+    return Base(
+        origin=dataclasses.replace(origin, notes=(*origin.notes, *lent)),
+        root=checkout.root,
+        agents=side.agents,
+        rules=side.rules,
+        settings=side.settings,
+        renamed=side.renamed,
     )
-    found = {}
-    for suite in suites:
-        use = chosen.by_key[suite.key]
-        if use is agent_choice.UNKNOWN:
-            found[suite.key] = agent_pools.absent("the base has no agent for this suite")
-        else:
-            found[suite.key] = preparing.with_defaults(use, choice.settings)
-    return found
-
-
-def _rules(choice: Choice, environ: Mapping[str, str]) -> Rules | None:
-    """What the base's own evaluation files ask for; None where they cannot be read or there are none."""
-    try:
-        prepared = preparing.prepare(choice, environ=environ)
-    except EvalgateError:
-        return None
-    return Rules(suites=prepared.suites, policy=policies.policy_of(choice, prepared.suites))
 
 
 def _told(error: EvalgateError) -> str:

@@ -44,7 +44,7 @@ class Bout:
     """All that measuring needs: head's suites, opened agents of both sides, the judges, where results are kept.
 
     `base` None: there is none, or nothing of it can be measured. `tools`: the fingerprint of what answers tool calls in
-    the agents' stead, by a side's checkout. `apart`: the run's own output, no part of an agent.
+    the agents' stead, by a side's checkout. `apart`: what is no part of an agent (`agent_code.apart_of`).
     """
 
     settings: Settings
@@ -57,7 +57,7 @@ class Bout:
     watcher: Watcher
     governors: Governors  # of the providers that agents and judges share
     now: datetime
-    apart: Path
+    apart: tuple[str, ...]
     base: Base | None = None
     base_agents: Mapping[str, Agent] = dataclasses.field(default_factory=dict)
     base_journal: Journal | None = None
@@ -121,7 +121,7 @@ class _Ring:
             return
         tasks = trials.tasks([side.suites for side in self._sides], range(self._bout.settings.runs.most))
         own = [task for task in tasks if task.side == BASE and task.suite.key in base.reusable]
-        self._taken = reuse.take_over(base.stored, own, self._measuring, journal)
+        self._taken = reuse.take_over(base.stored, own, self._measuring, journal, renamed=base.renamed)
 
     def _confirmed(self, found: Measured, comparison: Comparison) -> Measured:
         """Fresh runs of what looks newly broken, both sides, until enough pairs agree or one does not."""
@@ -197,8 +197,8 @@ class _Ring:
     def _origin(self, base: Base) -> BaseOrigin:
         if len(self._sides) == 1:
             return base.origin
-        own = self._measuring.count(BASE)
-        reused = min(self._taken.trials, own)
+        trials_had = self._measuring.keys(BASE)
+        own, reused = len(trials_had), len(trials_had & self._taken.keys)
         source = base.origin.source
         if base.root is not None and reused:
             source = BaseSource.STORE if reused == own else BaseSource.MIXED
@@ -210,7 +210,7 @@ class _Ring:
         """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
         suites = self._bout.suites
         here = {(suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases}
-        before = {(suite.key, case.case_id) for suite in _own_suites(base) for case in suite.eval_set.cases}
+        before = _own_cases(base)
         unpaired = dict.fromkeys(sorted(before - here), Standing.REMOVED)
         unpaired |= dict.fromkeys(_new_cases(suites, base), Standing.NEW)
         if base.root is None:
@@ -219,11 +219,12 @@ class _Ring:
 
     def _side(self, root: Path, suites: tuple[Suite, ...], agents: Mapping[str, Agent], journal: Journal) -> Side:
         tools = self._bout.tools(root)
+        code = agent_code.AgentCode(root, apart=self._bout.apart)
         return Side(
             suites=suites,
             agents=agents,
             criteria=self._criteria(),
-            code_of=lambda use: agent_code.fingerprint(root, use, apart=self._bout.apart) + tools,
+            code_of=lambda use: code.fingerprint(use) + tools,
             journal=journal,
         )
 
@@ -274,7 +275,7 @@ class _Ring:
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     """Head's suites, to be run by the base's agents."""
-    none = agent_pools.absent("the base has no agent for this suite")
+    none = agent_pools.missing()
     return tuple(dataclasses.replace(suite, agent=base.agents.get(suite.key, none)) for suite in suites)
 
 
@@ -285,9 +286,17 @@ def _own_suites(base: Base) -> tuple[Suite, ...]:
     return base.stored.run.suites if base.root is None and base.stored is not None else ()
 
 
+def _own_cases(base: Base) -> set[CaseKey]:
+    """The base's cases, under head's names of their files."""
+    ours = {theirs: ours for ours, theirs in base.renamed.items()}
+    return {
+        (ours.get(suite.key, suite.key), case.case_id) for suite in _own_suites(base) for case in suite.eval_set.cases
+    }
+
+
 def _new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite."""
-    before = {(suite.key, case.case_id) for suite in _own_suites(base) for case in suite.eval_set.cases}
+    before = _own_cases(base)
     return [
         (suite.key, case.case_id)
         for suite in suites

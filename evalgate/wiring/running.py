@@ -15,7 +15,19 @@ from evalgate.model import Links
 from evalgate.pipeline.journal import Journal
 from evalgate.plugins import Agent, Watcher
 from evalgate.settings import Settings
-from evalgate.wiring import agent_pools, bars, bases, concluding, folders, judging, measuring, policies, saving, tooling
+from evalgate.wiring import (
+    agent_code,
+    agent_pools,
+    bars,
+    bases,
+    concluding,
+    folders,
+    judging,
+    measuring,
+    policies,
+    saving,
+    tooling,
+)
 from evalgate.wiring.agent_pools import Surroundings
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.bases import Base
@@ -76,6 +88,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             policies.policy_of(choice, prepared.suites),
             base,
             by_base=choice.settings.policy == "base",
+            settings=choice.settings,
         )
         journal = stack.enter_context(_open_journal(output / JOURNAL, choice.settings))
         base_journal = None
@@ -162,7 +175,7 @@ def _measured(
                 watcher=scene.watcher,
                 governors=governed,
                 now=now,
-                apart=choice.root / settings.output,
+                apart=agent_code.apart_of(choice),
                 base=base,
                 base_agents=base_pools,
                 base_journal=journals.base,

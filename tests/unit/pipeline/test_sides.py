@@ -205,7 +205,7 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
     now = pairs(suites=suites, name="now")
     taken = reuse.take_over(stored.read_results(path), now.tasks(1, 2), now.measuring, now.journals[1])
     assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
-    assert taken.trials == 6
+    assert len(taken.keys) == 6
     now.measuring.first(2)
     assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
     assert now.measuring.run(1).trials[0].grades == before.measuring.run(1).trials[0].grades

@@ -1,0 +1,135 @@
+"""The base's own checkout: which agent serves each suite of head's, and what the base's own files ask for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evalgate.errors import EvalgateError
+from evalgate.model import AgentUse, Policy, Suite
+from evalgate.pipeline import fingerprints
+from evalgate.project import agent_choice, reading, tree
+from evalgate.settings import Settings
+from evalgate.wiring import agent_pools, choosing, policies, preparing
+from evalgate.wiring.choosing import Choice
+
+ONE_ENDPOINT = (
+    "the agent behind {url} is the same on both sides, so the base's cannot be run beside it; compare with results of "
+    "the base branch that were kept (data-branch, baseline-folder, baseline-artifact), or set `baseline: none`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a side's own files ask for: its suites with their criteria and cases, and its policy."""
+
+    suites: tuple[Suite, ...]
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseSide:
+    """What the base's files say, for the suites of head.
+
+    `agents`: by head's suite keys. `renamed`: the base's name of an evaluation file by head's, where they differ.
+    `rules`: None where they cannot be read or there are none.
+    """
+
+    settings: Settings
+    agents: Mapping[str, AgentUse]
+    rules: Rules | None = None
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def read(head: Choice, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseSide:
+    """What the base at `root` says. Raises ConfigError where its evalgate.yml gives values that cannot be."""
+    choice = _choice(head, root)
+    rules = _rules(choice, environ)
+    renamed = {} if rules is None else renames(rules.suites, suites)
+    found = _chosen(choice, suites)
+    before = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
+    agents = {}
+    for suite in suites:
+        use = before[renamed[suite.key]] if suite.key in renamed else found[suite.key]
+        agents[suite.key] = _usable(use, suite)
+    agents |= {key: _checked(use) for key, use in before.items() if key not in agents}
+    return BaseSide(settings=choice.settings, agents=agents, rules=rules, renamed=renamed)
+
+
+def renames(before: Sequence[Suite], now: Sequence[Suite]) -> dict[str, str]:
+    """The base's key of each of head's files that is one of the base's under another name: it asks at least half of
+    that one's cases the same, and no file asks more of them."""
+    old, new = {suite.key for suite in before}, {suite.key for suite in now}
+    gone = {suite.key: _questions(suite) for suite in before if suite.key not in new and suite.eval_set.cases}
+    found: dict[str, str] = {}
+    for suite in now:
+        if suite.key in old:
+            continue
+        asked = _questions(suite)
+        shared = {key: len(asked & theirs) for key, theirs in gone.items()}
+        best = max(shared, key=lambda key: shared[key], default="")
+        if best and shared[best] * 2 >= len(gone[best]) > 0:
+            found[suite.key] = best
+            del gone[best]
+    return found
+
+
+def _questions(suite: Suite) -> set[tuple[str, str]]:
+    return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
+
+
+def _choice(head: Choice, root: Path) -> Choice:
+    """Head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none."""
+    given = {**head.given, "root": str(root)}
+    config = given.get("config")
+    if config and not (root / str(config)).is_file():
+        given = {name: value for name, value in given.items() if name != "config"}
+    return choosing.choose(given)
+
+
+def _chosen(choice: Choice, suites: Sequence[Suite]) -> dict[str, AgentUse]:
+    """The base's agent for every suite of head's: as the base's evalgate.yml says, else as found in its tree."""
+    seen = tree.walk(choice.root, exclude=choice.gate_file.exclude)
+    chosen = agent_choice.choose_agents(
+        {suite.key: suite.eval_set for suite in suites},
+        gate_file=choice.gate_file,
+        files=seen.agent_files,
+        read=lambda path: reading.read_source(choice.root, path),
+    )
+    return {
+        key: agent_pools.missing() if use is agent_choice.UNKNOWN else preparing.with_defaults(use, choice.settings)
+        for key, use in chosen.by_key.items()
+    }
+
+
+def _usable(use: AgentUse, suite: Suite) -> AgentUse:
+    """The agent, unless running it would be running head's: an endpoint has no second side."""
+    if use.driver == "http" and use.options.get("url") == suite.agent.options.get("url"):
+        return agent_pools.absent(ONE_ENDPOINT.format(url=use.options.get("url")))
+    return _checked(use)
+
+
+def _checked(use: AgentUse) -> AgentUse:
+    if use.driver == agent_pools.ABSENT:
+        return use
+    try:
+        preparing.options_of(use)
+    except KeyError:
+        return agent_pools.absent(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        return agent_pools.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {first['msg']}")
+    return use
+
+
+def _rules(choice: Choice, environ: Mapping[str, str]) -> Rules | None:
+    try:
+        prepared = preparing.prepare(choice, environ=environ)
+    except EvalgateError:
+        return None
+    return Rules(suites=prepared.suites, policy=policies.policy_of(choice, prepared.suites))
