@@ -54,17 +54,28 @@ OUTPUTS: Mapping[str, str] = {
     "html": "Path of the HTML report, one file that needs no other.",
     "sarif": "Path of findings.sarif: unsafe answers and hallucinations, for code scanning.",
     "results": "Path of results.json: everything, for programs.",
+    "base": "Path of base.json, the same of the base; empty where nothing was compared.",
 }
 """What `evalgate.action` writes to GITHUB_OUTPUT; a test runs it and compares."""
+
+SECRETS: Mapping[str, tuple[str, str]] = {
+    "github-token": (
+        "The token to write the comment, the check run and the data branch with. The agent never sees it.",
+        "${{ github.token }}",
+    ),
+}
+"""Inputs that are no settings, because no file and no command line may hold them: description and default."""
 
 
 def render_action() -> str:
     """The whole of action.yml.
 
-    No input has a default there: an empty input means "not given", so that evalgate.yml can speak.
+    No setting has a default there: an empty input means "not given", so that evalgate.yml can speak.
     """
     inputs = {settings.input_name(name): described(name) for name in action_settings()}
-    return ACTION_HEAD + block("inputs", inputs, required=True) + block("outputs", OUTPUTS) + ACTION_TAIL
+    return (
+        ACTION_HEAD + block("inputs", inputs, required=True) + secret_inputs() + block("outputs", OUTPUTS) + ACTION_TAIL
+    )
 
 
 def render_inputs_table() -> str:
@@ -74,6 +85,7 @@ def render_inputs_table() -> str:
         default = default_text(name)
         shown = f"`{default}`" if default else ""
         rows.append(f"| `{settings.input_name(name)}` | {cell(description_of(name))} | {shown} |")
+    rows.extend(f"| `{name}` | {cell(text)} | `{default}` |" for name, (text, default) in SECRETS.items())
     return "\n".join(rows) + "\n"
 
 
@@ -147,6 +159,13 @@ def block(title: str, texts: Mapping[str, str], *, required: bool = False) -> st
         if required:
             lines.append("    required: false")
     return "\n".join(lines) + "\n"
+
+
+def secret_inputs() -> str:
+    """The further inputs, with their defaults."""
+    texts = {name: text for name, (text, _) in SECRETS.items()}
+    defaults = "".join(f"    default: {default}\n" for _, default in SECRETS.values())
+    return block("inputs", texts, required=True).removeprefix("inputs:\n") + defaults
 
 
 def cell(text: str) -> str:

@@ -15,24 +15,34 @@ from types import FrameType
 from typing import Any
 
 from evalgate import __version__, publish, reports, settings
-from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
+from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
 from evalgate.github import events
-from evalgate.github.client import Client, connection_of
+from evalgate.github.client import connection_of
 from evalgate.github.events import EventContext, EventKind
 from evalgate.markup import commands
 from evalgate.model import Links
 from evalgate.plugins import Watcher
+from evalgate.process import secrecy
 from evalgate.settings import Settings
-from evalgate.wiring import choosing, preparing, running, watching
+from evalgate.wiring import choosing, posts, preparing, running, watching
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
-from evalgate.wiring.posting import Posting, job_of
+from evalgate.wiring.posting import Place, Posting
 from evalgate.wiring.running import Scene
 
 FORK = (
-    "This pull request comes from a fork: its token may not write, so there is no comment and no check run. The job "
-    "summary has everything; docs/forks.md tells how a second workflow can post it."
+    "This pull request comes from a fork: its token may not write, so there is no comment and no check run. The job's "
+    "summary has the whole report, and the job's own status says the same."
 )
+UNTOLD = (
+    "There is no token, so there is no comment and no check run. The job's summary has the whole report. The input "
+    "github-token holds the job's token by default."
+)
+TARGET = (
+    "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
+    "from a pull request would have both"
+)
+TARGET_HINT = "Use `on: pull_request`. A fork's pull request is judged there too, without secrets (docs/github.md)."
 
 
 def main(environ: Mapping[str, str]) -> int:
@@ -40,7 +50,9 @@ def main(environ: Mapping[str, str]) -> int:
 
     A step's outputs are written for every end: `verdict` is `error` where no verdict came to be.
     """
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _as_interrupt)
+    secrecy.close_to_others()
     debug = environ.get("RUNNER_DEBUG") == "1"
     try:
         return _run(environ, debug=debug)
@@ -86,7 +98,7 @@ def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
 
 
 def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
-    """The event payload; empty where there is none or it cannot be read: nothing depends on it but links."""
+    """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
     try:
         event = json.loads(Path(environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
     except (KeyError, OSError, ValueError):
@@ -99,67 +111,92 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
     event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
-    with _disarmed():
-        prepared = preparing.prepare(choice, environ=environ)
-    if prepared.stops(strict=choice.settings.strict):
-        preparing.insist(prepared, strict=choice.settings.strict)
-    links = links_of(environ, event)
-    with _posting(environ, choice, event, links) as posting:
-        scene = Scene(
-            environ=environ,
-            watcher=_watcher(posting),
-            links=links,
-            commit=links.commit,
-            reproduce=_reproduce(choice),
-            event_base=event.base_sha,
-            token=token_of(environ),
-            on_base_branch=event.on_default_branch,
-        )
+    if event.kind is EventKind.PULL_REQUEST_TARGET:
+        raise ConfigError(TARGET, hint=TARGET_HINT)
+    with _posting(environ, choice, event) as posting:
         try:
             with _disarmed():
-                gated = running.run_gate(choice, prepared, scene)
-                sys.stdout.write(reports.render_terminal(gated.report))
+                gated = _gated(environ, choice, event, posting)
         finally:
             publish.hand_over(workspace)
-        posted = posting.finish(gated.report) if posting is not None else ()
-    _tell(gated, environ, workspace=workspace, debug=debug)
-    for problem in posted:
-        _tell_problem(problem)
+        _tell(gated, environ, workspace=workspace, debug=debug)
+        for problem in posting.finish(gated.report) if posting is not None else ():
+            _tell_problem(problem)
     return gated.exit_code
 
 
-def _watcher(posting: Posting | None) -> Watcher:
+def _gated(environ: Mapping[str, str], choice: Choice, event: EventContext, posting: Posting | None) -> Gated:
+    prepared = preparing.prepare(choice, environ=environ)
+    if prepared.stops(strict=choice.settings.strict):
+        preparing.insist(prepared, strict=choice.settings.strict)
     watcher: Watcher = watching.PlainWatcher(sys.stdout)
-    return watcher if posting is None else posting.watching(watcher)
+    links = links_of(environ, event)
+    scene = Scene(
+        environ=environ,
+        watcher=watcher if posting is None else posting.watching(watcher),
+        links=links,
+        commit=links.commit,
+        reproduce=_reproduce(choice),
+        event_base=event.base_sha,
+        token=token_of(environ),
+        on_base_branch=event.on_default_branch,
+    )
+    gated = running.run_gate(choice, prepared, scene)
+    sys.stdout.write(reports.render_terminal(gated.report))
+    return gated
 
 
 @contextmanager
-def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext, links: Links) -> Iterator[Posting | None]:
-    """What the pull request is told with; None outside GitHub, without a token, and for what is no change.
+def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Iterator[Posting | None]:
+    """What the pull request is told with; None where there is nobody to tell, or it may not be told.
 
     A run that ends without a verdict ends its check run as well.
     """
-    token = token_of(environ)
-    told = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
-    if token is None or not told or not environ.get("GITHUB_REPOSITORY"):
+    posting = _opened_posting(environ, choice, event)
+    if posting is None:
         yield None
         return
-    if event.is_fork and event.kind is EventKind.PULL_REQUEST:
-        _say(commands.render_command("notice", FORK))
-        yield None
-        return
-    client = Client(connection_of(environ, token=token))
-    job = job_of(environ, choice.settings, address=links.workflow_run)
-    posting = Posting(client, event, job, choice.settings)
     try:
         posting.start()
         yield posting
     except BaseException as error:
-        for problem in posting.give_up(str(error) or type(error).__name__):
+        cancelled = isinstance(error, KeyboardInterrupt)
+        for problem in posting.give_up(_reason(error), hurried=cancelled):
             _tell_problem(problem)
         raise
     finally:
-        client.close()
+        posting.close()
+
+
+def _opened_posting(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Posting | None:
+    token = token_of(environ)
+    told = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
+    wanted = choice.settings.check_run or choice.settings.comment != "off"
+    if not told or not wanted or not event.head_sha or not environ.get("GITHUB_REPOSITORY"):
+        return None
+    if event.is_fork:
+        _say(commands.render_command("notice", FORK))
+        return None
+    if token is None:
+        _say(commands.render_command("notice", UNTOLD))
+        return None
+    job = posts.job_of(environ, choice.settings, address=links_of(environ, event).workflow_run, head_sha=event.head_sha)
+    try:
+        place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
+        return Posting(place, job, choice.settings)
+    except ConfigError as error:
+        _say(commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
+        return None
+
+
+def _reason(error: BaseException) -> str:
+    match error:
+        case EvalgateError():
+            return error.message
+        case KeyboardInterrupt():
+            return "the run was cancelled"
+        case _:
+            return f"evalgate crashed ({type(error).__name__}); this is a bug, the log has the lines to report"
 
 
 def token_of(environ: Mapping[str, str]) -> str | None:
@@ -194,6 +231,8 @@ def _write_error_outputs(environ: Mapping[str, str], *, reason: str, exit_code: 
 def _reproduce(choice: Choice) -> str:
     words = ["evalgate", "run", *choice.settings.paths]
     for name in sorted(choice.settings.model_fields_set - {"paths", "root", "output", "cache", "resume", "debug"}):
+        if "cli" not in settings.doors_of(name):
+            continue
         value = getattr(choice.settings, name)
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{settings.input_name(name)}")
@@ -245,4 +284,6 @@ def _say(line: str) -> None:
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    for number in (signal.SIGTERM, signal.SIGINT):  # a runner sends both, seconds apart: the farewell is said once
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

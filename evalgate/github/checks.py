@@ -30,6 +30,7 @@ class Conclusion(enum.StrEnum):
     FAILURE = "failure"
     NEUTRAL = "neutral"  # inconclusive; does not block a required check
     ACTION_REQUIRED = "action_required"  # not measured, where a person has to do something
+    CANCELLED = "cancelled"  # somebody, or a newer push, ended the run
 
 
 class Level(enum.StrEnum):

@@ -46,4 +46,4 @@ class Progress:
 def render_progress(done: int, total: int, *, failed: int = 0) -> str:
     """What the comment and the check run say meanwhile."""
     beside = f" {words.counted(failed, 'case')} failed so far." if failed else ""
-    return github.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'case')}.{beside}")
+    return github.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.{beside}")

@@ -1,212 +1,222 @@
 """Telling the pull request: its comment and its check run, while the gate runs and when it has decided.
 
-Nothing here changes a verdict: what cannot be posted is a problem to show, and the job summary has it all.
+Nothing here changes a verdict: what cannot be posted is a problem to show, and the job summary has it all. A thread of
+its own speaks with GitHub, so that no trial ever waits for it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import queue
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from evalgate.errors import EvalgateError, Problem, Severity
-from evalgate.exhibits import remarks, sentences
-from evalgate.exhibits.remarks import Remark
-from evalgate.github import checks, comments, layout, progress
-from evalgate.github.checks import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output
+from evalgate.github import checks, comments
+from evalgate.github.checks import CheckRun, Conclusion, NotPermitted
 from evalgate.github.client import Client
-from evalgate.github.events import EventContext
 from evalgate.github.layout import Section
 from evalgate.github.progress import Progress
-from evalgate.markup import plain
-from evalgate.model import AgentFailure, Outcome, Report, TrialKey, Verdict, VerdictKind
+from evalgate.github.transport import Connection
+from evalgate.model import AgentFailure, Outcome, Report, TrialKey
 from evalgate.plugins import Watcher
-from evalgate.reports import comment as comment_report
 from evalgate.settings import Settings
+from evalgate.wiring import posts
+from evalgate.wiring.posts import Job
 
 COMMENT_KEY = "evalgate"
-WEIGHTS = {VerdictKind.PASS: 0, VerdictKind.INCONCLUSIVE: 1, VerdictKind.NOT_MEASURED: 2, VerdictKind.FAIL: 3}
+FAREWELL_S = 3.0
+"""What a run that is cancelled may wait for a request that is under way, and for each of its last ones: a runner kills
+within seconds."""
+PATIENCE_S = 30.0
+"""The same for a run that ends for another reason."""
+
+Errand = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Who speaks: the names by which several gates of one pull request are told apart, and this run of theirs."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to post: `number` of a pull request, None where there is none; `head_sha`: the commit that is judged."""
 
-    name: str
-    workflow: str
-    job: str
-    run: int
-    address: str = ""
-
-    @property
-    def key(self) -> str:
-        """Its section in the comment."""
-        return layout.key_of(self.name or f"{self.workflow} {self.job}")
-
-    @property
-    def check_name(self) -> str:
-        """Its check run."""
-        return f"evalgate: {self.name}" if self.name else checks.NAME
-
-
-def job_of(environ: Mapping[str, str], settings: Settings, *, address: str) -> Job:
-    """The job that a runner's environment describes."""
-    run = environ.get("GITHUB_RUN_ID", "")
-    return Job(
-        name=settings.name,
-        workflow=environ.get("GITHUB_WORKFLOW", ""),
-        job=environ.get("GITHUB_JOB", ""),
-        run=int(run) if run.isdigit() else 0,
-        address=address,
-    )
+    connection: Connection
+    head_sha: str
+    number: int | None = None
 
 
 class Posting:
-    """The comment and the check run of one gate."""
+    """The comment and the check run of one gate: `start`, then `finish` or `give_up`, whatever happens between.
 
-    def __init__(self, client: Client, event: EventContext, job: Job, settings: Settings) -> None:
-        self._client = client
-        self._event = event
+    Raises ConfigError where the connection cannot be used at all.
+    """
+
+    def __init__(
+        self, place: Place, job: Job, settings: Settings, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._place = place
         self._job = job
-        self._settings = settings
+        self._comment = settings.comment if place.number is not None else "off"
+        self._wants_check = settings.check_run and bool(place.head_sha)
+        self._now = now
+        self._client = Client(place.connection)
         self._check: CheckRun | None = None
+        self._completed = False
+        self._tells_progress = True
+        self._report: Report | None = None
         self._problems: list[Problem] = []
-        self._lock = threading.Lock()
+        self._errands: queue.Queue[Errand | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._work, name="posting", daemon=True)
 
     def start(self) -> None:
-        """Show that the gate runs."""
-        if not self._settings.check_run or not self._event.head_sha:
-            return
-        output = Output(title="in progress", summary=["The gate is running."])
-        try:
-            begun = checks.start(
-                self._client,
-                head_sha=self._event.head_sha,
-                output=output,
-                name=self._job.check_name,
-                details_url=self._job.address,
-            )
-        except EvalgateError as error:
-            self._failed("check run", error)
-            return
-        if isinstance(begun, NotPermitted):
-            self._problems.append(_problem(f"no check run: {begun.message}", begun.hint, severity=Severity.NOTE))
-        else:
-            self._check = begun
+        """Show that the gate runs; returns at once."""
+        if self._wants_check:
+            self._errands.put(self._begin_check)
+        self._thread.start()
 
     def watching(self, watcher: Watcher) -> Watcher:
         """The watcher, which tells of progress here as well."""
-        return _Telling(watcher, Progress(self._tell_progress, now=time.monotonic))
+        return _Telling(watcher, Progress(self._tell_progress, now=self._now))
 
     def finish(self, report: Report) -> tuple[Problem, ...]:
-        """Post the verdict; what could not be posted."""
+        """Post the verdict, and wait until that is done; what could not be posted."""
+        self._report = report
+        self._tells_progress = False
+        self._errands.put(lambda: self._end_check(self._client, report))
+        self._errands.put(lambda: self._end_comment(self._client, report))
+        self._errands.put(None)
+        self._thread.join()
+        if not self._errands.empty():
+            self._problem("not everything was posted: this is a bug in evalgate, the traceback above says where", "")
+        return tuple(self._problems)
+
+    def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
+        """The run ends before its verdict is posted: the check run must not stay in progress for ever, and a comment
+        that is there must not go on saying what an earlier run found. `hurried`: the runner is about to kill us.
+        """
+        self._tells_progress = False
+        self._drop_errands()
+        self._errands.put(None)
+        wait_s = FAREWELL_S if hurried else PATIENCE_S
+        self._thread.join(wait_s)
+        connection = dataclasses.replace(
+            self._place.connection, timeout_s=wait_s, patience_s=0.0 if hurried else wait_s
+        )
+        client = Client(connection)  # the other may still be waiting for an answer
         try:
-            self._finish_check(report)
+            if self._report is not None:
+                self._end_check(client, self._report)
+            else:
+                self._end_check_without(client, reason, hurried=hurried)
+                self._end_comment_without(client, reason, hurried=hurried)
+        finally:
+            client.close()
+        return tuple(self._problems)
+
+    def close(self) -> None:
+        """Let go of the connection, unless a request is still under way."""
+        if not self._thread.is_alive():
+            self._client.close()
+
+    # --- on the thread of its own ---------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (errand := self._errands.get()) is not None:
+            errand()
+            self._errands.task_done()
+
+    def _begin_check(self) -> None:
+        output, name, address = posts.begun(), self._job.check_name, self._job.address
+        try:
+            begun = checks.start(
+                self._client, head_sha=self._place.head_sha, output=output, name=name, details_url=address
+            )
+        except EvalgateError:
+            return  # the verdict tries again, and tells
+        self._took(begun)
+
+    def _took(self, begun: CheckRun | NotPermitted) -> None:
+        if isinstance(begun, CheckRun):
+            self._check = begun
+            return
+        self._wants_check = False
+        self._problem(f"no check run: {begun.message}", begun.hint, severity=Severity.NOTE)
+
+    def _show_progress(self, done: int, total: int) -> None:
+        """Tell how far it is. The first failure is the last try."""
+        if not self._tells_progress:
+            return
+        try:
+            if self._check is not None:
+                checks.update(self._client, self._check, posts.under_way(done, total))
+            if self._comment == "always":
+                self._write(self._client, posts.section_under_way(self._job, done, total), create=True)
+        except EvalgateError:
+            self._tells_progress = False
+
+    def _end_check(self, client: Client, report: Report) -> None:
+        if not self._wants_check or self._completed:
+            return
+        conclusion, output = posts.conclusion_of(report.verdict), posts.decided(report)
+        annotations = posts.annotated(report)
+        try:
+            if self._check is None:
+                name, address, sha = self._job.check_name, self._job.address, self._place.head_sha
+                self._took(checks.start(client, head_sha=sha, output=posts.begun(), name=name, details_url=address))
+            if self._check is not None:
+                checks.complete(client, self._check, conclusion=conclusion, output=output, annotations=annotations)
+                self._completed = True
         except EvalgateError as error:
             self._failed("check run", error)
+
+    def _end_comment(self, client: Client, report: Report) -> None:
+        if self._comment == "off":
+            return
+        section = posts.section_decided(self._job, report)
         try:
-            self._finish_comment(report)
+            self._write(client, section, create=posts.is_worth_a_comment(report, self._comment))
         except EvalgateError as error:
             self._failed("comment", error)
-        return tuple(self._problems)
 
-    def give_up(self, reason: str) -> tuple[Problem, ...]:
-        """There is no verdict: the check run must not stay in progress for ever."""
-        if self._check is not None:
-            output = Output(title="no verdict", summary=[plain.clip(reason, 2_000)])
-            try:
-                checks.complete(self._client, self._check, conclusion=Conclusion.FAILURE, output=output)
-            except EvalgateError as error:
-                self._failed("check run", error)
-        return tuple(self._problems)
+    def _write(self, client: Client, section: Section, *, create: bool) -> None:
+        if self._place.number is not None:
+            comments.post_section(client, self._place.number, section, key=COMMENT_KEY, create=create)
+
+    # --- on the thread that runs the gate -------------------------------------------------------------
 
     def _tell_progress(self, done: int, total: int) -> None:
-        with self._lock:
-            said = progress.render_progress(done, total)
-            if self._check is not None:
-                output = Output(title=f"in progress, {done:,}/{total:,}", summary=[said])
-                checks.update(self._client, self._check, output)
-            if self._event.number is not None and self._settings.comment == "always":
-                self._write(
-                    Section(key=self._job.key, title=self._title(), headline=said, run=self._job.run), create=True
-                )
+        """Have it told, unless there is something to tell that nobody has told yet."""
+        if self._tells_progress and self._errands.unfinished_tasks == 0:
+            self._errands.put(lambda: self._show_progress(done, total))
 
-    def _finish_check(self, report: Report) -> None:
+    def _drop_errands(self) -> None:
+        try:
+            while True:
+                self._errands.get_nowait()
+        except queue.Empty:
+            return
+
+    def _end_check_without(self, client: Client, reason: str, *, hurried: bool) -> None:
         if self._check is None:
             return
-        output = Output(
-            title=plain.clip_end(plain.one_line(f"{sentences.headline(report.verdict)}: {report.verdict.reason}"), 200),
-            summary=[comment_report.render_head(report)],
-            text=[comment_report.render_rest(report)],
-        )
-        checks.complete(
-            self._client,
-            self._check,
-            conclusion=conclusion_of(report.verdict),
-            output=output,
-            annotations=[_annotation(each) for each in remarks.collect(report)],
-        )
+        conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
+        try:
+            checks.complete(client, self._check, conclusion=conclusion, output=posts.undecided(reason))
+        except EvalgateError as error:
+            self._failed("check run", error)
 
-    def _finish_comment(self, report: Report) -> None:
-        if self._event.number is None or self._settings.comment == "off":
+    def _end_comment_without(self, client: Client, reason: str, *, hurried: bool) -> None:
+        if self._comment == "off":
             return
-        section = Section(
-            key=self._job.key,
-            title=self._title(),
-            headline=comment_report.render_head(report),
-            details=comment_report.render_rest(report),
-            weight=WEIGHTS[report.verdict.kind],
-            run=self._job.run,
-            revision=self._event.head_sha[:7],
-        )
-        self._write(section, create=is_worth_a_comment(report, self._settings.comment))
-
-    def _write(self, section: Section, *, create: bool) -> None:
-        if self._event.number is None:
-            return
-        comments.post_section(self._client, self._event.number, section, key=COMMENT_KEY, create=create)
-
-    def _title(self) -> str:
-        return self._job.name or "evalgate"
+        try:
+            self._write(client, posts.section_undecided(self._job, reason), create=not hurried)
+        except EvalgateError as error:
+            self._failed("comment", error)
 
     def _failed(self, what: str, error: EvalgateError) -> None:
-        self._problems.append(_problem(f"the {what} could not be posted: {error.message}", error.hint))
+        self._problem(f"the {what} could not be posted: {error.message}", error.hint)
 
-
-def is_worth_a_comment(report: Report, when: str) -> bool:
-    """Whether a comment is to be made where there is none; one that is there is always brought up to date.
-
-    `changes`: something turned, failed or could not be measured, or the change lowers its own bar.
-    """
-    failed = report.verdict.kind is not VerdictKind.PASS
-    if when == "always":
-        return True
-    if when == "failures":
-        return failed
-    comparison = report.comparison
-    turned = comparison is not None and (
-        bool(comparison.loosened) or any(case.broken or case.fixed for case in comparison.cases)
-    )
-    return when == "changes" and (failed or turned)
-
-
-def conclusion_of(verdict: Verdict) -> Conclusion:
-    """How the check run ends: what the policy lets through never blocks a required check."""
-    if verdict.kind is VerdictKind.PASS:
-        return Conclusion.SUCCESS
-    if not verdict.blocks:
-        return Conclusion.NEUTRAL
-    return Conclusion.ACTION_REQUIRED if verdict.kind is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
-
-
-def _annotation(remark: Remark) -> Annotation:
-    level = Level.FAILURE if remark.level is remarks.Level.ERROR else Level.WARNING
-    return Annotation(path=remark.file, line=remark.line or 1, message=remark.message, title=remark.title, level=level)
-
-
-def _problem(message: str, hint: str, *, severity: Severity = Severity.WARNING) -> Problem:
-    return Problem(severity=severity, code="not-posted", message=message, hint=hint)
+    def _problem(self, message: str, hint: str, *, severity: Severity = Severity.WARNING) -> None:
+        self._problems.append(Problem(severity=severity, code="not-posted", message=message, hint=hint))
 
 
 class _Telling:
@@ -221,7 +231,9 @@ class _Telling:
 
     def begin(self, *, trials: int, done: int) -> None:
         """See Watcher; further runs add to the first ones."""
-        self._total += trials
+        with self._lock:
+            self._total += trials
+            self._done += done
         self._inner.begin(trials=trials, done=done)
 
     def trial_done(self, key: TrialKey, outcome: Outcome | AgentFailure, seconds: float) -> None:
@@ -229,8 +241,7 @@ class _Telling:
         self._inner.trial_done(key, outcome, seconds)
         with self._lock:
             self._done += 1
-            done, total = self._done, self._total
-            self._told.report(done, total)
+            self._told.report(self._done, self._total)
 
     def say(self, line: str) -> None:
         """See Watcher."""

@@ -54,5 +54,5 @@ def test_the_end_is_told_by_the_report() -> None:
 
 
 def test_what_is_said() -> None:
-    assert progress.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40/1,200 cases."
-    assert progress.render_progress(40, 120, failed=1).endswith("40/120 cases. 1 case failed so far.")
+    assert progress.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40/1,200 runs of cases."
+    assert progress.render_progress(40, 120, failed=1).endswith("40/120 runs of cases. 1 case failed so far.")
