@@ -28,6 +28,8 @@ Blocking = Annotated[
     tuple[Literal["threshold", "regression", "not_measured", "inconclusive"], ...], BeforeValidator(split_list)
 ]
 
+SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
+
 DOORS_ONLY: dict[str, Any] = {"doors": ["cli", "action"]}
 
 
@@ -266,6 +268,18 @@ class Settings(BaseModel):
         default=True,
         description="Report as a check run `evalgate` as well; needs `checks: write`, and is left out without it.",
         json_schema_extra={"doors": ["action", "file"]},
+    )
+    shard: str = Field(
+        default="",
+        pattern=SHARD,
+        description="Measure one part of the cases: `2/8` is the second of eight. A part decides nothing: `evalgate "
+        "merge` (in a workflow `mode: merge`) joins the results of all parts.",
+        json_schema_extra=DOORS_ONLY,
+    )
+    durations: str = Field(
+        default="",
+        description="A results.json or durations.json of an earlier run, by which parts are made equally long; the "
+        "same file for all of them. Nothing: the file of `baseline: file:PATH`, else all cases count alike.",
     )
     strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
     output: str = Field(default="evalgate-report", description="Folder for reports, results and the journal.")

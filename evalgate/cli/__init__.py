@@ -15,6 +15,8 @@ from evalgate.errors import ExitCode
 
 COMMANDS = {
     "run": ("evalgate.cli.run", "Run the gate: find, run, score, decide, report."),
+    "merge": ("evalgate.cli.merge", "Join the results of all parts of a run (`--shard 1/N` ..), decide, report."),
+    "compare": ("evalgate.cli.compare", "Compare two results.json: base and head."),
     "validate": ("evalgate.cli.validate", "Check the evaluation files and the gate itself; spends nothing."),
     "list": ("evalgate.cli.listing", "Show suites, cases, criteria, agents and estimated model calls."),
     "generate": ("evalgate.cli.generate", "Write new conversation scenarios for an agent, to be reviewed."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import traceback
 from collections.abc import Callable
@@ -9,8 +10,9 @@ from types import FrameType
 
 import click
 
-from evalgate import __version__
+from evalgate import __version__, reports
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
+from evalgate.wiring.concluding import Gated
 
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 
@@ -33,6 +35,15 @@ def guarded(action: Callable[[], int], *, debug: bool) -> int:
         click.echo("Please report it with the following lines:\n", err=True)
         click.echo(traceback.format_exc(), err=True)
         return ExitCode.BUG
+
+
+def show_gated(gated: Gated, *, shown: tuple[Problem, ...] = ()) -> int:
+    """The problems that were not `shown` yet, what the gate found and where it is written; its exit code."""
+    show_problems(tuple(problem for problem in gated.report.problems if problem not in shown))
+    click.echo(reports.render_terminal(gated.report), nl=False)
+    for name, path in gated.files.items():
+        click.echo(f"{name:>12}  {os.path.relpath(path)}")
+    return gated.exit_code
 
 
 def show_error(error: EvalgateError) -> None:

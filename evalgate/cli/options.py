@@ -17,6 +17,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requirements", "env", "strict", "runs")
 """What `list` and `validate` take; `run` takes everything."""
 
+DECIDING = (
+    *("root", "config", "fail_on", "threshold", "confirm", "alpha", "max_drop", "policy", "admission", "pass_rate"),
+    *("min_measured", "output"),
+)
+"""What `merge` and `compare` take: they measure nothing."""
+
 
 def options(*names: str) -> Callable[[Command], Command]:
     """Adds `PATHS...` and an option for each named setting (all where none is named)."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from evalgate import reports
 from evalgate.cli import door, options
 from evalgate.wiring import choosing, preparing, running, watching
 from evalgate.wiring.running import Scene
@@ -30,8 +29,4 @@ def run(given: dict[str, Any]) -> int:
     door.show_problems(prepared.problems)
     watcher = watching.watch(sys.stderr)
     scene = Scene(environ=os.environ, watcher=watcher, reproduce=f"evalgate {shlex.join(sys.argv[1:])}")
-    gated = running.run_gate(choice, prepared, scene)
-    click.echo(reports.render_terminal(gated.report), nl=False)
-    for name, path in gated.files.items():
-        click.echo(f"{name:>12}  {os.path.relpath(path)}")
-    return gated.exit_code
+    return door.show_gated(running.run_gate(choice, prepared, scene), shown=prepared.problems)

@@ -14,7 +14,8 @@ class Shard:
 
     `plan`: every suite with all its cases, whichever part measures them; where it was read from a file, the cases have
     no content. `homes`: the index of the part that measures a case, by suite key and case id. `fingerprints`: of the
-    content of all cases. `fingerprint`: equal for parts of one plan.
+    content of all cases. `more`: further runs of cases whose outcomes differ, as planned. `fingerprint`: equal for
+    parts of one plan.
     """
 
     index: int
@@ -22,6 +23,7 @@ class Shard:
     plan: tuple[Suite, ...] = ()
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    more: int = 0
     fingerprint: str = ""
 
     def __str__(self) -> str:

@@ -23,6 +23,18 @@ class Limits:
         """Whether anything is bounded."""
         return (self.agent_calls, self.tokens, self.usd) != (None, None, None)
 
+    def share(self, index: int, of: int) -> Limits:
+        """The part of one of `of` machines, `index` from 1; the parts add up to the whole."""
+        return Limits(
+            agent_calls=None if self.agent_calls is None else _part(self.agent_calls, index, of),
+            tokens=None if self.tokens is None else _part(self.tokens, index, of),
+            usd=None if self.usd is None else self.usd / of,
+        )
+
+
+def _part(whole: int, index: int, of: int) -> int:
+    return whole * index // of - whole * (index - 1) // of
+
 
 class Budget:
     """Safe for many threads. Trials under way when a bound is met are let end: they are paid for already."""

@@ -134,7 +134,8 @@ def _shard(shard: Shard, report: Report) -> dict[str, Any]:
         }
         for suite in shard.plan
     ]
-    return {"index": shard.index, "of": shard.of, "fingerprint": shard.fingerprint, "plan": plan}
+    known = {"index": shard.index, "of": shard.of, "fingerprint": shard.fingerprint, "more": shard.more}
+    return {**known, "plan": plan}
 
 
 def _agent(suite: Suite, run: Run) -> dict[str, Any]:

@@ -39,9 +39,15 @@ def divide(cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, flo
 
 
 def plan(
-    suites: Sequence[Suite], *, index: int, of: int, durations: Mapping[CaseKey, float], settings: Iterable[object] = ()
+    suites: Sequence[Suite],
+    *,
+    index: int,
+    of: int,
+    durations: Mapping[CaseKey, float],
+    more: int = 0,
+    settings: Iterable[object] = (),
 ) -> Shard:
-    """Part `index` of `of` of these suites. `settings`: whatever else has to be equal for all parts."""
+    """Part `index` of `of` of these suites. `more`: see Shard. `settings`: whatever else has to be equal for all."""
     homes = divide(
         [(suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases], of=of, durations=durations
     )
@@ -58,7 +64,8 @@ def plan(
         plan=tuple(suites),
         homes=homes,
         fingerprints=contents,
-        fingerprint=fingerprint(suites, homes=homes, contents=contents, settings=settings),
+        more=more,
+        fingerprint=fingerprint(suites, homes=homes, contents=contents, settings=[more, *settings]),
     )
 
 

@@ -230,5 +230,6 @@ def _shard(read: ShardResult) -> Shard:
         plan=tuple(_suite(suite) for suite in read.plan),
         homes={(suite, case.case_id): case.shard for suite, case in cases},
         fingerprints={(suite, case.case_id): case.fingerprint for suite, case in cases},
+        more=read.more,
         fingerprint=read.fingerprint,
     )

@@ -122,6 +122,7 @@ class ShardResult(ResultsShape):
     index: int = Field(ge=1, description="From 1.")
     of: int = Field(ge=1, le=MOST_SHARDS)
     fingerprint: str = Field(description="Equal for parts that can be merged.")
+    more: int = Field(default=0, description="Further repeats of cases whose outcomes differ, as planned.")
     plan: list[PlannedSuite] = Field(description="The whole of it: what other parts measure too.")
 
 

@@ -13,8 +13,8 @@ from evalgate.gate import decision
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
 from evalgate.pipeline import results
-from evalgate.pipeline.journal import Journal
-from evalgate.wiring import calibrated, measuring
+from evalgate.pipeline.results import Kept
+from evalgate.wiring import calibrated, comparisons
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.measuring import Measured
 
@@ -31,11 +31,11 @@ class Gated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journals:
-    """The journal of each side; the base has one where anything of it is measured."""
+class Sources:
+    """Where each side's outcomes lie: a journal, or results that were read. The base has one where it was measured."""
 
-    head: Journal
-    base: Journal | None = None
+    head: Kept
+    base: Kept | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +49,12 @@ class Ending:
 
 
 def conclude(
-    found: Measured, policy: Policy, ending: Ending, journals: Journals, *, unreliable: frozenset[CaseKey]
+    found: Measured, policy: Policy, ending: Ending, sources: Sources | None, *, unreliable: frozenset[CaseKey]
 ) -> Gated:
-    """Decide and write every report; what could not be written is among the report's problems."""
+    """Decide and write every report; what could not be written is among the report's problems. Without `sources`
+    there are results already, and none are written."""
     verdict = decision.decide(
-        found.head, policy, scales=measuring.scales(), comparison=found.comparison, unreliable=unreliable
+        found.head, policy, scales=comparisons.scales(), comparison=found.comparison, unreliable=unreliable
     )
     exit_code = exit_code_of(found.head, verdict)
     report = Report(
@@ -69,9 +70,11 @@ def conclude(
     report = calibrated.with_calibration(report, ending.choice)
     output = ending.choice.root / ending.choice.settings.output
     published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
-    written = {RESULTS: results.render_results(report, kept=journals.head, exit_code=exit_code)}
-    if found.base is not None and journals.base is not None:
-        written[BASE_RESULTS] = _base_results(found.base, report, journals.base)
+    written = {}
+    if sources is not None:
+        written[RESULTS] = results.render_results(report, kept=sources.head, exit_code=exit_code)
+    if found.base is not None and sources is not None and sources.base is not None:
+        written[BASE_RESULTS] = _base_results(found.base, report, sources.base)
     files, unwritten = dict(published.files), list(published.problems)
     for name, pieces in written.items():
         late = publish.write_file(output / name, pieces)
@@ -85,17 +88,19 @@ def conclude(
 
 def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
     """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 for verdicts that are none; 130
-    for a run that was interrupted."""
+    for a run that was interrupted. A part of a plan, which decides nothing, says 3 where its agent never ran at all."""
     if not run.complete:
         return ExitCode.INTERRUPTED
+    if run.shard is not None and run.trials and all(trial.failure is not None for trial in run.trials):
+        return ExitCode.NOT_MEASURED
     if not verdict.blocks:
         return ExitCode.PASS
     failed = any(gate.kind is VerdictKind.FAIL and gate.blocks for gate in verdict.gates)
     return ExitCode.FAIL if failed else ExitCode.NOT_MEASURED
 
 
-def _base_results(base: Run, report: Report, journal: Journal) -> Iterator[str]:
+def _base_results(base: Run, report: Report, kept: Kept) -> Iterator[str]:
     """The base's run in a file of its own, with the threshold gate's word on it."""
-    verdict = decision.decide(base, report.policy, scales=measuring.scales(), comparison=None)
+    verdict = decision.decide(base, report.policy, scales=comparisons.scales(), comparison=None)
     own = dataclasses.replace(report, run=base, verdict=verdict, comparison=None, judged=())
-    return results.render_results(own, kept=journal, exit_code=exit_code_of(base, verdict))
+    return results.render_results(own, kept=kept, exit_code=exit_code_of(base, verdict))

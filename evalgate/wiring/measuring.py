@@ -10,9 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from evalgate import __version__, criteria, words
-from evalgate.gate import comparing, confirmation, two_stage
+from evalgate.gate import confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
-from evalgate.gate.threshold import Scale
 from evalgate.gate.two_stage import Stage
 from evalgate.judging.governors import Governors
 from evalgate.model import (
@@ -22,6 +21,7 @@ from evalgate.model import (
     Loosening,
     Policy,
     Run,
+    Shard,
     Standing,
     Suite,
     ThresholdRule,
@@ -31,9 +31,9 @@ from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Bench, Measuring, Side
 from evalgate.pipeline.pacing import Pace, ProviderPace
-from evalgate.plugins import Agent, Criterion, CriterionServices, Need, Panel, Watcher
+from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, agent_pools, simulating
+from evalgate.wiring import agent_code, agent_pools, comparisons, simulating
 from evalgate.wiring.bases import Base
 
 HEAD, BASE = 0, 1
@@ -44,7 +44,8 @@ class Bout:
     """All that measuring needs: head's suites, opened agents of both sides, the judges, where results are kept.
 
     `base` None: there is none, or nothing of it can be measured. `tools`: the fingerprint of what answers tool calls in
-    the agents' stead, by a side's checkout. `apart`: what is no part of an agent (`agent_code.apart_of`).
+    the agents' stead, by a side's checkout. `apart`: what is no part of an agent (`agent_code.apart_of`). `shard`: the
+    part of a plan that `suites` are; None: all of it.
     """
 
     settings: Settings
@@ -62,6 +63,7 @@ class Bout:
     base_agents: Mapping[str, Agent] = dataclasses.field(default_factory=dict)
     base_journal: Journal | None = None
     loosened: tuple[Loosening, ...] = ()
+    shard: Shard | None = None
     tools: Callable[[Path], str] = lambda _: ""
 
 
@@ -84,10 +86,6 @@ class _Ring:
 
     def __init__(self, bout: Bout) -> None:
         self._bout = bout
-        self._scales = scales()
-        self._judged = frozenset(
-            name for name, spec in criteria.CRITERIA.items() if spec.needs & {Need.JUDGE, Need.VERTEX}
-        )
         sides = [self._side(bout.root, bout.suites, bout.agents, bout.journal)]
         self._taken = reuse.TakenOver()
         if bout.base is not None and bout.base_journal is not None:
@@ -104,8 +102,8 @@ class _Ring:
         self._take_over()
         self._measuring.first(runs.start)
         found = self._found(Stage.FIRST if runs.more else Stage.ONLY)
-        if runs.more and self._measuring.goes_on and not _is_early(found, bout.policy):
-            cases = two_stage.undecided(found.head, found.base, policy=bout.policy, scales=self._scales)
+        if runs.more and self._measuring.goes_on and not (bout.shard is None and _is_early(found, bout.policy)):
+            cases = two_stage.undecided(found.head, found.base, policy=bout.policy, scales=comparisons.scales())
             if cases:
                 said = words.counted(len(cases), "case")
                 bout.watcher.say(f"outcomes differ in {said}: {words.counted(runs.more, 'further run')} of each")
@@ -127,9 +125,10 @@ class _Ring:
         """Fresh runs of what looks newly broken, both sides, until enough pairs agree or one does not."""
         bout = self._bout
         open_ones = {(each.suite, each.case_id) for each in confirmation.candidates(comparison)}
+        # a part does not know what the others find, and makes enough runs for as many new failures everywhere
         pairs = confirmation.needed(
-            len(open_ones),
-            cases=sum(len(suite.eval_set.cases) for suite in bout.suites),
+            len(open_ones) * (bout.shard.of if bout.shard else 1),
+            cases=sum(len(suite.eval_set.cases) for suite in self._planned()),
             repeats=bout.settings.runs.start,
             minimum=bout.policy.confirm,
             alpha=bout.policy.alpha,
@@ -164,19 +163,12 @@ class _Ring:
                 ),
             )
         base = self._as_stored(self._measuring.run(BASE))
-        problem = _never_ran(base)
-        if problem:
-            comparison = Comparison(origin=origin, problem=problem, loosened=bout.loosened)
-            return Measured(head=head, base=base, comparison=comparison)
-        comparison = comparing.compare(
+        comparison = comparisons.compare(
             head,
             base,
             policy=bout.policy,
-            scales=self._scales,
-            judged=self._judged,
-            origin=dataclasses.replace(origin, notes=(*origin.notes, *_other_models(head, base))),
+            origin=origin,
             unpaired=self._unpaired(bout.base),
-            seed=bout.settings.seed,
             loosened=bout.loosened,
             stage=stage,
         )
@@ -209,13 +201,17 @@ class _Ring:
     def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
         """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
         suites = self._bout.suites
-        here = {(suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases}
+        here = {(suite.key, case.case_id) for suite in self._planned() for case in suite.eval_set.cases}
         before = _own_cases(base)
         unpaired = dict.fromkeys(sorted(before - here), Standing.REMOVED)
         unpaired |= dict.fromkeys(_new_cases(suites, base), Standing.NEW)
         if base.root is None:
             unpaired |= self._taken.unpaired
         return unpaired
+
+    def _planned(self) -> tuple[Suite, ...]:
+        """All that is measured, here or elsewhere."""
+        return self._bout.shard.plan if self._bout.shard else self._bout.suites
 
     def _side(self, root: Path, suites: tuple[Suite, ...], agents: Mapping[str, Agent], journal: Journal) -> Side:
         tools = self._bout.tools(root)
@@ -241,7 +237,8 @@ class _Ring:
 
     def _bench(self) -> Bench:
         settings = self._bout.settings
-        budget = settings.budget
+        budget, shard = settings.budget, self._bout.shard
+        limits = Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd)
         stop = threading.Event()
         return Bench(
             watcher=self._bout.watcher,
@@ -250,7 +247,7 @@ class _Ring:
             retries=settings.retries,
             adk_compat=settings.adk_compat,
             criterion_version=__version__,
-            limits=Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd),
+            limits=limits if shard is None else limits.share(shard.index, shard.of),
             behaviours=settings.runs.most > 1,
             simulate=simulating.simulation_of(self._bout.panel, settings),
             pace=self._pace(stop),
@@ -305,28 +302,5 @@ def _new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     ]
 
 
-def scales() -> dict[str, Scale]:
-    """The ends of every criterion's scale."""
-    return {spec.name: Scale(lowest=spec.lowest, highest=spec.highest) for spec in criteria.CRITERIA.values()}
-
-
 def _is_early(found: Measured, policy: Policy) -> bool:
     return found.comparison is not None and found.base is not None and two_stage.early(found.comparison, policy=policy)
-
-
-def _never_ran(base: Run) -> str:
-    """Why no trial of the base can be used at all; "" where one can."""
-    if not base.trials:
-        return "nothing of the base could be compared"
-    failures = [trial.failure for trial in base.trials]
-    if all(failure is not None for failure in failures) and failures[0] is not None:
-        return f"the base's agent did not run: {failures[0].message}"
-    return ""
-
-
-def _other_models(head: Run, base: Run) -> tuple[str, ...]:
-    """A note where other models answered although the agent is the same: that difference is not the change's."""
-    if not head.models or not base.models or head.models == base.models or dict(head.codes) != dict(base.codes):
-        return ()
-    then, now = (", ".join(sorted(run.models)) for run in (base, head))
-    return (f"the same agent was answered by other models on the base side ({then}) than on head's ({now})",)

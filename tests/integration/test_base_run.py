@@ -2,130 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.gated_repository import Repository
 
 pytestmark = pytest.mark.integration
-
-EVALGATE = Path(sys.executable).parent / "evalgate"
-
-AGENT = '''
-"""Answers `question N` with `answer N`, but those in WRONG; every other time those in FLAKY."""
-import json, os, sys
-
-WRONG, FLAKY = {wrong}, {flaky}
-turns = 0
-
-def say(**message):
-    print(json.dumps(message), flush=True)
-
-for line in sys.stdin:
-    message = json.loads(line)
-    session = message.get("session", "")
-    match message["type"]:
-        case "hello":
-            say(type="ready", protocol=1, about={{"framework": "test"}}, sessions=1)
-        case "start":
-            say(type="started", session=session)
-        case "turn":
-            text = message["content"]["parts"][0]["text"]
-            number = int(text.split()[-1])
-            with open(os.environ["ASKED_LOG"], "a") as log:
-                log.write("{side} " + text + chr(10))
-            asked = open(os.environ["ASKED_LOG"]).read().count("{side} " + text + chr(10))
-            bad = number in WRONG or (number in FLAKY and asked % 2 == 0)
-            answer = "nothing of the kind" if bad else text.replace("question", "answer")
-            part = {{"text": answer}}
-            say(type="event", session=session, author="agent", content={{"role": "model", "parts": [part]}}, final=True)
-            say(type="turn_end", session=session)
-        case "end":
-            say(type="ended", session=session)
-        case "bye":
-            break
-'''
-
-
-def content(text: str, role: str) -> dict[str, Any]:
-    return {"role": role, "parts": [{"text": text}]}
-
-
-class Repository:
-    """A repository of ours: a base commit on main, a head commit on a branch that is checked out."""
-
-    def __init__(self, root: Path, log: Path) -> None:
-        self.root, self.log = root, log
-        root.mkdir()
-        self.git("init", "-q", "-b", "main")
-
-    def git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=t", "-c", "user.email=t@t.example", "-c", "commit.gpgsign=false")
-        done = subprocess.run(["git", *identity, *arguments], cwd=self.root, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    def write(self, name: str, text: str) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    def agent(self, side: str, *, wrong: tuple[int, ...] = (), flaky: tuple[int, ...] = ()) -> None:
-        self.write("agent.py", AGENT.format(side=side, wrong=set(wrong) or "set()", flaky=set(flaky) or "set()"))
-
-    def gate_file(self, **more: Any) -> None:
-        agents = [{"driver": "command", "command": [sys.executable, "agent.py"]}]
-        self.write("evalgate.yml", json.dumps({"agents": agents, "env": ["ASKED_LOG"], "workers": 1, **more}))
-
-    def cases(self, *numbers: int, threshold: float = 0.9, answers: dict[int, str] | None = None) -> None:
-        answers = answers or {}
-        cases = [
-            {
-                "eval_id": f"case_{number}",
-                "conversation": [
-                    {
-                        "user_content": content(f"question {number}", "user"),
-                        "final_response": content(answers.get(number, f"answer {number}"), "model"),
-                    }
-                ],
-            }
-            for number in numbers
-        ]
-        self.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
-        self.write("test_config.json", json.dumps({"criteria": {"response_match_score": threshold}}))
-
-    def commit(self, message: str) -> str:
-        self.git("add", "-A")
-        self.git("commit", "-qm", message, "--allow-empty")
-        return self.git("rev-parse", "HEAD")
-
-    def run(self, *arguments: str, base: str = "main") -> tuple[int, str]:
-        self.log.unlink(missing_ok=True)
-        chosen = ("--base", base) if base else ()
-        done = subprocess.run(
-            [str(EVALGATE), "run", *chosen, *arguments],
-            cwd=self.root,
-            env={**os.environ, "ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    def asked(self, side: str) -> int:
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return sum(line.startswith(f"{side} ") for line in lines)
-
-    def results(self, name: str = "results.json") -> dict[str, Any]:
-        read: dict[str, Any] = json.loads((self.root / "evalgate-report" / name).read_text())
-        return read
-
-    def comment(self) -> str:
-        return (self.root / "evalgate-report/comment.md").read_text()
 
 
 @pytest.fixture

@@ -1,0 +1,70 @@
+"""Head's run beside base's, wherever the two come from: measured just now, joined from parts, read from files."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from evalgate import criteria
+from evalgate.gate import comparing
+from evalgate.gate.pairing import CaseKey
+from evalgate.gate.threshold import Scale
+from evalgate.gate.two_stage import Stage
+from evalgate.model import BaseOrigin, Comparison, Loosening, Policy, Run, Standing
+from evalgate.plugins import Need
+
+
+def compare(
+    head: Run,
+    base: Run,
+    *,
+    policy: Policy,
+    origin: BaseOrigin,
+    unpaired: Mapping[CaseKey, Standing],
+    loosened: tuple[Loosening, ...],
+    stage: Stage,
+) -> Comparison:
+    """The comparison; where nothing of the base could be measured, one that says so."""
+    problem = _never_ran(base)
+    if problem:
+        return Comparison(origin=origin, problem=problem, loosened=loosened)
+    return comparing.compare(
+        head,
+        base,
+        policy=policy,
+        scales=scales(),
+        judged=_judged(),
+        origin=dataclasses.replace(origin, notes=tuple(dict.fromkeys((*origin.notes, *_other_models(head, base))))),
+        unpaired=unpaired,
+        seed=head.seed,
+        loosened=loosened,
+        stage=stage,
+    )
+
+
+def scales() -> dict[str, Scale]:
+    """The ends of every criterion's scale."""
+    return {spec.name: Scale(lowest=spec.lowest, highest=spec.highest) for spec in criteria.CRITERIA.values()}
+
+
+def _judged() -> frozenset[str]:
+    """Criteria that a judge scores."""
+    return frozenset(name for name, spec in criteria.CRITERIA.items() if spec.needs & {Need.JUDGE, Need.VERTEX})
+
+
+def _never_ran(base: Run) -> str:
+    """Why no trial of the base can be used at all; "" where one can."""
+    if not base.trials:
+        return "nothing of the base could be compared"
+    failures = [trial.failure for trial in base.trials]
+    if all(failure is not None for failure in failures) and failures[0] is not None:
+        return f"the base's agent did not run: {failures[0].message}"
+    return ""
+
+
+def _other_models(head: Run, base: Run) -> tuple[str, ...]:
+    """A note where other models answered although the agent is the same: that difference is not the change's."""
+    if not head.models or not base.models or head.models == base.models or dict(head.codes) != dict(base.codes):
+        return ()
+    then, now = (", ".join(sorted(run.models)) for run in (base, head))
+    return (f"the same agent was answered by other models on the base side ({then}) than on head's ({now})",)

@@ -1,0 +1,187 @@
+"""Many machines' results as one gate: the parts joined, both sides compared again, one verdict, one set of reports."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evalgate import publish
+from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
+from evalgate.gate import confirmation
+from evalgate.gate.two_stage import Stage
+from evalgate.model import Comparison, Policy, Run, ThresholdRule
+from evalgate.pipeline import joining, parts, stored
+from evalgate.pipeline.joining import Joined
+from evalgate.pipeline.parts import Part
+from evalgate.pipeline.stored import Stored
+from evalgate.wire import comparison as comparison_wire
+from evalgate.wiring import bars, bases, comparisons, concluding, folders, policies, running, shards
+from evalgate.wiring.choosing import Choice
+from evalgate.wiring.concluding import BASE_RESULTS, RESULTS, Ending, Gated, Sources
+from evalgate.wiring.measuring import Measured
+from evalgate.wiring.running import Scene
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """All parts of both sides; `told`: what each says of the base, in the order of the parts, as far as it says any."""
+
+    head: tuple[Part, ...]
+    base: tuple[Part, ...]
+    told: tuple[Comparison, ...]
+
+
+def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
+    """Join what lies in `places` (files, or folders to search), decide by the choice's policy, write every report.
+
+    Raises ConfigError where results do not belong together, UnavailableError where there are none at all.
+    """
+    now = datetime.now(UTC)
+    sides = _read(places, apart=choice.root / choice.settings.output)
+    head = joining.join(sides.head)
+    with ExitStack() as stack:
+        keeping = running.keeping_of(choice, scene, folders.cache_of(choice.settings, scene.environ), stack)
+        policy = _policy(choice, head, scene, now=now, compared=bool(sides.told))
+        found, sources = _compared(sides, head, policy)
+        unreliable = running.unreliable_of(keeping, found, policy, scene)
+        problems = (*choice.problems, *head.problems, *_without_base(sides))
+        ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce)
+        gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
+        publish.write_file(choice.root / choice.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
+        return running.kept(gated, keeping, scene, choice, now=now)
+
+
+def _read(places: Sequence[Path], *, apart: Path) -> Sides:
+    head: list[tuple[str, Stored]] = []
+    base: list[tuple[str, Stored]] = []
+    for path in _files(places, apart=apart):
+        head.append((str(path), stored.read_results(path)))
+        beside = path.with_name(BASE_RESULTS)
+        if beside.is_file():
+            base.append((str(beside), stored.read_results(beside)))
+    if not head:
+        where = ", ".join(str(place) for place in places) or "nowhere"
+        raise UnavailableError(
+            f"there is no {RESULTS} of any part in {where}",
+            hint="Every part failed before it could write its results, or they were not brought here: see their jobs.",
+        )
+    heads, bases_ = parts.parts_of(head), parts.parts_of(base)
+    for part in bases_:
+        if part.shard.fingerprint != heads[0].shard.fingerprint:
+            raise ConfigError("is of another plan than the results beside it", where=Place(file=part.file))
+    return Sides(head=heads, base=bases_, told=tuple(_told(heads)))
+
+
+def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
+    """Every results.json, each once; those of an earlier merge (`apart`) are left aside unless they are named."""
+    found: dict[Path, None] = {}
+    for place in places:
+        if place.is_dir():
+            inside = sorted(place.rglob(RESULTS))
+            found |= dict.fromkeys(path for path in inside if not path.absolute().is_relative_to(apart.absolute()))
+        elif place.is_file():
+            found[place] = None
+        else:
+            raise ConfigError("does not exist", where=Place(file=str(place)))
+    return list(found)
+
+
+def _told(heads: Iterable[Part]) -> Iterable[Comparison]:
+    for part in heads:
+        if part.stored.comparison is not None:
+            try:
+                yield comparison_wire.parse_comparison(part.stored.comparison)
+            except ValidationError as error:
+                raise ConfigError("has a comparison that cannot be read", where=Place(file=part.file)) from error
+
+
+def _policy(choice: Choice, head: Joined, scene: Scene, *, now: datetime, compared: bool) -> Policy:
+    """The choice's policy, or the base's with `policy: base`; ADK's arithmetic where the parts were graded by it."""
+    policy = policies.policy_of(choice, head.run.suites)
+    if choice.settings.policy == "base" and compared:
+        search = bases.Search(
+            choice=choice,
+            suites=head.run.suites,
+            environ=scene.environ,
+            cache=folders.cache_of(choice.settings, scene.environ),
+            say=scene.watcher.say,
+            now=now,
+            event_base=scene.event_base,
+            token=scene.token,
+        )
+        with bases.opened(search) as base:
+            policy = bars.of(head.run.suites, policy, base, by_base=True).policy
+    return dataclasses.replace(policy, adk_compat=head.adk_compat)
+
+
+def _compared(sides: Sides, head: Joined, policy: Policy) -> tuple[Measured, Sources]:
+    planned = {(suite.key, case.case_id) for suite in head.run.suites for case in suite.eval_set.cases}
+    told = joining.join_comparisons(sides.told, planned=planned)
+    if told is None:
+        return Measured(head=head.run), Sources(head=head.outcomes)
+    if not sides.base:
+        problem = told.problem or "no part has results of the base"
+        return Measured(head=head.run, comparison=dataclasses.replace(told, problem=problem, cases=())), Sources(
+            head=head.outcomes
+        )
+    base = joining.join(sides.base)
+    sources = Sources(head=head.outcomes, base=base.outcomes)
+    stage = Stage.LAST if sides.head[0].shard.more else Stage.ONLY
+    comparison = comparisons.compare(
+        head.run,
+        base.run,
+        policy=policy,
+        origin=told.origin,
+        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
+        loosened=told.loosened,
+        stage=stage,
+    )
+    if policy.threshold is ThresholdRule.NEW and not comparison.problem:
+        comparison = _settled(comparison, sides, head.run, base.run, policy)
+    return Measured(head=head.run, base=base.run, comparison=comparison), sources
+
+
+def _settled(comparison: Comparison, sides: Sides, head: Run, base: Run, policy: Policy) -> Comparison:
+    """Every part's new failures, by as many fresh runs as that part had to make."""
+    homes = sides.head[0].shard.homes
+    candidates = {(case.suite, case.case_id) for case in confirmation.candidates(comparison)}
+    for part in sides.head:
+        own = {key for key in candidates if homes.get(key) == part.shard.index}
+        pairs = confirmation.needed(
+            len(own) * part.shard.of,
+            cases=len(homes),
+            repeats=head.repeats,
+            minimum=policy.confirm,
+            alpha=policy.alpha,
+        )
+        settled = confirmation.settle(comparison, head=head, base=base, pairs=pairs)
+        by_case = {(case.suite, case.case_id): case for case in settled.cases}
+        comparison = dataclasses.replace(
+            comparison,
+            cases=tuple(
+                by_case[case.suite, case.case_id] if (case.suite, case.case_id) in own else case
+                for case in comparison.cases
+            ),
+        )
+    return comparison
+
+
+def _without_base(sides: Sides) -> Iterable[Problem]:
+    """A warning for every part that lacks the base's side while others have it."""
+    have = {part.shard.index for part in sides.base}
+    if not have:
+        return
+    for part in sides.head:
+        if part.shard.index not in have and part.shard.index in part.shard.homes.values():
+            why = (part.stored.comparison or {}).get("problem") or "it was compared with nothing"
+            yield Problem(
+                severity=Severity.WARNING,
+                code="shard-without-base",
+                message=f"part {part.shard} has no results of the base: {why}",
+            )

@@ -1,0 +1,87 @@
+"""Which part of the cases this machine measures, and what earlier runs say of how long they take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.gate.pairing import CaseKey
+from evalgate.model import Run, Shard, Suite
+from evalgate.pipeline import sharding, stored
+from evalgate.settings import Settings
+from evalgate.wiring.choosing import Choice
+
+DURATIONS = "durations.json"
+_SHAPE = TypeAdapter(dict[str, dict[str, float]])
+
+
+def of(choice: Choice, suites: Sequence[Suite]) -> Shard | None:
+    """The part that `shard` names, None where this machine measures everything. Raises ConfigError."""
+    named = numbers(choice.settings)
+    if named is None:
+        return None
+    index, count = named
+    settings = choice.settings
+    return sharding.plan(
+        suites,
+        index=index,
+        of=count,
+        durations=_durations(choice),
+        more=settings.runs.more,
+        settings=[str(settings.runs), settings.seed, settings.skip_judged, settings.adk_compat],
+    )
+
+
+def numbers(settings: Settings) -> tuple[int, int] | None:
+    """`2/8` as numbers. Raises ConfigError for a part that is not there."""
+    if not settings.shard:
+        return None
+    index, count = (int(number) for number in settings.shard.split("/"))
+    if index > count:
+        raise ConfigError(f"`shard: {settings.shard}`: there is no part {index} of {count}")
+    return index, count
+
+
+def note(shard: Shard) -> Problem:
+    """What a reader of a part's reports must know."""
+    message = f"this is part {shard} of the cases; it decides nothing by itself"
+    hint = "`evalgate merge` (in a workflow `mode: merge`) joins the parts and decides."
+    return Problem(severity=Severity.NOTE, code="part-of-a-plan", message=message, hint=hint)
+
+
+def render_durations(run: Run) -> str:
+    """durations.json: seconds of one run of each case, by suite and case."""
+    found: dict[str, dict[str, float]] = {}
+    for (suite, case_id), seconds in sorted(sharding.durations_of(run).items()):
+        found.setdefault(suite, {})[case_id] = round(seconds, 3)
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
+    """What durations.json or results.json says. Raises ConfigError where it cannot be read."""
+    place, hint = Place(file=shown_as), "Check `durations`."
+    try:
+        raw = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", where=place, hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"is no JSON: {error}", where=place, hint=hint) from error
+    if isinstance(raw, dict) and "schema_version" in raw:
+        return sharding.durations_of(stored.read_results(path, shown_as=shown_as).run)
+    try:
+        read = _SHAPE.validate_python(raw)
+    except ValidationError as error:
+        hint = "A durations.json, as `evalgate merge` writes it, or a results.json is needed."
+        raise ConfigError("does not hold seconds by suite and case", where=place, hint=hint) from error
+    return {(suite, case_id): seconds for suite, cases in read.items() for case_id, seconds in cases.items()}
+
+
+def _durations(choice: Choice) -> Mapping[CaseKey, float]:
+    named = choice.settings.durations
+    if not named and choice.settings.baseline.startswith("file:"):
+        named = choice.settings.baseline.removeprefix("file:")
+    return read_durations(choice.root / named, shown_as=named) if named else {}

@@ -1,0 +1,269 @@
+"""A plan measured by several processes and merged: the same bytes as one run, and honest where a part is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+TIMES = {"seconds", "started_at", "measured_at", "age_days", "duration", "model_duration", "invocation_duration_v1"}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\nparts/\nmerged/\n*.json.bak\n")
+    made.agent("base", wrong=(1,))
+    made.gate_file()
+    made.cases(*range(7))
+    made.commit("base")
+    made.git("checkout", "-qb", "change")
+    made.agent("head", wrong=(1, 4))
+    made.commit("head")
+    return made
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get("name") == "invocation_duration_v1":
+            return {}
+        return {key: timeless(each) for key, each in value.items() if key not in TIMES}
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def read(path: Path) -> Any:
+    return timeless(json.loads(path.read_text()))
+
+
+def without_times(text: str) -> str:
+    """A report without how long it took and how it was called."""
+    text = re.sub(r"\d+(\.\d+)? ?m?s\b|(time|timestamp)=\"[^\"]*\"", "T", text)
+    other = ("evalgate run", "evalgate merge", "invocation_duration_v1")
+    return "\n".join(line for line in text.split("\n") if not any(word in line for word in other))
+
+
+def measure_parts(repo: Repository, of: int, *arguments: str) -> list[int]:
+    """All parts at once, each a process of its own."""
+    started = [
+        repo.start("run", "--shard", f"{index}/{of}", "--output", f"parts/{index}", *arguments)
+        for index in range(1, of + 1)
+    ]
+    return [repo.end(process)[0] for process in started]
+
+
+def merge(repo: Repository, *arguments: str, places: tuple[str, ...] = ("parts",)) -> tuple[int, str]:
+    return repo.call("merge", *places, "--output", "merged", *arguments)
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 5])
+@pytest.mark.parametrize("base", ["", "main"], ids=["alone", "with a base"])
+def test_parts_merged_are_one_run(repo: Repository, of: int, base: str) -> None:
+    chosen = ("--runs", "2", *(("--base", base) if base else ()))
+    whole_code, _ = repo.call("run", *chosen)
+    assert measure_parts(repo, of, *chosen) == [0] * of
+    code, said = merge(repo)
+    assert (code, whole_code) == (1, 1), said
+    whole, merged = repo.root / "evalgate-report", repo.root / "merged"
+    assert read(merged / "results.json") == read(whole / "results.json")
+    names = ["comment.md", "junit.xml", "summary.md", "findings.sarif"]
+    for name in names:
+        assert without_times((merged / name).read_text()) == without_times((whole / name).read_text()), name
+    assert (merged / "base.json").exists() == (whole / "base.json").exists() == bool(base)
+    if base:
+        assert read(merged / "base.json") == read(whole / "base.json")
+    asked = [(repo.asked("head") - 14) // 14, (repo.asked("base")) // 28]  # the whole run's, then the parts'
+    assert asked == [1, 1 if base else 0]
+
+
+def test_the_order_and_the_place_of_parts_do_not_matter(repo: Repository) -> None:
+    measure_parts(repo, 3)
+    assert merge(repo)[0] == 1
+    first = read(repo.root / "merged/results.json")
+    (repo.root / "elsewhere").mkdir()
+    for index, folder in ((1, "z"), (2, "a"), (3, "m/n")):
+        shutil.copytree(repo.root / f"parts/{index}", repo.root / "elsewhere" / folder)
+    places = ("elsewhere/m", "elsewhere/z/results.json", "elsewhere/a")
+    assert merge(repo, places=places)[0] == 1
+    assert read(repo.root / "merged/results.json") == first
+
+
+def test_a_missing_part_is_not_measured(repo: Repository) -> None:
+    measure_parts(repo, 3, "--base", "main")
+    shutil.rmtree(repo.root / "parts/2")
+    code, said = merge(repo, "--fail-on", "not_measured")
+    assert code == 3, said
+    results = json.loads((repo.root / "merged/results.json").read_text())
+    cases = results["suites"][0]["cases"]
+    assert len(cases) == 7
+    lost = [case for case in cases if not case.get("trials")]
+    assert lost
+    assert {case["verdict"] for case in lost} == {"not_measured"}
+    assert "part 2/3 has no results" in said
+    assert "part 2/3 has no results" in (repo.root / "merged/comment.md").read_text()
+
+
+def test_a_part_decides_nothing_and_says_so(repo: Repository) -> None:
+    code, said = repo.call("run", "--shard", "1/1")
+    assert code == 0  # case_1 and case_4 fail
+    assert "part 1/1" in said
+    assert "it decides nothing" in (repo.root / "evalgate-report/summary.md").read_text()
+    results = json.loads((repo.root / "evalgate-report/results.json").read_text())
+    assert (results["verdict"]["kind"], results["verdict"]["blocks"]) == ("fail", False)
+
+
+def test_a_part_whose_agent_never_ran_is_red(repo: Repository) -> None:
+    repo.write("agent.py", "raise SystemExit(9)")
+    assert repo.call("run", "--shard", "1/2")[0] == 3
+
+
+def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
+    assert measure_parts(repo, 9) == [0] * 9
+    code, said = merge(repo)
+    assert code == 1, said
+    assert len(json.loads((repo.root / "merged/results.json").read_text())["suites"][0]["cases"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("twice", "is part 1/2 of the plan, and so is"),
+        ("settings", "different `seed`s"),
+        ("schema", "schema_version"),
+        ("whole", "is a whole run"),
+        ("torn", "is no JSON"),
+        ("nothing", "there is no results.json of any part"),
+        ("nowhere", "does not exist"),
+    ],
+)
+def test_what_does_not_belong_together_is_a_clear_error(repo: Repository, change: str, words: str) -> None:
+    measure_parts(repo, 2)
+    place = repo.root / "parts/2/results.json"
+    places: tuple[str, ...] = ("parts",)
+    match change:
+        case "twice":
+            shutil.copytree(repo.root / "parts/1", repo.root / "parts/3")
+        case "settings":
+            repo.call("run", "--shard", "2/2", "--output", "parts/2", "--seed", "9")
+        case "schema":
+            place.write_text(place.read_text().replace('"schema_version":', '"schema_version":9', 1))
+        case "whole":
+            repo.call("run", "--output", "parts/4")
+        case "torn":
+            place.write_text(place.read_text()[:-100])
+        case "nothing":
+            shutil.rmtree(repo.root / "parts")
+            (repo.root / "parts").mkdir()
+        case _:
+            places = ("no-such-folder",)
+    code, said = merge(repo, places=places)
+    assert code == (3 if change == "nothing" else 2), said
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_durations_of_a_merge_balance_the_next_run(repo: Repository) -> None:
+    measure_parts(repo, 2)
+    merge(repo)
+    found = json.loads((repo.root / "merged/durations.json").read_text())
+    assert set(found["desk.evalset.json"]) == {f"case_{number}" for number in range(7)}
+    slow = {"desk.evalset.json": {f"case_{number}": 60.0 if number == 3 else 1.0 for number in range(7)}}
+    repo.write("durations.json", json.dumps(slow))
+    shutil.rmtree(repo.root / "parts")
+    assert measure_parts(repo, 2, "--durations", "durations.json") == [0, 0]
+    sizes = [
+        len(json.loads((repo.root / f"parts/{index}/results.json").read_text())["suites"][0]["cases"])
+        for index in (1, 2)
+    ]
+    assert sorted(sizes) == [1, 6]
+    assert merge(repo)[0] == 1
+    assert repo.call("run", "--shard", "1/2", "--durations", "evalgate.yml")[0] == 2
+
+
+def test_a_budget_is_divided_among_the_parts(repo: Repository) -> None:
+    repo.log.unlink(missing_ok=True)
+    measure_parts(repo, 2, "--budget", "agent_calls=5")
+    assert repo.asked("head") == 5
+    code, said = merge(repo, "--fail-on", "inconclusive")
+    results = json.loads((repo.root / "merged/results.json").read_text())
+    assert "is spent" in results["truncated"], said
+    assert code in (0, 3)  # inconclusive, unless what did run fails for certain
+
+
+def test_new_failures_are_confirmed_in_parts_as_well(repo: Repository) -> None:
+    chosen = ("--base", "main", "--threshold", "new")
+    measure_parts(repo, 2, *chosen)
+    code, said = merge(repo, "--threshold", "new", "--fail-on", "threshold")
+    assert code == 1, said
+    found = json.loads((repo.root / "merged/results.json").read_text())["comparison"]["cases"]
+    origins = {case["case_id"]: case["origin"] for case in found}
+    assert origins == {"case_1": "known", "case_4": "new"}
+
+
+def test_further_runs_of_flaky_cases_are_merged(repo: Repository) -> None:
+    repo.agent("head", wrong=(1,), flaky=(5,))
+    repo.commit("flaky")
+    measure_parts(repo, 2, "--base", "main", "--runs", "2+3")
+    code, said = merge(repo)
+    results = json.loads((repo.root / "merged/results.json").read_text())
+    assert results["repeated"] == [["desk.evalset.json", "case_5"]]
+    assert results["more"] == 3, said
+    assert code in (0, 1)
+
+
+def test_only_one_part_has_the_base(repo: Repository) -> None:
+    measure_parts(repo, 2, "--base", "main")
+    (repo.root / "parts/2/base.json").unlink()
+    code, said = merge(repo)
+    assert "part 2/2 has no results of the base" in said
+    gates = {
+        gate["gate"]: gate["kind"]
+        for gate in json.loads((repo.root / "merged/results.json").read_text())["verdict"]["gates"]
+    }
+    assert gates["regression"] in ("not_measured", "fail")
+    assert code == 1
+
+
+# --- evalgate compare -----------------------------------------------------------------------------
+
+
+def test_compare_says_what_a_run_with_that_base_says(repo: Repository) -> None:
+    repo.call("run", "--base", "main", "--runs", "2")
+    whole = json.loads((repo.root / "evalgate-report/results.json").read_text())
+    shutil.copytree(repo.root / "evalgate-report", repo.root / "kept")
+    code, said = repo.call("compare", "kept/base.json", "kept/results.json", "--output", "merged")
+    assert code == 1, said
+    assert not (repo.root / "merged/results.json").exists()
+    (row,) = [row for row in whole["comparison"]["criteria"] if row["gating"]]
+    assert f"{row['head']:.2f}" in said
+    comment = (repo.root / "merged/comment.md").read_text()
+    assert "case_4" in comment
+    assert "What the base did here" in comment
+
+
+def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_loosened(repo: Repository) -> None:
+    repo.call("run", "--output", "then")
+    repo.cases(1, 2, 3, 4, 5, 6, 9, threshold=0.5, answers={2: "answer 2 of course"})
+    repo.call("run", "--output", "now")
+    code, said = repo.call("compare", "then/results.json", "now/results.json", "--output", "merged")
+    comment = (repo.root / "merged/comment.md").read_text()
+    assert code == 1, said
+    for words in ("case `case_0` deleted", "threshold of `response_match_score` lowered from `0.90` to `0.50`"):
+        assert words in comment
+    code, said = repo.call("compare", "then/results.json", "now/results.json", "--policy", "base", "--output", "merged")
+    assert "case_0" in said
+
+
+def test_compare_refuses_parts_and_nonsense(repo: Repository) -> None:
+    repo.call("run", "--shard", "1/2", "--output", "part")
+    repo.call("run")
+    code, said = repo.call("compare", "evalgate-report/results.json", "part/results.json")
+    assert (code, "is part 1/2 of a run" in said) == (2, True), said
+    code, said = repo.call("compare", "evalgate.yml", "evalgate-report/results.json")
+    assert code == 2, said
