@@ -87,6 +87,7 @@ class Measuring:
         self._repeated: frozenset[tuple[str, str]] = frozenset()
         self._wanted = 0
         self._fresh = 0
+        self._cut_off = False
 
     def first(self, repeats: int) -> None:
         """Run every case `repeats` times. Raises UnavailableError when a journal cannot be written: what cannot be
@@ -106,8 +107,8 @@ class Measuring:
 
     @property
     def goes_on(self) -> bool:
-        """Whether further trials would be run: nobody has stopped it and the budget lasts."""
-        return not self._bench.stop.is_set() and not self._budget.ended
+        """Whether the budget lasts. What is asked for after Ctrl-C does not run, and makes the Runs incomplete."""
+        return not self._budget.ended
 
     @property
     def unpriced(self) -> frozenset[str]:
@@ -158,7 +159,7 @@ class Measuring:
             seed=self._seed,
             started_at=self._now.isoformat(timespec="seconds"),
             seconds=time.monotonic() - self._started,
-            complete=not self._bench.stop.is_set() or all(key in desk.graded for key in keys),
+            complete=not self._cut_off,
             agents={key: dict(agent.about()) for key, agent in of.agents.items()},
             fingerprints=desk.fingerprints,
             codes=desk.codes,
@@ -182,7 +183,11 @@ class Measuring:
             if only is None or (suite.key, case.case_id) in only
         ]
         total = sum(case not in side.skipped for side in self._sides for case in cases)
-        bench.watcher.begin(trials=total * len(repeats), done=0)
+        wanted, before = total * len(repeats), self._served()
+        if bench.stop.is_set():
+            self._cut_off = self._cut_off or wanted > 0
+            return
+        bench.watcher.begin(trials=wanted, done=0)
         results = trials.map_bounded(
             lambda task: self._desks[task.side].serve(task),
             tasks,
@@ -198,6 +203,10 @@ class Measuring:
             bench.watcher.say("interrupted: what is finished is kept; go on with --resume")
         finally:
             bench.watcher.end()
+            self._cut_off = self._cut_off or (bench.stop.is_set() and self._served() - before < wanted)
+
+    def _served(self) -> int:
+        return sum(len(desk.graded) + len(desk.fresh) for desk in self._desks)
 
     def _close(self) -> None:
         for side in self._sides:

@@ -70,17 +70,25 @@ def opened(
 
 
 def unreliable(named: list[Store], run: Run, *, admission: int, say: Callable[[str], None]) -> frozenset[CaseKey]:
-    """The cases of a run that have not been reliable in `admission` base runs yet, by the first ledger there is."""
-    histories = {}
+    """The cases of a run that have not been reliable in `admission` base runs yet, by the first ledger there is.
+
+    A ledger that cannot be read lets no case off: an outage must not make a gate decide nothing.
+    """
+    histories, unread = {}, False
     for store in named:
         try:
             ledger = ledger_files.read_ledger(store, warn=say)
         except EvalgateError as error:
             say(f"the reliability ledger of the {store.name} was not read: {error.message}")
+            unread = True
             continue
         if ledger is not None:
             histories = reliability.by_case(ledger)
             break
+    else:
+        if unread:
+            say("every case decides: which of them are admitted is not known")
+            return frozenset()
     return frozenset(
         (suite.key, case.case_id)
         for suite in run.suites

@@ -41,7 +41,9 @@ class Pair:
         ]
         sides[1] = dataclasses.replace(sides[1], skipped=skipped)
         self.suites = suites
-        self.measuring = Measuring(sides, bench(concurrency=1, limits=limits), seed=7, now=NOW)
+        shared = bench(concurrency=1, limits=limits)
+        self.stop = shared.stop
+        self.measuring = Measuring(sides, shared, seed=7, now=NOW)
 
     def _noting(self, side: str):  # type: ignore[no-untyped-def]  # a FakeAgent's misbehave
         def note(key: TrialKey, turn: int) -> None:
@@ -225,3 +227,32 @@ def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pa
     reuse.take_over(stored.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
     now.measuring.first(1)
     assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
+
+
+@pytest.mark.parametrize("phase", ["first", "again", "confirm"])
+def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(pairs: Pairs, phase: str) -> None:
+    pair = pairs()
+
+    def interrupt(key: TrialKey, turn: int) -> None:
+        raise KeyboardInterrupt
+
+    phases = {
+        "first": lambda: pair.measuring.first(1),
+        "again": lambda: pair.measuring.again([("b", "c1")], more=2),
+        "confirm": lambda: pair.measuring.confirm([("a", "x")]),
+    }
+    for name, carry_out in phases.items():
+        if name == phase:
+            pair.agents[1].misbehave = interrupt  # only base's trials are cut
+        carry_out()  # type: ignore[no-untyped-call]  # a table of steps
+    assert [pair.measuring.run(side).complete for side in (0, 1)] == [False, False]
+
+
+def test_what_an_interrupted_run_was_still_to_do_makes_it_incomplete(pairs: Pairs) -> None:
+    pair = pairs()
+    pair.measuring.first(1)
+    assert pair.measuring.run(0).complete
+    pair.stop.set()  # Ctrl-C between two phases
+    assert pair.measuring.run(0).complete  # nothing is missing yet
+    pair.measuring.confirm([("a", "x")])
+    assert not pair.measuring.run(0).complete
