@@ -1,0 +1,246 @@
+"""What a change may do to files, names and settings without fooling the comparison, or being stopped for nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    """Main with six cases; the branch `change` is checked out, its agent not committed yet."""
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\n*.log\n")
+    made.agent("base")
+    made.gate_file()
+    made.cases(*range(6))
+    made.commit("base")
+    made.git("checkout", "-qb", "change")
+    made.agent("head")
+    return made
+
+
+def on_main(repo: Repository) -> None:
+    """Put what is committed on `change` away and go to main."""
+    repo.git("checkout", "-q", "main", "--force")
+
+
+def store(repo: Repository, folder: Path) -> None:
+    """Keep a run of what is checked out."""
+    code, said = repo.run("--baseline-folder", str(folder), "--save-baseline", "always", base="")
+    assert code == 0, said
+
+
+def gates(repo: Repository) -> dict[str, str]:
+    return {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
+
+
+def standings(repo: Repository) -> dict[str, str]:
+    return {case["case_id"]: case["standing"] for case in repo.results()["comparison"]["cases"]}
+
+
+def test_a_renamed_file_is_still_compared(repo: Repository) -> None:
+    repo.agent("head", wrong=(1, 2, 3, 4))
+    repo.git("mv", "desk.evalset.json", "desk-two.evalset.json")
+    repo.commit("another name")
+    code, said = repo.run("--runs", "2", "--fail-on", "regression")
+    assert code == 1, said
+    assert gates(repo)["regression"] == "fail"
+    assert set(standings(repo).values()) == {"paired"}
+
+
+def test_a_stored_run_of_another_agent_is_not_taken_over(repo: Repository, tmp_path: Path) -> None:
+    on_main(repo)
+    store(repo, tmp_path / "store")
+    repo.agent("base", wrong=(0, 1, 2, 3, 4, 5))  # the same command line, another program
+    repo.commit("main broke")
+    repo.git("checkout", "-qb", "other")
+    repo.write("notes.py", "")
+    repo.commit("head")
+    _, said = repo.run("--baseline-folder", str(tmp_path / "store"), "--threshold", "new")
+    assert repo.asked("base") == 12, said  # both sides are that agent, none of it is stored
+    assert repo.results()["comparison"]["origin"]["source"] == "rerun"
+
+
+def test_a_readme_or_another_case_do_not_make_another_agent(repo: Repository, tmp_path: Path) -> None:
+    on_main(repo)
+    store(repo, tmp_path / "store")
+    repo.write("README.md", "What it is.")
+    repo.cases(*range(7))
+    repo.commit("words and a case")
+    repo.git("checkout", "-qb", "other")
+    repo.agent("head")
+    repo.commit("head")
+    code, said = repo.run("--baseline-folder", str(tmp_path / "store"))
+    assert code == 0, said
+    assert repo.asked("base") == 1, said  # the case that the stored run did not have
+    origin = repo.results()["comparison"]["origin"]
+    assert (origin["source"], origin["distance"], origin["reused"], origin["run"]) == ("mixed", 1, 6, 1)
+
+
+def test_resuming_with_another_program_runs_it(repo: Repository) -> None:
+    repo.commit("head")
+    assert repo.run()[0] == 0
+    repo.agent("head", wrong=(3,))
+    code, said = repo.run("--resume")
+    assert code == 1, said
+    assert (repo.asked("head"), repo.asked("base")) == (6, 0)
+
+
+@pytest.mark.parametrize("setting", [{"baseline": "none"}, {"baseline": "file:mine.json"}])
+def test_a_change_cannot_switch_the_comparison_off(repo: Repository, setting: dict[str, str]) -> None:
+    repo.agent("head", wrong=(1, 2, 3, 4))
+    repo.gate_file(**setting)
+    repo.commit("no comparison, please")
+    code, said = repo.run("--runs", "2", "--fail-on", "regression")
+    assert code == 1, said
+    assert f"`baseline`: `auto` is now `{setting['baseline']}`" in repo.comment()
+
+
+def test_whose_base_says_none_is_not_compared(repo: Repository) -> None:
+    on_main(repo)
+    repo.gate_file(baseline="none")
+    repo.commit("no comparison")
+    repo.git("checkout", "-qb", "other")
+    repo.agent("head")
+    repo.commit("head")
+    assert repo.run()[0] == 0
+    assert "comparison" not in repo.results()
+
+
+def test_a_change_cannot_take_back_that_the_base_decides(repo: Repository) -> None:
+    on_main(repo)
+    repo.gate_file(policy="base")
+    repo.commit("strict")
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file()
+    repo.agent("head", wrong=(5,))
+    repo.cases(*range(5), threshold=0.1)
+    repo.commit("lax")
+    code, said = repo.run("--fail-on", "threshold")
+    assert code == 1, said
+    assert "`policy`: `base` is now `head`" in repo.comment()
+
+
+def test_the_cases_of_a_deleted_file_are_measured_by_the_bases_rules(repo: Repository) -> None:
+    on_main(repo)
+    second = json.loads((repo.root / "desk.evalset.json").read_text())
+    second["eval_set_id"] = "second"
+    for case in second["eval_cases"]:
+        case["eval_id"] = f"second_{case['eval_id']}"
+    repo.write("second.evalset.json", json.dumps(second))
+    agents = [
+        {"driver": "command", "command": [sys.executable, "agent.py"]},
+        {"driver": "command", "command": [sys.executable, "agent.py", "two"], "suites": ["second*"]},
+    ]
+    repo.gate_file(agents=agents)
+    repo.commit("two files, two agents")
+    repo.git("checkout", "-qb", "other")
+    repo.agent("head", wrong=(1,))
+    (repo.root / "second.evalset.json").unlink()
+    repo.commit("one file less")
+    code, said = repo.run("--policy", "base")
+    assert code == 1, said
+    assert {suite["suite"]: suite["verdict"] for suite in repo.results()["suites"]} == {
+        "desk.evalset.json": "fail",
+        "second.evalset.json": "fail",
+    }
+    assert (repo.asked("head"), repo.asked("base")) == (12, 12)  # the base's own agent for its own file
+
+
+@pytest.mark.parametrize(
+    ("agents", "words"),
+    [
+        ([{"driver": "commnd", "command": ["x"]}], "a driver that does not exist: commnd"),
+        ([{"driver": "command", "comand": "x"}], "agent with driver command: command: Field required"),
+    ],
+)
+def test_a_base_whose_agent_is_named_wrongly_is_not_measured(repo: Repository, agents: list[Any], words: str) -> None:
+    on_main(repo)
+    repo.gate_file(agents=agents)
+    repo.commit("a typo")
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file()
+    repo.commit("no typo")
+    code, said = repo.run()
+    assert code == 3, said
+    assert words in repo.results()["comparison"]["problem"]
+
+
+def test_a_gate_file_or_a_folder_that_the_base_lacks_blocks_nobody(repo: Repository) -> None:
+    repo.git("rm", "-q", "--cached", "evalgate.yml")
+    on_main(repo)
+    (repo.root / "evalgate.yml").unlink()
+    repo.commit("no gate file")
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file()
+    repo.git("mv", "-f", "agent.py", "program.py")
+    (repo.root / "evalgate.yml").rename(repo.root / "gate.yml")
+    repo.write("gate.yml", (repo.root / "gate.yml").read_text().replace("agent.py", "program.py"))
+    repo.commit("a gate file of another name")
+    code, said = repo.run("--config", "gate.yml")
+    assert code == 0, said
+    assert repo.results()["comparison"]["no_agent"] is True
+    repo.git("checkout", "-q", "main")
+    repo.git("checkout", "-qb", "moved")
+    (repo.root / "sub").mkdir()
+    for name in ("agent.py", "desk.evalset.json", "test_config.json"):
+        repo.git("mv", name, f"sub/{name}")
+    repo.gate_file()
+    (repo.root / "evalgate.yml").rename(repo.root / "sub/evalgate.yml")
+    repo.commit("a folder of its own")
+    code, said = repo.run("--root", "sub", "--output", "../evalgate-report")
+    assert code == 0, said
+    assert "has no folder sub" in repo.results()["comparison"]["problem"]
+
+
+def test_a_store_blocks_no_first_agent(repo: Repository, tmp_path: Path) -> None:
+    repo.git("checkout", "-q", "--orphan", "empty", "--force")
+    repo.git("rm", "-rqf", ".")
+    repo.write("notes", "nothing yet")
+    repo.commit("nothing yet")
+    repo.write(".gitignore", "evalgate-report/\n")
+    repo.agent("head")
+    repo.gate_file()
+    repo.cases(0, 1)
+    repo.commit("the first agent")
+    code, said = repo.run("--baseline", "store", "--baseline-folder", str(tmp_path / "store"), base="HEAD~1")
+    assert code == 0, said
+
+
+def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Repository) -> None:
+    repo.agent("head", flaky=(), wrong=(2,))
+    repo.commit("head")
+    code, said = repo.run("--runs", "4", "--concurrency", "1")
+    unbroken = _without_times(repo.results()), _without_times(repo.results("base.json"))
+    repo.log.unlink()
+    process = repo.start("run", "--base", "main", "--runs", "4", "--concurrency", "1")
+    deadline = time.monotonic() + 60
+    while repo.asked("head") + repo.asked("base") < 15 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = repo.asked("head") + repo.asked("base")
+    assert 15 <= before < 48
+    resumed, said = repo.call("run", "--base", "main", "--runs", "4", "--concurrency", "1", "--resume")
+    assert resumed == code == 1, said
+    assert repo.asked("head") + repo.asked("base") <= 48 + 1  # the one that was under way is run again, no other
+    assert (_without_times(repo.results()), _without_times(repo.results("base.json"))) == unbroken
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get("name") == "invocation_duration_v1":
+            return None
+        gone = {"seconds", "started_at", "timestamp", "duration", "invocation_duration_v1"}
+        return {name: _without_times(each) for name, each in value.items() if name not in gone}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value
