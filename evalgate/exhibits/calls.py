@@ -44,6 +44,12 @@ class Line:
     text: str
 
 
+def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
+    """Whether both call the same tools with the same arguments in the same order; the calls' ids are chance."""
+    one, other = ([_key(call) for call in each or ()] for each in (left, right))
+    return one == other
+
+
 def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair, ...]:
     """The calls of a turn aligned: equal calls first of all, then calls of the same tool between them."""
     expected, actual = expected[:MAX_CALLS], actual[:MAX_CALLS]

@@ -87,11 +87,14 @@ def by_case(comparison: Comparison | None) -> dict[tuple[str, str], CaseComparis
     return {} if comparison is None else {(case.suite, case.case_id): case for case in comparison.cases}
 
 
-def signed(delta: float | None, *, share: bool = False) -> str:
-    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; `-` for None."""
+def signed(delta: float | None, *, share: bool = False, whole: bool = False) -> str:
+    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; without decimals where `whole`; `-` for
+    None."""
     if delta is None:
         return "-"
-    if share:
+    if whole:
+        text, unit = f"{abs(delta):,.0f}", ""
+    elif share:
         text = f"{abs(delta) * 100:.0f}" if abs(delta) >= 0.0095 or delta == 0 else f"{abs(delta) * 100:.1f}"
         unit = " points"
     else:
@@ -114,7 +117,8 @@ def between(row: CriterionComparison, *, share: bool = False) -> str:
         return "exact"
     if row.interval is None:
         return "-"
-    low, high = signed(row.interval.low, share=share), signed(row.interval.high, share=share)
+    whole = _is_large(row) and not share
+    low, high = (signed(end, share=share, whole=whole) for end in (row.interval.low, row.interval.high))
     return f"{low.removesuffix(' points')} to {high}"
 
 
@@ -133,13 +137,22 @@ def means(row: CriterionComparison) -> tuple[str, str]:
     number; whole amounts of an open scale without decimals; `-` for what is not known."""
     if row.base is None or row.head is None:
         return words.amount(row.base), words.amount(row.head)
-    if max(abs(row.base), abs(row.head)) >= LARGE:
+    if _is_large(row):
         return f"{row.base:,.0f}", f"{row.head:,.0f}"
     return _mean(row.base, beside=row.head), _mean(row.head, beside=row.base)
 
 
+def moved(row: CriterionComparison) -> str:
+    """head - base, signed, with as many decimals as the means have."""
+    return signed(row.delta, whole=_is_large(row))
+
+
 LARGE = 100
 """From here on a mean needs no decimals: tokens, seconds."""
+
+
+def _is_large(row: CriterionComparison) -> bool:
+    return max(abs(row.base or 0.0), abs(row.head or 0.0)) >= LARGE
 
 
 def _mean(value: float, *, beside: float) -> str:

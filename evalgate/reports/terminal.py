@@ -35,6 +35,10 @@ def render(report: Report) -> str:
     return commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
 
 
+def _name(text: str) -> str:
+    return plain.label(text, NAME_WIDTH)
+
+
 def _verdict(report: Report) -> Iterator[str]:
     """The verdict with its reason; where there are two gates, the answer of each above it."""
     word = sentences.kind_word(report.verdict.kind).upper()
@@ -52,7 +56,7 @@ def _beside(report: Report) -> Iterator[str]:
         return
     for each in comparison.loosened[:CASES]:
         where = f" in {plain.label(each.suite, NAME_WIDTH)}" if each.suite not in ("", each.subject) else ""
-        yield f"weaker than the base: {plain.clip_end(compared.loosening_sentence(each), WHY_WIDTH)}{where}"
+        yield f"weaker than the base: {compared.loosening_sentence(each, mark=_name)}{where}"
     if comparison.problem:
         return
     rows, _ = compared.changed_rows(comparison)
@@ -61,7 +65,7 @@ def _beside(report: Report) -> Iterator[str]:
         (
             plain.label(row.name, NAME_WIDTH),
             *compared.means(row),
-            compared.signed(row.delta),
+            compared.moved(row),
             compared.between(row),
             compared.p_value(row),
             compared.CHANGES[row.change],
@@ -149,7 +153,8 @@ def _broken(exhibits: Sequence[CaseExhibit]) -> Iterator[str]:
 def _why(exhibit: CaseExhibit) -> str:
     if not exhibit.failing:
         return sentences.why_unmeasured(exhibit)
-    return ", ".join(
+    below = (
         f"{plain.label(each.name, NAME_WIDTH)} {words.against(each.value, each.threshold, met=False)}"
         for each in exhibit.failing
     )
+    return ", ".join(each for each in (*below, compared.whose(exhibit.compared)) if each)

@@ -1,4 +1,4 @@
-"""`make demo`: the gate on a bundled agent, as it stands and with a change that breaks it; needs no account."""
+"""`make demo`: the gate on a bundled agent, as it stands and beside a change that makes it worse; needs no account."""
 
 import json
 import os
@@ -17,7 +17,7 @@ GIT = ("git", "-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "
 
 
 def main() -> int:
-    """Show both gates; 0 where both ended as they must."""
+    """Show three gates; 0 where each ended as it must, for the reason that it must."""
     began = time.monotonic()
     make_repository()
     heading("evalgate demo")
@@ -26,21 +26,25 @@ def main() -> int:
         "Its model is scripted and obeys the instruction that it is sent, so no account is needed.",
         "The first gate installs google-adk for the agent (a minute or two, once; later runs use the cache).",
     )
-    heading("1 of 2: the main branch")
-    first = run_gate("main-report")
-    heading("2 of 2: a pull request makes the instruction shorter")
+    heading("1 of 3: the main branch, which has no base")
+    found = [run_gate("main-report")]
+    heading("2 of 3: a pull request makes the instruction shorter; its base is run beside it, twice each")
+    git("switch", "-qc", "shorter")
     shutil.copytree(HERE / "change", REPOSITORY, dirs_exist_ok=True)
     git("commit", "-qam", "Shorten the instruction")
-    changes = [line for line in git("diff", "-U0", "HEAD~1").splitlines() if re.match(r"[-+](?!--|\+\+)", line)]
+    changes = [line for line in git("diff", "-U0", "main").splitlines() if re.match(r"[-+](?!--|\+\+)", line)]
     print("\n".join(changes), "\n")
-    second = run_gate("pull-request-report")
+    found.append(run_gate("pull-request-report", "--base", "main", "--runs", "2"))
     heading("The comment that the pull request would get")
     comment = WORK / "pull-request-report" / "comment.md"
     print(comment.read_text(encoding="utf-8") if comment.exists() else "There is none: the gate did not run.")
+    heading("3 of 3: the same, with a bar so low that it passes: the comparison still sees that it became worse")
+    lenient = ("--base", "main", "--runs", "2", "--pass-rate", "0.25")
+    found.append(run_gate("lenient-report", *lenient))
     heading("Where to look")
     show_places()
     print(f"\n{time.monotonic() - began:.0f} s in all.")
-    return check(first, second)
+    return check(found)
 
 
 def make_repository() -> None:
@@ -59,11 +63,12 @@ def git(*arguments: str) -> str:
     return done.stdout
 
 
-def run_gate(report: str) -> int:
+def run_gate(report: str, *options: str) -> int:
     """Run the gate as a person would; its exit code."""
-    print(f"$ evalgate run --output ../{report}", flush=True)
+    arguments = ["run", *options, "--output", f"../{report}"]
+    print(f"$ evalgate {' '.join(arguments)}", flush=True)
     environ = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "evalgate", "run", "--output", f"../{report}"]
+    command = [sys.executable, "-m", "evalgate", *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env=environ, check=False).returncode
 
 
@@ -71,29 +76,42 @@ def show_places() -> None:
     """Where everything is."""
     for name, path in (
         ("main branch", WORK / "main-report"),
-        ("pull request", WORK / "pull-request-report"),
+        ("lenient gate", WORK / "lenient-report"),
         ("the agent", HERE / "repository"),
         ("the change", HERE / "change"),
+        ("pull request", WORK / "pull-request-report"),
     ):
         print(f"{name:>14}  {os.path.relpath(path)}")
     for path in sorted((WORK / "pull-request-report").glob("*")):
         print(f"{'':>14}    {path.name}")
 
 
-def check(first: int, second: int) -> int:
-    """0 where the main branch passed and the change was stopped: by exit code and by verdict."""
-    found = [(first, verdict_of(WORK / "main-report")), (second, verdict_of(WORK / "pull-request-report"))]
-    if found != [(0, "pass"), (1, "fail")]:
-        print(f"Something is wrong: expected exit code 0 (pass), then 1 (fail); found {found}.")
-        return 1
-    print("Exit code 0 on the main branch, 1 on the pull request: the gate did its work.")
-    return 0
+EXPECTED = (
+    ("main-report", 0, {"threshold": "pass"}),
+    ("pull-request-report", 1, {"threshold": "fail", "regression": "fail"}),
+    ("lenient-report", 1, {"threshold": "pass", "regression": "fail"}),
+)
+"""Report, exit code, and what each gate must have said."""
 
 
-def verdict_of(report: Path) -> str:
-    """The verdict in results.json; "" where there is none."""
+def check(exit_codes: list[int]) -> int:
+    """0 where the main branch passed and the change was stopped: by exit code, and by what each gate said."""
+    found = [(report, code, gates_of(WORK / report)) for (report, _, _), code in zip(EXPECTED, exit_codes, strict=True)]
+    wrong = [(is_, must) for is_, must in zip(found, EXPECTED, strict=True) if is_ != must]
+    for is_, must in wrong:
+        print(f"Something is wrong: expected {must}, found {is_}.")
+    if not wrong:
+        print("Exit code 0 on the main branch, 1 on the pull request, by both gates and by the comparison alone.")
+    return 1 if wrong else 0
+
+
+def gates_of(report: Path) -> dict[str, str]:
+    """What each gate said, by results.json; nothing where there is none."""
     results = report / "results.json"
-    return str(json.loads(results.read_text(encoding="utf-8"))["verdict"]["kind"]) if results.exists() else ""
+    if not results.exists():
+        return {}
+    verdict = json.loads(results.read_text(encoding="utf-8"))["verdict"]
+    return {gate["gate"]: gate["kind"] for gate in verdict["gates"]}
 
 
 def heading(text: str) -> None:

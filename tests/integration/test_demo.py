@@ -1,4 +1,4 @@
-"""The demo shows what it promises: a gate that passes, one that fails, and the comment of the failing one."""
+"""The demo shows what it promises: a gate that passes, a change that fails beside its base, and the comment on it."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_demo_shows_a_passing_and_a_failing_gate(tmp_path: Path) -> None:
+def test_the_demo_shows_a_change_that_makes_the_agent_worse(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "examples/demo/demo.py", tmp_path / "demo"],
         cwd=ROOT,
@@ -22,9 +22,17 @@ def test_the_demo_shows_a_passing_and_a_failing_gate(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    first, second = done.stdout.split("=== 2 of 2")
+    first, rest = done.stdout.split("=== 2 of 3")
+    second, third = rest.split("=== 3 of 3")
     assert "PASS: All 8 cases passed." in first
-    assert "FAIL: 3 of 8 cases" in second
-    # the comment: what was asked, what should have been done, what was done
+    assert "Against the base" not in first
+    # what the comment says: both gates, by how much, which cases, and that the base did right
+    assert "**Thresholds**: 3 of 8 cases below their thresholds (3 new)" in second
+    assert "**Against the base**: `tool_trajectory_avg_score` dropped from 1.00 to 0.71" in second
+    assert "**3** broken" in second
     assert '+ renew_loan(book_id="B-102"' in second
     assert '- check_availability(book_id="B-102")' in second
+    assert "The base made the expected calls" in second
+    # the thresholds hold, and the comparison alone says no
+    assert "Thresholds: pass." in third
+    assert "Against the base: fail. `tool_trajectory_avg_score` dropped" in third

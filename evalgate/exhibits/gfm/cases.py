@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import base_side, cases, compared, opinions, sentences
+from evalgate.exhibits import base_side, calls, cases, compared, opinions, sentences
 from evalgate.exhibits.base_side import BaseTurn
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.gfm import differences
@@ -104,9 +104,10 @@ def _address(exhibit: CaseExhibit, report: Report) -> str:
 
 
 def _which_run(exhibit: CaseExhibit, report: Report) -> str:
-    if report.run.repeats <= 1 or exhibit.shown is None:
+    runs = report.run.expected(exhibit.verdict.suite, exhibit.verdict.case_id)
+    if runs <= 1 or exhibit.shown is None:
         return ""
-    return f"{DOT}run {exhibit.shown.key.repeat + 1} of {report.run.repeats} is shown"
+    return f"{DOT}run {exhibit.shown.key.repeat + 1} of {runs} is shown"
 
 
 def _criteria(exhibit: CaseExhibit) -> Iterator[str]:
@@ -188,8 +189,8 @@ def _base(base: BaseTurn, turn: Turn) -> Iterator[str]:
     did and said the same."""
     parts: list[str] = []
     right: list[str] = []
-    if base.calls != (turn.actual_calls or ()):
-        if base.calls == turn.expected_calls:
+    if not calls.same(base.calls, turn.actual_calls):
+        if turn.expected_calls is not None and calls.same(base.calls, turn.expected_calls):
             right.append("made the expected calls")
         else:
             shown = differences.render_calls(base.calls, turn.actual_calls or ())
@@ -208,7 +209,7 @@ def _base(base: BaseTurn, turn: Turn) -> Iterator[str]:
 
 def _calls(turn: Turn) -> Iterator[str]:
     expected, actual = turn.expected_calls or (), turn.actual_calls or ()
-    if turn.expected_calls is not None and expected != actual:
+    if turn.expected_calls is not None and not calls.same(expected, actual):
         yield f"Tool calls, `-` expected, `+` actual:\n{differences.render_calls(expected, actual)}"
 
 

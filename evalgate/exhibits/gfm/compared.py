@@ -126,7 +126,15 @@ def _sides(report: Report, comparison: Comparison) -> str:
 
 def _table(rows: Sequence[CriterionComparison], *, limit: int) -> str:
     tested = any(compared.p_value(row) != "-" for row in rows[:limit])
-    header = ["Criterion", "Base", "Head", "Change", "95 % interval", *(["p"] if tested else []), "Against the base"]
+    header = [
+        "Criterion",
+        "Base",
+        "Head",
+        "Change",
+        _together("95 % interval"),
+        *(["p"] if tested else []),
+        "Against the base",
+    ]
     cells = (_cells(row, tested=tested) for row in rows[:limit])
     table = github.table(header, cells, right=range(1, len(header) - 1))
     rest = len(rows) - limit
@@ -135,7 +143,7 @@ def _table(rows: Sequence[CriterionComparison], *, limit: int) -> str:
 
 def _cells(row: CriterionComparison, *, tested: bool) -> list[str]:
     base, head = compared.means(row)
-    delta = compared.signed(row.delta)
+    delta = compared.moved(row)
     strong = row.gating and row.change in (Change.REGRESSED, Change.IMPROVED)
     turned = compared.turned_words(row)
     said = f"{compared.CHANGES[row.change]}{f': {turned}' if turned else ''}"
@@ -144,10 +152,15 @@ def _cells(row: CriterionComparison, *, tested: bool) -> list[str]:
         base,
         head,
         f"**{delta}**" if strong else delta,
-        compared.between(row),
-        *([compared.p_value(row)] if tested else []),
+        _together(compared.between(row)),
+        *([_together(compared.p_value(row))] if tested else []),
         f"{compared.MARKS[row.change]} {said}" if row.gating else said,
     ]
+
+
+def _together(figure: str) -> str:
+    """A figure that no line break parts."""
+    return figure.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _names(cases: Sequence[CaseComparison]) -> str:

@@ -70,8 +70,9 @@ def _where(exhibit: CaseExhibit, report: Report) -> Html:
         repository=report.links.repository, commit=report.links.commit, path=exhibit.file, line=exhibit.line
     )
     which = ""
-    if report.run.repeats > 1 and exhibit.shown is not None:
-        which = f", run {exhibit.shown.key.repeat + 1} of {report.run.repeats} is shown"
+    runs = report.run.expected(exhibit.verdict.suite, exhibit.verdict.case_id)
+    if runs > 1 and exhibit.shown is not None:
+        which = f", run {exhibit.shown.key.repeat + 1} of {runs} is shown"
     time = f", {words.seconds(exhibit.verdict.seconds)}"
     return element("p", overview.link(element("code", shown), address), which, time)
 
@@ -148,7 +149,7 @@ def _turn(turn: Turn) -> Iterator[Html]:
 def _base(base: BaseTurn, turn: Turn) -> Iterator[Html]:
     """What the base did in this turn, folded; nothing where it did and said the same."""
     parts: list[Html] = []
-    if base.calls != (turn.actual_calls or ()):
+    if not calls.same(base.calls, turn.actual_calls):
         parts.append(_call_rows(base.calls, turn.actual_calls or (), label="Tool calls: - base, + head"))
     if base.answer is not None and base.answer != turn.actual_answer:
         parts += [element("p", "The base's answer", class_="label"), _pre(plain.clip(base.answer, TEXT_LIMIT))]

@@ -98,7 +98,7 @@ def _cells(row: CriterionComparison) -> list[Html | str]:
     return [
         element("code", row.name),
         *compared.means(row),
-        compared.signed(row.delta),
+        compared.moved(row),
         compared.between(row),
         compared.p_value(row),
         html.join([badge, told]) if row.gating else f"{change}{told}, without a say",
