@@ -157,6 +157,12 @@ class Settings(BaseModel):
     baseline_folder: str = Field(
         default="", description="A folder that keeps results of runs on the base branch, for a cache to carry."
     )
+    baseline_artifact: str = Field(
+        default="",
+        max_length=200,
+        description="A workflow artifact that runs on the base branch upload, by its name, with results.json at its "
+        "top (needs `actions: read`).",
+    )
     max_baseline_age: float = Field(
         default=14, gt=0, description="Days after which stored results are called stale in the comment."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,11 +43,13 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
-    """The Python to start; `import_roots`: folders of the project's own code; `origin`: one line for people."""
+    """The Python to start; `import_roots`: folders of the project's own code; `origin`: one line for people;
+    `fingerprint`: of what it was made of, "" where that is not known."""
 
     python: str
     origin: str
     import_roots: tuple[str, ...] = ()
+    fingerprint: str = ""
 
 
 def provide(wanted: Wanted, world: World) -> Interpreter:
@@ -62,7 +65,12 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
     if needs is not None:
         base = base or _base(world)
         python = virtualenv.provide(needs, base=base, cache=world.cache, environment=_installers(world), log=world.log)
-        return Interpreter(python=python, origin=f"made from {needs}", import_roots=needs.import_roots)
+        return Interpreter(
+            python=python,
+            origin=f"made from {needs}",
+            import_roots=needs.import_roots,
+            fingerprint=hashlib.sha256(f"{needs.kind}\0{needs.text.replace(needs.root, '')}".encode()).hexdigest()[:16],
+        )
     return _found(wanted, world)
 
 

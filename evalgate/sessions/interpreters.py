@@ -59,6 +59,7 @@ def launch(agent: PythonAgent, setting: AgentSetting) -> Launch:
         cwd=setting.root,
         environment=_with_its_scripts(setting.environment, interpreter),
         hello={**agent.hello, "import_roots": list(interpreter.import_roots)},
+        about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
     )
 
 

@@ -190,7 +190,7 @@ class WorkerPool:
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
-            self._about = self._about or dict(ready.about)
+            self._about = self._about or {**ready.about, **self._launched().about}
             self._seats.append(seat)
             self._changed.notify_all()
         return seat

@@ -29,12 +29,14 @@ GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`."""
+    """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`; `about`:
+    what is known of its environment beside what it says itself."""
 
     command: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
     hello: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
 
 
 class Worker:

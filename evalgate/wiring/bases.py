@@ -21,7 +21,7 @@ from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
 from evalgate.pipeline.stored import Stored
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, agent_pools, base_checkout, stores
+from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.choosing import Choice
@@ -142,6 +142,14 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
             repo, wanted=settings.base, event_base=search.event_base, head="", environ=search.environ
         )
         named = stores.opened(settings, repo, root=search.choice.root, say=search.say)
+        artifact = artifact_store.opened(
+            "" if wanted == "rerun" else settings.baseline_artifact,
+            environ=search.environ,
+            token=search.token,
+            scratch=repo.folder / "artifacts",
+            say=search.say,
+        )
+        named += [store for store in (stack.enter_context(artifact),) if store is not None]
     except EvalgateError as error:
         named_base = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named_base}{_told(error)}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from evalgate import __version__, criteria, words
+from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
@@ -37,6 +38,9 @@ from evalgate.wiring import agent_code, agent_pools, comparisons, simulating
 from evalgate.wiring.bases import Base
 
 HEAD, BASE = 0, 1
+
+ENVIRONMENT = ("framework_version", "python", "requirements")
+"""What workers tell of their environment that may change what an agent does though its files are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +73,19 @@ class Bout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Both sides as measured, and what their comparison says; no comparison without a base."""
+    """Both sides as measured, and what their comparison says; no comparison without a base. `problems`: what measuring
+    could not keep to."""
 
     head: Run
     base: Run | None = None
     comparison: Comparison | None = None
+    problems: tuple[Problem, ...] = ()
 
 
 def measure(bout: Bout) -> Measured:
     """Carry out all trials that the settings ask for. Raises UnavailableError where a journal cannot be written."""
-    return _Ring(bout).carry_out()
+    ring = _Ring(bout)
+    return dataclasses.replace(ring.carry_out(), problems=ring.problems())
 
 
 class _Ring:
@@ -112,6 +119,15 @@ class _Ring:
         if bout.policy.threshold is ThresholdRule.NEW and found.comparison is not None:
             found = self._confirmed(found, found.comparison)
         return found
+
+    def problems(self) -> tuple[Problem, ...]:
+        """A budget in dollars that could not count everything."""
+        unpriced = sorted(self._measuring.unpriced)
+        if not unpriced or self._bout.settings.budget.usd is None:
+            return ()
+        message = f"`budget`: no price is known of {words.listed(unpriced, limit=5)}, whose calls count as nothing"
+        hint = "Bound the run by `tokens` or `agent_calls` as well."
+        return (Problem(severity=Severity.WARNING, code="unpriced", message=message, hint=hint),)
 
     def _take_over(self) -> None:
         base, journal = self._bout.base, self._bout.base_journal
@@ -154,6 +170,7 @@ class _Ring:
         if bout.base is None:
             return Measured(head=head)
         origin = self._origin(bout.base)
+        origin = dataclasses.replace(origin, notes=(*origin.notes, *self._environments(bout.base)))
         if len(self._sides) == 1:
             problem = bout.base.problem
             return Measured(
@@ -197,6 +214,27 @@ class _Ring:
         return dataclasses.replace(
             base.origin, source=source, reused=reused, run=0 if base.root is None else own - reused
         )
+
+    def _environments(self, base: Base) -> Iterator[str]:
+        """A note for each agent that is the same on both sides, in another environment."""
+        if len(self._sides) == 1:
+            return
+        head, rerun = self._measuring.run(HEAD), self._measuring.run(BASE)
+        stored = base.stored.run if base.stored is not None else None
+        then = {} if stored is None else {suite.key: suite.agent for suite in stored.suites}
+        notes: list[str] = []
+        for ours, theirs in zip(self._sides[HEAD].suites, self._sides[BASE].suites, strict=True):
+            code = head.codes.get(trials.agent_key(ours.agent))
+            now = head.agents.get(trials.agent_key(ours.agent), {})
+            ways = [(rerun, theirs.agent)]
+            name = base.renamed.get(ours.key, ours.key)
+            if stored is not None and name in then and ours.key in base.reusable:
+                ways.append((stored, then[name]))
+            for run, agent in ways:
+                key = trials.agent_key(agent)
+                if code and run.codes.get(key) == code:
+                    notes += _differences(run.agents.get(key, {}), now)
+        yield from dict.fromkeys(notes)
 
     def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
         """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
@@ -268,6 +306,14 @@ class _Ring:
         return self._bout.panel is not None or any(
             suite.agent.driver not in ("replay", agent_pools.ABSENT) for side in self._sides for suite in side.suites
         )
+
+
+def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name in ENVIRONMENT:
+        before, after = then.get(name, ""), now.get(name, "")
+        if before and after and before != after:
+            said = name.replace("_", " ")
+            yield f"the same agent ran with another {said} on the base side ({before}) than on head's ({after})"
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:

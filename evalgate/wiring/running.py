@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__
-from evalgate.model import Links, Policy, Shard
-from evalgate.pipeline import sharding
+from evalgate.model import Links
 from evalgate.pipeline.journal import Journal
 from evalgate.plugins import Agent, Watcher
 from evalgate.settings import Settings
@@ -27,14 +26,13 @@ from evalgate.wiring import (
     measuring,
     policies,
     saving,
-    shards,
     tooling,
 )
 from evalgate.wiring.agent_pools import Surroundings
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
-from evalgate.wiring.concluding import Ending, Gated, Sources
+from evalgate.wiring.concluding import Ending, Gated, Journals
 from evalgate.wiring.measuring import Bout, Measured
 from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.saving import Keeping
@@ -61,14 +59,6 @@ class Scene:
     on_base_branch: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Journals:
-    """The journal of each side; the base has one where anything of it is measured."""
-
-    head: Journal
-    base: Journal | None = None
-
-
 def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     """Measure the prepared suites, decide, and write every report.
 
@@ -91,7 +81,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     with ExitStack() as stack:
         stack.callback(gc.set_threshold, *gc.get_threshold())
         gc.set_threshold(*SELDOM)
-        keeping = keeping_of(choice, scene, cache, stack)
+        keeping = _keeping(choice, scene, cache, stack)
         base = stack.enter_context(bases.opened(search))
         bar = bars.of(
             prepared.suites,
@@ -100,22 +90,16 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             by_base=choice.settings.policy == "base",
             settings=choice.settings,
         )
-        shard = shards.of(choice, bar.suites)
-        if shard is not None:
-            bar = dataclasses.replace(bar, suites=sharding.own(bar.suites, shard))
         journal = stack.enter_context(_open_journal(output / JOURNAL, choice.settings))
         base_journal = None
         if base is not None and not base.problem:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings))
         journals = Journals(head=journal, base=base_journal)
-        found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard)
-        unreliable = unreliable_of(keeping, found, bar.policy, scene)
-        problems = prepared.problems if shard is None else (shards.note(shard), *prepared.problems)
-        policy = bar.policy if shard is None else dataclasses.replace(bar.policy, fail_on=frozenset())
-        ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce)
-        sources = Sources(head=journals.head, base=journals.base)
-        gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
-        return kept(gated, keeping, scene, choice, now=now)
+        found = _measured(choice, bar, base, scene, journals, now=now, cache=cache)
+        unreliable = _unreliable(keeping, found, bar, scene)
+        ending = Ending(choice=choice, problems=prepared.problems, links=scene.links, reproduce=scene.reproduce)
+        gated = concluding.conclude(found, bar.policy, ending, journals, unreliable=unreliable)
+        return _kept(gated, keeping, scene, choice, now=now)
 
 
 def _tools_of(choice: Choice) -> Callable[[Path], str]:
@@ -123,7 +107,7 @@ def _tools_of(choice: Choice) -> Callable[[Path], str]:
     return lambda own: tooling.fingerprint(choice.settings, choice.gate_file.tools, root=choice.root, own=own)
 
 
-def keeping_of(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
+def _keeping(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
     """The stores, where this run is to be kept or the ledger is asked; opened before any agent runs."""
     settings = choice.settings
     named = bool(settings.data_branch or settings.baseline_folder)
@@ -136,19 +120,16 @@ def keeping_of(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> K
 
 
 def _is_saved(settings: Settings, scene: Scene) -> bool:
-    if settings.shard:  # a part is no base for anybody
-        return False
     return settings.save_baseline == "always" or (settings.save_baseline == "auto" and scene.on_base_branch)
 
 
-def unreliable_of(keeping: Keeping | None, found: Measured, policy: Policy, scene: Scene) -> frozenset[tuple[str, str]]:
-    """The cases that the ledger does not let decide yet (`admission`)."""
-    if keeping is None or not policy.admission:
+def _unreliable(keeping: Keeping | None, found: Measured, bar: Bar, scene: Scene) -> frozenset[tuple[str, str]]:
+    if keeping is None or not bar.policy.admission:
         return frozenset()
-    return saving.unreliable(keeping.stores, found.head, admission=policy.admission, say=scene.watcher.say)
+    return saving.unreliable(keeping.stores, found.head, admission=bar.policy.admission, say=scene.watcher.say)
 
 
-def kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *, now: datetime) -> Gated:
+def _kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *, now: datetime) -> Gated:
     """A complete run on the base branch is kept, whatever its verdict: later runs are compared with what is there."""
     results = gated.files.get("results")
     if keeping is None or results is None or not _is_saved(choice.settings, scene) or not gated.report.run.complete:
@@ -159,15 +140,7 @@ def kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *,
 
 
 def _measured(
-    choice: Choice,
-    bar: Bar,
-    base: Base | None,
-    scene: Scene,
-    journals: Journals,
-    *,
-    now: datetime,
-    cache: Path,
-    shard: Shard | None,
+    choice: Choice, bar: Bar, base: Base | None, scene: Scene, journals: Journals, *, now: datetime, cache: Path
 ) -> Measured:
     settings, say = choice.settings, scene.watcher.say
     around = Surroundings(
@@ -207,16 +180,11 @@ def _measured(
                 base_agents=base_pools,
                 base_journal=journals.base,
                 loosened=bar.loosened,
-                shard=shard,
                 tools=_tools_of(choice),
             )
         )
         uses = panel.uses() if panel is not None else ()
-    head = dataclasses.replace(found.head, commit=scene.commit, judges=uses, shard=shard)
-    own = found.base
-    if own is not None and shard is not None and base is not None:
-        own = dataclasses.replace(own, shard=dataclasses.replace(shard, plan=measuring.with_agents(shard.plan, base)))
-    return dataclasses.replace(found, head=head, base=own)
+    return dataclasses.replace(found, head=dataclasses.replace(found.head, commit=scene.commit, judges=uses))
 
 
 def _open_journal(path: Path, settings: Settings) -> Journal:

@@ -62,6 +62,10 @@ def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[
         except EvalgateError as error:
             say(f"the {store.name} was not used: {error.message}")
             continue
+        if stored.run.commit and stored.run.commit != kept.commit:
+            other = stored.run.commit[:12]
+            say(f"the {store.name} was not used: what is kept as {kept.commit[:12]} says that it is of {other}")
+            continue
         found = Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=kept.distance)
     return found
 

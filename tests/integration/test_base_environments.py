@@ -1,0 +1,91 @@
+"""Each side in an environment of its own: two versions of one package, loaded at once; what a base has to borrow."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from builders.gated_repository import Repository, content
+
+pytestmark = pytest.mark.integration
+
+AGENT = "import shelf\n\ndef answer(text):\n    return f'version {shelf.VERSION}'\n"
+
+
+def wheel(folder: Path, version: str) -> None:
+    """A package of one line, built without any tool."""
+    folder.mkdir(exist_ok=True)
+    info = f"shelf-{version}.dist-info"
+    files = {
+        "shelf.py": f"VERSION = '{version}'\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: shelf\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(folder / f"shelf-{version}-py3-none-any.whl", "w") as packed:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            packed.writestr(name, text)
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    for version in ("1.0", "2.0"):
+        wheel(tmp_path / "wheels", version)
+    monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\n.venv/\n")
+    made.write("desk.py", AGENT)
+    made.write("evalgate.yml", json.dumps({"agents": [{"driver": "python", "call": "desk:answer"}]}))
+    turn = {"user_content": content("question 1", "user"), "final_response": content("version 1.0", "model")}
+    cases = [{"eval_id": "one", "conversation": [turn]}]
+    made.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
+    made.write("test_config.json", json.dumps({"criteria": {"response_match_score": 0.9}}))
+    return made
+
+
+def answers(repo: Repository, name: str) -> set[str]:
+    (suite,) = repo.results(name)["suites"]
+    (case,) = suite["cases"]
+    return {
+        part["text"]
+        for trial in case["trials"]
+        for part in trial["outcome"]["invocations"][0]["final_response"]["parts"]
+    }
+
+
+def test_two_versions_of_a_package_one_a_side(repo: Repository) -> None:
+    if shutil.which("uv") is None:
+        pytest.skip("uv is not on PATH")
+    repo.write("requirements.txt", "shelf==1.0\n")
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.write("requirements.txt", "shelf==2.0\n")
+    repo.commit("an upgrade")
+    code, said = repo.run("--runs", "3")
+    assert code == 1, said
+    assert answers(repo, "base.json") == {"version 1.0"}
+    assert answers(repo, "results.json") == {"version 2.0"}
+    sides = [repo.results(name)["suites"][0]["agent"] for name in ("base.json", "results.json")]
+    assert sides[0]["about"]["requirements"] != sides[1]["about"]["requirements"]
+    assert sides[0]["code"] != sides[1]["code"]
+
+
+def test_a_base_without_its_own_environment_borrows_heads(repo: Repository, tmp_path: Path) -> None:
+    """`.venv` is in no commit: without this the base could not start, for no fault of anybody's."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(repo.root / ".venv")], check=True)
+    (site,) = (repo.root / ".venv/lib").glob("python*/site-packages")
+    (site / "shelf.py").write_text("VERSION = '1.0'\n")
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.commit("nothing")
+    code, said = repo.run()
+    assert code == 0, said
+    assert any("head's environment" in note for note in repo.results()["comparison"]["origin"]["notes"])
