@@ -120,7 +120,7 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
         finally:
             publish.hand_over(workspace)
         _tell(gated, environ, workspace=workspace, debug=debug)
-        for problem in posting.finish(gated.report) if posting is not None else ():
+        for problem in posting.finish() if posting is not None else ():
             _tell_problem(problem)
     return gated.exit_code
 
@@ -140,6 +140,7 @@ def _gated(environ: Mapping[str, str], choice: Choice, event: EventContext, post
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
+        present=lambda report: None if posting is None else posting.prepare(report),
     )
     gated = running.run_gate(choice, prepared, scene)
     sys.stdout.write(reports.render_terminal(gated.report))
@@ -172,6 +173,8 @@ def _opened_posting(environ: Mapping[str, str], choice: Choice, event: EventCont
     token = token_of(environ)
     told = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     wanted = choice.settings.check_run or choice.settings.comment != "off"
+    if choice.settings.shard:  # a part decides nothing: what joins the parts speaks for all
+        return None
     if not told or not wanted or not event.head_sha or not environ.get("GITHUB_REPOSITORY"):
         return None
     if event.is_fork:

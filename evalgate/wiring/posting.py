@@ -23,7 +23,7 @@ from evalgate.model import AgentFailure, Outcome, Report, TrialKey
 from evalgate.plugins import Watcher
 from evalgate.settings import Settings
 from evalgate.wiring import posts
-from evalgate.wiring.posts import Job
+from evalgate.wiring.posts import Decided, Job
 
 COMMENT_KEY = "evalgate"
 FAREWELL_S = 3.0
@@ -45,7 +45,8 @@ class Place:
 
 
 class Posting:
-    """The comment and the check run of one gate: `start`, then `finish` or `give_up`, whatever happens between.
+    """The comment and the check run of one gate: `start`, `prepare` and `finish`; `give_up` where it does not come to
+    that.
 
     Raises ConfigError where the connection cannot be used at all.
     """
@@ -62,7 +63,7 @@ class Posting:
         self._check: CheckRun | None = None
         self._completed = False
         self._tells_progress = True
-        self._report: Report | None = None
+        self._decided: Decided | None = None
         self._problems: list[Problem] = []
         self._errands: queue.Queue[Errand | None] = queue.Queue()
         self._thread = threading.Thread(target=self._work, name="posting", daemon=True)
@@ -77,12 +78,17 @@ class Posting:
         """The watcher, which tells of progress here as well."""
         return _Telling(watcher, Progress(self._tell_progress, now=self._now))
 
-    def finish(self, report: Report) -> tuple[Problem, ...]:
-        """Post the verdict, and wait until that is done; what could not be posted."""
-        self._report = report
+    def prepare(self, report: Report) -> None:
+        """Take the report in: its conversations can be read now, and not any more when the run is over."""
+        self._decided = posts.decided(self._job, report, comment=self._comment)
+
+    def finish(self) -> tuple[Problem, ...]:
+        """Post what was prepared, and wait until that is done; what could not be posted."""
         self._tells_progress = False
-        self._errands.put(lambda: self._end_check(self._client, report))
-        self._errands.put(lambda: self._end_comment(self._client, report))
+        decided = self._decided
+        if decided is not None:
+            self._errands.put(lambda: self._end_check(self._client, decided))
+            self._errands.put(lambda: self._end_comment(self._client, decided))
         self._errands.put(None)
         self._thread.join()
         if not self._errands.empty():
@@ -103,8 +109,8 @@ class Posting:
         )
         client = Client(connection)  # the other may still be waiting for an answer
         try:
-            if self._report is not None:
-                self._end_check(client, self._report)
+            if self._decided is not None:
+                self._end_check(client, self._decided)
             else:
                 self._end_check_without(client, reason, hurried=hurried)
                 self._end_comment_without(client, reason, hurried=hurried)
@@ -153,11 +159,10 @@ class Posting:
         except EvalgateError:
             self._tells_progress = False
 
-    def _end_check(self, client: Client, report: Report) -> None:
+    def _end_check(self, client: Client, decided: Decided) -> None:
         if not self._wants_check or self._completed:
             return
-        conclusion, output = posts.conclusion_of(report.verdict), posts.decided(report)
-        annotations = posts.annotated(report)
+        conclusion, output, annotations = decided.conclusion, decided.output, decided.annotations
         try:
             if self._check is None:
                 name, address, sha = self._job.check_name, self._job.address, self._place.head_sha
@@ -168,12 +173,11 @@ class Posting:
         except EvalgateError as error:
             self._failed("check run", error)
 
-    def _end_comment(self, client: Client, report: Report) -> None:
+    def _end_comment(self, client: Client, decided: Decided) -> None:
         if self._comment == "off":
             return
-        section = posts.section_decided(self._job, report)
         try:
-            self._write(client, section, create=posts.is_worth_a_comment(report, self._comment))
+            self._write(client, decided.section, create=decided.create)
         except EvalgateError as error:
             self._failed("comment", error)
 

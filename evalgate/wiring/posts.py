@@ -11,7 +11,7 @@ from evalgate.github import checks, layout, progress
 from evalgate.github.checks import Annotation, Conclusion, Level, Output
 from evalgate.github.layout import Section
 from evalgate.markup import github, plain
-from evalgate.model import Report, Verdict, VerdictKind
+from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment as comment_report
 from evalgate.settings import Settings
 
@@ -62,6 +62,31 @@ def job_of(environ: Mapping[str, str], settings: Settings, *, address: str, head
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A verdict, ready to be posted. `create`: whether a comment is to be made where there is none."""
+
+    conclusion: Conclusion
+    output: Output
+    annotations: tuple[Annotation, ...]
+    section: Section
+    create: bool
+
+
+def decided(job: Job, report: Report, *, comment: str) -> Decided:
+    """What is posted of a report, rendered while its conversations can be read; `comment`: the setting."""
+    head, rest = comment_report.render_head(report), comment_report.render_rest(report)
+    headline = sentences.headline(report.verdict) if report.run.complete else "cancelled"
+    title = plain.one_line(f"{headline}: {report.verdict.reason}")
+    return Decided(
+        conclusion=conclusion_of(report),
+        output=Output(title=plain.clip_end(title, _TITLE_WIDTH), summary=[head], text=[rest]),
+        annotations=tuple(_annotation(each) for each in remarks.collect(report)),
+        section=_section(job, headline=head, details=rest, weight=WEIGHTS[report.verdict.kind]),
+        create=is_worth_a_comment(report, comment),
+    )
+
+
 def begun() -> Output:
     """The check run before anything is known."""
     return Output(title="in progress", summary=["The gate is running."])
@@ -70,16 +95,6 @@ def begun() -> Output:
 def under_way(done: int, total: int) -> Output:
     """The check run of a long run."""
     return Output(title=f"in progress, {done:,}/{total:,}", summary=[progress.render_progress(done, total)])
-
-
-def decided(report: Report) -> Output:
-    """The check run of a verdict."""
-    title = f"{sentences.headline(report.verdict)}: {report.verdict.reason}"
-    return Output(
-        title=plain.clip_end(plain.one_line(title), _TITLE_WIDTH),
-        summary=[comment_report.render_head(report)],
-        text=[comment_report.render_rest(report)],
-    )
 
 
 def undecided(reason: str) -> Output:
@@ -92,32 +107,20 @@ def section_under_way(job: Job, done: int, total: int) -> Section:
     return _section(job, headline=progress.render_progress(done, total))
 
 
-def section_decided(job: Job, report: Report) -> Section:
-    """The comment of a verdict."""
-    return _section(
-        job,
-        headline=comment_report.render_head(report),
-        details=comment_report.render_rest(report),
-        weight=WEIGHTS[report.verdict.kind],
-    )
-
-
 def section_undecided(job: Job, reason: str) -> Section:
     """The comment of a run that came to no verdict: what an earlier run said does not stand any more."""
     log = f" See the log of {github.link('this workflow run', job.address)}." if job.address else ""
     return _section(job, headline=_why(reason) + log, weight=NO_VERDICT)
 
 
-def annotated(report: Report) -> list[Annotation]:
-    """The remarks of a verdict, most important first."""
-    return [_annotation(each) for each in remarks.collect(report)]
-
-
 def is_worth_a_comment(report: Report, when: str) -> bool:
     """Whether a comment is to be made where there is none; one that is there is always brought up to date.
 
-    `changes`: something turned, failed or could not be measured, or the change lowers its own bar.
+    `changes`: something turned, failed or could not be measured, or the change lowers its own bar. A run that was
+    cancelled makes none: mostly a newer push did that, and its own run will speak.
     """
+    if not report.run.complete:
+        return False
     failed = report.verdict.kind is not VerdictKind.PASS
     if when == "always":
         return True
@@ -130,8 +133,11 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
     return when == "changes" and (failed or turned)
 
 
-def conclusion_of(verdict: Verdict) -> Conclusion:
+def conclusion_of(report: Report) -> Conclusion:
     """How the check run ends: what the policy lets through never blocks a required check."""
+    verdict = report.verdict
+    if not report.run.complete:
+        return Conclusion.CANCELLED
     if verdict.kind is VerdictKind.PASS:
         return Conclusion.SUCCESS
     if not verdict.blocks:

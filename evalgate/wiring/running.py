@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__
-from evalgate.model import Links
+from evalgate.model import Links, Report
 from evalgate.pipeline.journal import Journal
 from evalgate.plugins import Agent, Watcher
 from evalgate.settings import Settings
@@ -46,7 +46,8 @@ JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """What a door knows and the settings do not. `event_base`: the SHA that the event compares with, "" at a desk.
-    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with.
+    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `present`: is
+    given the report while its conversations can be read.
     """
 
     environ: Mapping[str, str]
@@ -57,6 +58,7 @@ class Scene:
     event_base: str = ""
     token: str | None = None
     on_base_branch: bool = False
+    present: Callable[[Report], None] = lambda _: None
 
 
 def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
@@ -99,6 +101,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         unreliable = _unreliable(keeping, found, bar, scene)
         ending = Ending(choice=choice, problems=prepared.problems, links=scene.links, reproduce=scene.reproduce)
         gated = concluding.conclude(found, bar.policy, ending, journals, unreliable=unreliable)
+        scene.present(gated.report)
         return _kept(gated, keeping, scene, choice, now=now)
 
 

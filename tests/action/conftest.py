@@ -1,26 +1,34 @@
-"""A runner's surroundings without a runner: checkout, event, INPUT_* and the files that a step writes."""
+"""A runner's surroundings without a runner: checkout, event, INPUT_*, the files that a step writes, and a GitHub."""
 
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import repositories
+from builders.github_double import Double, served
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER_UID = 1001  # the user that GitHub's runners work as; the container is root
-HEAD_SHA = "1" * 40
+TOKEN = "ghs_token-of-the-job"
+REPOSITORY = "o/r"
+NUMBER = 7
+ANSWER = "Paris is the capital of France."
 
 AGENT = '''
 """Speaks the line protocol: answers the question, once it has said what its environment is."""
-import json, os, sys
+import json, os, sys, time
 
-DUMP = {dump!r}
+DUMP, ASKED, ANSWER = {dump!r}, {asked!r}, {answer!r}
 
 def say(**message):
     print(json.dumps(message), flush=True)
@@ -38,7 +46,11 @@ for line in sys.stdin:
             say(type="started", session=session)
         case "turn":
             text = message["content"]["parts"][0]["text"]
-            answer = "::set-env name=X::1" if "commands" in text else "Paris is the capital of France."
+            with open(ASKED, "a") as file:
+                file.write(ANSWER + "\\n")
+            if "wait" in text:
+                time.sleep(60)
+            answer = "::set-env name=X::1" if "commands" in text else ANSWER
             part = {{"text": answer}}
             say(type="event", session=session, author="agent", content={{"role": "model", "parts": [part]}}, final=True)
             say(type="turn_end", session=session)
@@ -78,7 +90,9 @@ class Runner:
     """A checkout as actions/checkout leaves it, and the entrypoint started in it as the container starts it."""
 
     temp: Path
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str | None] = field(default_factory=dict)
+    base: str = ""
+    head: str = ""
 
     @property
     def workspace(self) -> Path:
@@ -89,86 +103,162 @@ class Runner:
         """Where the agent writes its environment."""
         return self.temp / "agent-environment.json"
 
+    @property
+    def origin(self) -> Path:
+        return self.temp / "origin"
+
+    def asked(self) -> list[str]:
+        """What agents of either side answered so far."""
+        path = self.temp / "asked.log"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
     def write(self, name: str, content: Any) -> None:
         """A file of the repository, before the checkout; a text, or JSON."""
-        path = self.temp / "origin" / name
+        path = self.origin / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1), encoding="utf-8")
 
-    def write_gate(self, *, reference: str, question: str = "What is the capital of France?") -> None:
+    def write_gate(
+        self, *, reference: str, question: str = "What is the capital of France?", answer: str = ANSWER
+    ) -> None:
         """An agent, one case, one criterion."""
-        self.write("agent.py", AGENT.format(dump=str(self.dump)))
+        asked = str(self.temp / "asked.log")
+        self.write("agent.py", AGENT.format(dump=str(self.dump), asked=asked, answer=answer))
         turn = {"user_content": content("user", question), "final_response": content("model", reference)}
         self.write("evals/geo.evalset.json", {"eval_set_id": "geo", "eval_cases": [
             {"eval_id": "capital", "conversation": [turn]},
         ]})  # fmt: skip
         self.write("evals/test_config.json", {"criteria": {"response_match_score": 0.9}})
 
+    def commit(self) -> str:
+        """Commit what was written to the origin's main branch; the SHA."""
+        if not (self.origin / ".git").exists():
+            self.origin.mkdir(exist_ok=True)
+            repositories.git(self.origin, "init", "--quiet")
+            repositories.git(self.origin, "config", "uploadpack.allowAnySHA1InWant", "true")  # as GitHub does
+            repositories.git(self.origin, "config", "receive.denyCurrentBranch", "ignore")
+        return repositories.commit(self.origin, {})
+
     def check_out(self) -> None:
-        """Commit what was written; clone it shallow and detached; give it to the runner's user where that works."""
-        git = ("git", "-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "init.defaultBranch=main")
-        origin = self.temp / "origin"
-        for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "1"), ("commit", "-qm", "2", "--allow-empty")):
-            subprocess.run([*git, *command], cwd=origin, check=True)
-        subprocess.run([*git, "clone", "-q", "--depth=1", origin.as_uri(), self.workspace], check=True)
-        subprocess.run([*git, "checkout", "-q", "--detach"], cwd=self.workspace, check=True)
+        """A pull request with what was written, from main with what was committed before (else: the same), checked out
+        as actions/checkout does: the merge of both, shallow and detached."""
+        base = repositories.git(self.origin, "rev-parse", "main") if (self.origin / ".git").exists() else self.commit()
+        repositories.git(self.origin, "checkout", "--quiet", "-B", "change", base)
+        head = self.commit()
+        tree, merge = f"{head}^{{tree}}", f"Merge {head} into {base}"
+        merged = repositories.git(self.origin, "commit-tree", tree, "-p", base, "-p", head, "-m", merge)
+        repositories.git(self.origin, "update-ref", f"refs/pull/{NUMBER}/merge", merged)
+        repositories.git(self.origin, "checkout", "--quiet", "main")
+        self.base, self.head = base, head
+        self._clone(merged, f"refs/pull/{NUMBER}/merge")
+        self.on_pull_request()
+
+    def check_out_main(self) -> None:
+        """Commit what was written, push it to main, and check that out."""
+        before = repositories.git(self.origin, "rev-parse", "main") if (self.origin / ".git").exists() else "0" * 40
+        after = self.commit()
+        self.base, self.head = before, after
+        self._clone(after, "refs/heads/main")
+        repository = {"full_name": REPOSITORY, "default_branch": "main"}
+        self.on("push", {"ref": "refs/heads/main", "before": before, "after": after, "repository": repository})
+
+    def on(self, name: str, payload: Any, **environment: str) -> None:
+        """The event that the workflow runs for."""
+        (self.temp / "event.json").write_text(json.dumps(payload), encoding="utf-8")
+        self.environment |= {"GITHUB_EVENT_NAME": name, **environment}
+
+    def on_pull_request(self, *, fork: str = "", name: str = "pull_request") -> None:
+        """Of the change that is checked out; `fork`: the repository that it comes from."""
+        repository = {"full_name": REPOSITORY}
+        head = {"sha": self.head, "ref": "change", "repo": {"full_name": fork} if fork else repository}
+        base = {"sha": self.base, "ref": "main", "repo": repository}
+        pull_request = {"number": NUMBER, "head": head, "base": base}
+        merge_ref = f"refs/pull/{NUMBER}/merge"
+        self.on(name, {"pull_request": pull_request, "number": NUMBER}, GITHUB_REF=merge_ref, GITHUB_BASE_REF="main")
+
+    def _clone(self, sha: str, ref: str) -> None:
+        shutil.rmtree(self.workspace, ignore_errors=True)
+        self.workspace.mkdir()
+        name = ref.removeprefix("refs/").removeprefix("heads/")
+        for command in (
+            ("init", "--quiet"),
+            ("remote", "add", "origin", self.origin.as_uri()),
+            ("fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{sha}:refs/remotes/origin/{name}"),
+            ("checkout", "--quiet", "--detach", sha),
+        ):
+            repositories.git(self.workspace, *command)
+        self.environment["GITHUB_SHA"] = sha
+        self.environment["GITHUB_REF"] = ref
         if os.geteuid() == 0:
             for path in (self.workspace, *self.workspace.rglob("*")):
                 os.chown(path, RUNNER_UID, RUNNER_UID, follow_symlinks=False)
 
-    def run(self, **inputs: str) -> Step:
-        """The step: `entrypoint.py` as the image's ENTRYPOINT starts it."""
+    def start(self, **inputs: str) -> "subprocess.Popen[str]":
+        """The step, begun: `entrypoint.py` as the image's ENTRYPOINT starts it."""
         files = self.temp / "file_commands"
         files.mkdir(exist_ok=True)
         for name in ("output", "summary", "env"):
             (files / name).write_text("", encoding="utf-8")
         given = {f"INPUT_{name.replace('_', '-').upper()}": value for name, value in inputs.items()}
-        done = subprocess.run(
+        return subprocess.Popen(
             [sys.executable, "-I", "-u", ROOT / "entrypoint.py"],
             cwd=self.workspace,
-            env={**self._surroundings(files), **self.environment, **given},
-            capture_output=True,
+            env={name: value for name, value in self._environment(files, given).items() if value is not None},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=120,
-            check=False,
         )
+
+    def run(self, **inputs: str) -> Step:
+        """The step, to its end."""
+        return self.ended(self.start(**inputs))
+
+    def run_cancelled(self, until: Callable[[], object], **inputs: str) -> Step:
+        """The step, and once `until` holds, what a runner sends to one that is cancelled."""
+        begun = self.start(**inputs)
+        deadline = time.monotonic() + 60
+        while not until():
+            assert time.monotonic() < deadline, begun.poll()
+            assert begun.poll() is None, begun.communicate()
+            time.sleep(0.05)
+        begun.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        begun.send_signal(signal.SIGTERM)
+        return self.ended(begun)
+
+    def ended(self, begun: "subprocess.Popen[str]") -> Step:
+        stdout, stderr = begun.communicate(timeout=120)
+        files = self.temp / "file_commands"
         return Step(
-            code=done.returncode,
-            stdout=done.stdout,
-            stderr=done.stderr,
+            code=begun.returncode,
+            stdout=stdout,
+            stderr=stderr,
             outputs=parse_outputs((files / "output").read_text(encoding="utf-8")),
             summary=(files / "summary").read_text(encoding="utf-8"),
         )
 
-    def _surroundings(self, files: Path) -> dict[str, str]:
-        event = self.temp / "event.json"
-        repository = {"full_name": "org/repo"}
-        pull_request = {
-            "number": 7,
-            "head": {"sha": HEAD_SHA, "ref": "change", "repo": repository},
-            "base": {"sha": "2" * 40, "ref": "main", "repo": repository},
-        }
-        event.write_text(json.dumps({"pull_request": pull_request, "number": 7}), encoding="utf-8")
+    def _environment(self, files: Path, given: dict[str, str]) -> dict[str, str | None]:
         home = self.temp / "home"
         home.mkdir(exist_ok=True)
+        return {**self._surroundings(files), "HOME": str(home), **self.environment, **given}
+
+    def _surroundings(self, files: Path) -> dict[str, str]:
         return {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "HOME": str(home),
             "CI": "true",
             "GITHUB_ACTIONS": "true",
-            "GITHUB_API_URL": "https://api.github.invalid",
-            "GITHUB_EVENT_NAME": "pull_request",
-            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_API_URL": "http://127.0.0.1:9",  # nobody listens there
+            "GITHUB_EVENT_PATH": str(self.temp / "event.json"),
+            "GITHUB_JOB": "gate",
             "GITHUB_OUTPUT": str(files / "output"),
             "GITHUB_STEP_SUMMARY": str(files / "summary"),
             "GITHUB_ENV": str(files / "env"),
-            "GITHUB_REF": "refs/pull/7/merge",
-            "GITHUB_REPOSITORY": "org/repo",
+            "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_RUN_ID": "99",
             "GITHUB_SERVER_URL": "https://github.invalid",
-            "GITHUB_SHA": "3" * 40,
+            "GITHUB_WORKFLOW": "evaluation",
             "GITHUB_WORKSPACE": str(self.workspace),
-            "GITHUB_TOKEN": "token-of-the-job",
+            "INPUT_GITHUB-TOKEN": TOKEN,
             "ACTIONS_RUNTIME_TOKEN": "token-of-the-runtime",
             "ACTIONS_RUNTIME_URL": "https://runtime.invalid",
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "token-of-the-identity",
@@ -203,8 +293,27 @@ def parse_outputs(text: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> Runner:
+def quiet_runner(tmp_path: Path) -> Runner:
+    """Where GitHub's API is out of reach."""
     # pytest's folders are closed to all but their owner; a runner's are not
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o755)
     return Runner(temp=tmp_path)
+
+
+@pytest.fixture
+def double() -> Iterator[Double]:
+    """A GitHub that judges whatever is sent to it by GitHub's own description."""
+    pytest.importorskip("openapi_core", reason="GitHub's description cannot be read without openapi-core")
+    double = Double()
+    double.state.add_pull(NUMBER)
+    with served(double) as running:
+        yield running
+    assert running.problems() == []
+
+
+@pytest.fixture
+def runner(quiet_runner: Runner, double: Double) -> Runner:
+    """Where GitHub answers."""
+    quiet_runner.environment["GITHUB_API_URL"] = double.url
+    return quiet_runner

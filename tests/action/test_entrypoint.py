@@ -13,6 +13,7 @@ pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSWER = "Paris is the capital of France."
+TOKEN = "ghs_token-of-the-job"
 OUTPUTS = set(yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["outputs"])
 
 
@@ -31,7 +32,7 @@ def failing(runner):
 
 
 def test_a_passing_gate_is_green_and_says_so_everywhere(passing) -> None:
-    step = passing.run(agent="command:python3 agent.py")
+    step = passing.run(agent="command:python3 agent.py", baseline="none")
 
     assert step.code == 0, step.stdout + step.stderr
     assert step.commands() == []
@@ -48,7 +49,7 @@ def test_outputs_are_those_of_action_yml(passing) -> None:
 
 
 def test_a_failing_gate_is_red_at_the_line_of_its_case(failing) -> None:
-    step = failing.run(agent="command:python3 agent.py")
+    step = failing.run(agent="command:python3 agent.py", baseline="none")
 
     assert step.code == 1, step.stdout + step.stderr
     assert step.outputs["verdict"] == "fail"
@@ -168,7 +169,7 @@ def test_modules_of_the_repository_never_stand_in_for_ours(runner) -> None:
     for name in ("evalgate/__init__.py", "json.py", "click.py", "sitecustomize.py"):
         runner.write(name, "raise SystemExit('the repository took over')\n")
     runner.check_out()
-    runner.environment = {"PYTHONPATH": str(runner.workspace), "PYTHONSTARTUP": "json.py", "PYTHONHOME": ""}
+    runner.environment |= {"PYTHONPATH": str(runner.workspace), "PYTHONSTARTUP": "json.py", "PYTHONHOME": ""}
     step = runner.run(agent="command:python3 -I agent.py")
 
     assert step.code == 0, step.stdout + step.stderr
@@ -177,18 +178,35 @@ def test_modules_of_the_repository_never_stand_in_for_ours(runner) -> None:
 def test_a_detached_shallow_checkout_links_to_the_pull_requests_own_commit(failing) -> None:
     step = failing.run(agent="command:python3 agent.py")
 
-    assert "1" * 40 in (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
+    assert failing.head in (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
 
 
 def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
     runner.write_gate(reference=ANSWER)
+    (runner.origin / "services" / "geo").mkdir(parents=True)
+    for name in ("agent.py", "evals"):
+        (runner.origin / name).rename(runner.origin / "services" / "geo" / name)
     runner.write("services/other/evals/broken.evalset.json", "{")
     runner.check_out()
-    (runner.workspace / "services" / "geo").mkdir(parents=True)
-    for name in ("agent.py", "evals"):
-        (runner.workspace / name).rename(runner.workspace / "services" / "geo" / name)
     step = runner.run(agent="command:python3 agent.py", root="services/geo")
 
     assert step.code == 0, step.stdout + step.stderr
     assert (runner.workspace / step.outputs["junit"]).is_file()
     assert step.outputs["junit"].startswith("services/geo/")
+
+
+def test_an_event_that_runs_foreign_code_with_secrets_is_refused(passing, double) -> None:
+    passing.on_pull_request(name="pull_request_target")
+    step = passing.run(agent="command:python3 agent.py")
+
+    assert step.code == 2
+    assert any("pull_request_target is refused" in line for line in step.commands())
+    assert (passing.asked(), double.seen) == ([], [])
+
+
+def test_no_command_for_the_desk_names_what_only_a_workflow_takes(passing) -> None:
+    step = passing.run(agent="command:python3 agent.py", comment="failures", check_run="false", runs="2")
+
+    report = (passing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
+    assert "--runs 2" in report
+    assert not re.search(r"--(no-)?(comment|check-run|github-token)", report)

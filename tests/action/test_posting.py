@@ -1,0 +1,322 @@
+"""What a pull request is told: the entrypoint with a runner's environment, against a GitHub that remembers."""
+
+import re
+import threading
+
+import pytest
+from builders import repositories
+from builders.github_double import Double
+
+pytestmark = pytest.mark.integration
+
+AGENT = "command:python3 agent.py"
+ANSWER = "Paris is the capital of France."
+WRONG = "I do not know any capitals at all, sorry about that."
+
+
+@pytest.fixture
+def passing(runner):
+    runner.write_gate(reference=ANSWER)
+    runner.check_out()
+    return runner
+
+
+@pytest.fixture
+def failing(runner):
+    runner.write_gate(reference=WRONG)
+    runner.check_out()
+    return runner
+
+
+def only(rows):
+    (row,) = rows.values()
+    return row
+
+
+def told(step) -> str:
+    """The warnings and notices of a step."""
+    return "\n".join(step.commands())
+
+
+def test_a_pull_request_gets_one_comment_and_one_check_run_of_its_own_commit(passing, double: Double) -> None:
+    step = passing.run(agent=AGENT, baseline="none")
+
+    check, comment = only(double.state.checks), only(double.state.comments)
+    assert (step.code, step.outputs["verdict"]) == (0, "pass")
+    assert check["head_sha"] == passing.head != passing.environment["GITHUB_SHA"]
+    assert (check["name"], check["status"], check["conclusion"]) == ("evalgate", "completed", "success")
+    assert check["details_url"] == "https://github.invalid/o/r/actions/runs/99"
+    assert "pass" in check["output"]["title"]
+    assert (comment["number"], comment["user"]["login"]) == (7, "github-actions[bot]")
+    assert "response_match_score" in comment["body"]
+    assert double.calls("check-runs")[0] == "POST /check-runs"
+
+
+def test_a_second_run_updates_what_the_first_one_said(failing, double: Double) -> None:
+    failing.run(agent=AGENT, baseline="none")
+    first = dict(only(double.state.comments))
+    failing.write_gate(reference=ANSWER)
+    failing.check_out()
+    failing.environment["GITHUB_RUN_ID"] = "100"
+    failing.run(agent=AGENT, baseline="none")
+
+    comment = only(double.state.comments)
+    assert comment["id"] == first["id"]
+    assert "1 case failed" in first["body"]
+    assert "1 case failed" not in comment["body"]
+    checks = list(double.state.checks.values())
+    assert [(each["name"], each["conclusion"]) for each in checks] == [("evalgate", "failure"), ("evalgate", "success")]
+    assert checks[0]["head_sha"] != checks[1]["head_sha"] == failing.head
+
+
+@pytest.mark.parametrize(
+    ("inputs", "conclusion", "code"),
+    [
+        ({"baseline": "none"}, "failure", 1),
+        # what the policy lets through blocks no required check
+        ({"baseline": "none", "fail_on": "not_measured"}, "neutral", 0),
+        # somebody has to mend the agent
+        ({"baseline": "none", "agent": "command:python3 no_such_agent.py"}, "action_required", 3),
+        ({"baseline": "none", "agent": "command:python3 no_such_agent.py", "fail_on": "threshold"}, "neutral", 0),
+        # one run of one case tells nothing about a regression; the head passes
+        ({"grep": "France"}, "failure", 1),
+    ],
+)
+def test_the_check_run_ends_as_the_verdict_says(failing, double: Double, inputs, conclusion: str, code: int) -> None:
+    step = failing.run(**{"agent": AGENT, **inputs})
+
+    check = only(double.state.checks)
+    assert (check["conclusion"], step.code) == (conclusion, code), step.stdout
+    assert check["output"]["title"]
+    if conclusion == "failure":
+        assert check["annotations"][0]["path"] == "evals/geo.evalset.json"
+
+
+def test_an_inconclusive_verdict_is_neutral(passing, double: Double) -> None:
+    step = passing.run(agent=AGENT)
+
+    assert (step.code, step.outputs["verdict"]) == (0, "inconclusive")
+    assert only(double.state.checks)["conclusion"] == "neutral"
+    assert passing.asked() == [ANSWER, ANSWER], "head and base"
+
+
+@pytest.mark.parametrize("fork", ["someone/r", None])
+def test_a_forks_pull_request_posts_nothing_and_says_why(passing, double: Double, fork: str | None) -> None:
+    passing.on_pull_request(fork=fork or "x/y")
+    step = passing.run(agent=AGENT, baseline="none")
+
+    assert (step.code, step.outputs["verdict"]) == (0, "pass")
+    assert "comes from a fork" in told(step)
+    assert double.seen == []
+    assert "response_match_score" in step.summary
+
+
+def test_without_a_token_nothing_is_posted_and_it_says_so(passing, double: Double) -> None:
+    step = passing.run(agent=AGENT, baseline="none", github_token="")
+
+    assert step.code == 0
+    assert "There is no token" in told(step)
+    assert double.seen == []
+
+
+def test_a_token_that_is_none_is_a_warning_that_does_not_show_it(passing, double: Double) -> None:
+    step = passing.run(agent=AGENT, baseline="none", github_token="sch\u00f6n \u2603 gesagt")
+
+    assert step.code == 0
+    assert "not-posted" in told(step)
+    assert "gesagt" not in step.stdout + step.stderr
+    assert double.seen == []
+
+
+def test_a_merge_group_is_compared_with_its_base_and_gets_a_check_run(passing, double: Double) -> None:
+    group = {"base_sha": passing.base, "head_sha": passing.head, "base_ref": "refs/heads/main"}
+    passing._clone(passing.head, "refs/heads/gh-readonly-queue/main/pr-7")
+    passing.on("merge_group", {"merge_group": {**group, "head_ref": "refs/heads/gh-readonly-queue/main/pr-7"}})
+    step = passing.run(agent=AGENT)
+
+    assert step.code == 0, step.stdout + step.stderr
+    assert passing.base[:7] in step.stdout
+    assert passing.asked() == [ANSWER, ANSWER]
+    assert only(double.state.checks)["head_sha"] == passing.head
+    assert double.state.comments == {}
+
+
+@pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "repository_dispatch"])
+def test_events_without_a_change_run_without_a_base(passing, double: Double, name: str) -> None:
+    passing.on(name, {"repository": {"default_branch": "main"}}, GITHUB_REF="refs/heads/main", GITHUB_BASE_REF="")
+    passing._clone(passing.base, "refs/heads/main")
+    step = passing.run(agent=AGENT)
+
+    assert (step.code, step.outputs["verdict"]) == (0, "pass"), step.stdout + step.stderr
+    assert passing.asked() == [ANSWER]
+    assert double.seen == []
+
+
+def test_outside_github_everything_but_the_api_works(passing, double: Double) -> None:
+    for name in (
+        "ACTIONS",
+        "API_URL",
+        "EVENT_NAME",
+        "EVENT_PATH",
+        "OUTPUT",
+        "STEP_SUMMARY",
+        "ENV",
+        "JOB",
+        "REF",
+        "SHA",
+    ):
+        passing.environment[f"GITHUB_{name}"] = None
+    for name in ("REPOSITORY", "RUN_ID", "SERVER_URL", "WORKFLOW", "WORKSPACE", "BASE_REF"):
+        passing.environment[f"GITHUB_{name}"] = None
+    passing.environment |= {"CI": "true", "GITLAB_CI": "true", "CI_MERGE_REQUEST_IID": "7", "INPUT_GITHUB-TOKEN": None}
+    step = passing.run(agent=AGENT)
+
+    assert step.code == 0, step.stdout + step.stderr
+    written = {path.name for path in (passing.workspace / "evalgate-report").iterdir()}
+    assert {"junit.xml", "comment.md", "report.html", "results.json"} <= written
+    assert double.seen == []
+
+
+def test_files_that_cannot_be_read_end_the_check_run_and_take_back_what_stood_there(passing, double: Double) -> None:
+    passing.run(agent=AGENT, baseline="none")
+    passing.write("evals/geo.evalset.json", "{")
+    passing.check_out()
+    passing.environment["GITHUB_RUN_ID"] = "100"
+    step = passing.run(agent=AGENT, baseline="none")
+
+    check = list(double.state.checks.values())[-1]
+    assert step.code == 2
+    assert (check["status"], check["conclusion"], check["head_sha"]) == ("completed", "failure", passing.head)
+    assert "no verdict" in check["output"]["title"]
+    body = only(double.state.comments)["body"]
+    assert "No verdict" in body
+    assert "100%" not in body
+
+
+def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: Double) -> None:
+    runner.write_gate(reference=ANSWER, question="Please wait a while.")
+    runner.check_out()
+    step = runner.run_cancelled(lambda: runner.asked() and double.state.checks, agent=AGENT, baseline="none")
+
+    check = only(double.state.checks)
+    assert step.code == 130
+    assert (check["status"], check["conclusion"]) == ("completed", "cancelled")
+    assert "cancelled" in check["output"]["title"]
+    assert double.state.comments == {}, "a newer push cancels: its own run will speak"
+
+
+FAULTS = [
+    # how GitHub fails, and what the step says of it
+    ({"status": 401, "body": {"message": "Bad credentials"}}, "token"),
+    ({"status": 403, "body": {"message": "Resource not accessible by integration"}}, "checks: write"),
+    ({"status": 422, "body": {"message": "Validation Failed"}}, "Validation Failed"),
+    ({"status": 502}, "502"),
+    ({"how": "reset"}, "could not be posted"),
+    ({"how": "html", "status": 200}, "could not be posted"),
+]
+
+
+@pytest.mark.parametrize(("fault", "words"), FAULTS, ids=[str(next(iter(row[0].values()))) for row in FAULTS])
+def test_no_fault_of_github_changes_the_verdict(passing, double: Double, fault, words: str) -> None:
+    double.fail(".", times=1_000, **fault)
+    step = passing.run(agent=AGENT, baseline="none")
+
+    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (0, "pass", "0")
+    assert words in told(step), step.stdout
+    assert "not-posted" in told(step)
+    assert not any(line.startswith("::error") for line in step.commands())
+    assert "response_match_score" in step.summary
+
+
+def test_an_api_that_nobody_answers_leaves_the_verdict_standing(quiet_runner) -> None:
+    quiet_runner.write_gate(reference=WRONG)
+    quiet_runner.check_out()
+    step = quiet_runner.run(agent=AGENT, baseline="none")
+
+    assert (step.code, step.outputs["verdict"]) == (1, "fail")
+    assert len(re.findall("not-posted", told(step))) == 2, "the check run and the comment"
+    assert "capital" in step.summary
+
+
+def test_a_check_run_that_could_not_be_begun_is_made_at_the_end(passing, double: Double) -> None:
+    double.fail("POST .*/check-runs", status=500, times=5)
+    step = passing.run(agent=AGENT, baseline="none")
+
+    assert only(double.state.checks)["conclusion"] == "success"
+    assert told(step) == ""
+
+
+@pytest.mark.parametrize(
+    ("when", "is_there"), [("always", True), ("changes", False), ("failures", False), ("off", False)]
+)
+def test_a_passing_gate_comments_as_the_workflow_wishes(passing, double: Double, when: str, *, is_there: bool) -> None:
+    passing.run(agent=AGENT, baseline="none", comment=when)
+    assert bool(double.state.comments) is is_there
+    assert only(double.state.checks)["conclusion"] == "success"
+
+
+@pytest.mark.parametrize("when", ["changes", "failures"])
+def test_a_comment_on_a_failure_is_brought_up_to_date_when_that_is_mended(failing, double: Double, when: str) -> None:
+    failing.run(agent=AGENT, baseline="none", comment=when)
+    assert "failed" in only(double.state.comments)["body"]
+    failing.write_gate(reference=ANSWER)
+    failing.check_out()
+    failing.run(agent=AGENT, baseline="none", comment=when)
+    assert "1 case failed" not in only(double.state.comments)["body"]
+
+
+def test_without_check_runs_and_comments_nobody_is_asked(passing, double: Double) -> None:
+    step = passing.run(agent=AGENT, baseline="none", comment="off", check_run="false")
+    assert (step.code, double.seen) == (0, [])
+
+
+def test_two_jobs_of_a_workflow_share_one_comment(failing, double: Double) -> None:
+    begun = []
+    for job in ("geography", "weather"):
+        failing.environment["GITHUB_JOB"] = job
+        begun.append(failing.start(agent=AGENT, baseline="none", output=f"report-{job}"))
+    threads = [threading.Thread(target=failing.ended, args=(each,)) for each in begun]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    body = only(double.state.comments)["body"]
+    assert [each.returncode for each in begun] == [1, 1]
+    assert all(job in body for job in ("geography", "weather"))
+    assert body.count("[!CAUTION]") == 2
+
+
+def test_named_gates_have_check_runs_of_their_own(passing, double: Double) -> None:
+    passing.run(agent=AGENT, baseline="none", name="travel")
+    assert only(double.state.checks)["name"] == "evalgate: travel"
+
+
+def test_the_token_is_shown_to_nobody(passing, double: Double) -> None:
+    double.fail("PATCH", status=401, times=1_000, body={"message": "Bad credentials: ghs_token-of-the-job"})
+    step = passing.run(agent=AGENT, env="GOOGLE_API_KEY", debug="true")
+
+    reports = (path for path in (passing.workspace / "evalgate-report").rglob("*") if path.is_file())
+    written = "".join(path.read_text(encoding="utf-8", errors="replace") for path in reports)
+    sent = "".join(str(each.json) for each in double.seen)
+    seen = passing.dump.read_text(encoding="utf-8")
+    assert "token-of" not in written + seen + sent + step.stdout + step.stderr + step.summary + str(step.outputs)
+    assert all(each.headers["authorization"] == "Bearer ghs_token-of-the-job" for each in double.seen)
+
+
+def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with(runner, double: Double) -> None:
+    runner.write_gate(reference=ANSWER)
+    runner.check_out_main()
+    seeded = runner.run(agent=AGENT, data_branch="evalgate-data")
+    assert seeded.code == 0, seeded.stdout + seeded.stderr
+    assert repositories.git(runner.origin, "ls-tree", "-r", "--name-only", "evalgate-data")
+    assert only(double.state.checks)["conclusion"] == "success"
+    asked = len(runner.asked())
+
+    runner.write_gate(reference=ANSWER, answer="Lyon is the capital of France.")
+    runner.check_out()
+    step = runner.run(agent=AGENT, data_branch="evalgate-data")
+
+    assert runner.asked()[asked:] == ["Lyon is the capital of France."], "the base's agent was not asked again"
+    assert step.code == 1, step.stdout + step.stderr
+    assert runner.base[:7] in only(double.state.comments)["body"]
