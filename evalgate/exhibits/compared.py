@@ -156,8 +156,10 @@ def _is_large(row: CriterionComparison) -> bool:
 
 
 def _mean(value: float, *, beside: float) -> str:
+    if value.is_integer():
+        return words.score(value)
     shown = words.score(value, beside=beside)
-    false_end = not value.is_integer() and float(shown.replace(",", "")).is_integer()
+    false_end = float(shown.replace(",", "")).is_integer()
     return words.score(value) if false_end else shown
 
 

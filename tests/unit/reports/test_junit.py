@@ -7,7 +7,7 @@ from pathlib import Path
 
 import junitparser
 import pytest
-from builders import build
+from builders import build, comparing
 from builders.scenarios import SCENARIOS
 from lxml import etree
 
@@ -117,3 +117,53 @@ def test_a_suite_without_cases_is_there() -> None:
     text = junit.render(build.run_report([build.suite(criteria={build.TOOLS: 1.0})], {}))
     (suite,) = junitparser.JUnitXml.fromstring(text.encode())
     assert (suite.tests, suite.name) == (0, build.SUITE)
+
+
+def gates_of(scenario: str) -> dict[str, type | None]:
+    tree = junitparser.JUnitXml.fromstring(junit.render(SCENARIOS[scenario]()).encode())
+    (suite,) = [each for each in tree if each.name == "evalgate"]
+    return {case.name: type(case.result[0]) if case.result else None for case in suite}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "threshold", "regression"),
+    [
+        ("base_regressed", junitparser.Failure, junitparser.Failure),
+        ("base_unchanged", None, None),
+        ("base_inconclusive", None, junitparser.Skipped),
+        ("base_broken", None, junitparser.Error),  # the comparison was to be, and is not
+        ("base_no_agent", None, junitparser.Skipped),  # nobody's fault
+        ("base_cut_short", junitparser.Skipped, junitparser.Skipped),
+    ],
+)
+def test_beside_a_base_the_gates_answers_can_be_read(
+    scenario: str, threshold: type | None, regression: type | None
+) -> None:
+    assert gates_of(scenario) == {"threshold": threshold, "regression": regression}
+
+
+def test_without_a_base_every_test_case_is_one_of_the_users() -> None:
+    assert "evalgate" not in {
+        suite.name for suite in junitparser.JUnitXml.fromstring(junit.render(build.report("fail")).encode())
+    }
+
+
+def test_a_regression_without_any_failing_case_is_a_failure() -> None:
+    report = comparing.report("0.85*5 " * 12, "pass*5 " * 12)
+    tree = junitparser.JUnitXml.fromstring(junit.render(report).encode())
+    assert (tree.tests, tree.failures) == (14, 1)
+    (failed,) = [case for suite in tree for case in suite if case.result]
+    assert (failed.name, failed.classname) == ("regression", "evalgate")
+    assert "dropped from 1.00 to 0.85" in failed.result[0].message
+
+
+def test_what_the_gate_lets_pass_turns_no_reader_red() -> None:
+    tree = junitparser.JUnitXml.fromstring(junit.render(SCENARIOS["base_known"]()).encode())
+    assert (tree.failures, tree.errors) == (0, 0)
+    (skipped,) = [case for suite in tree for case in suite if case.result]
+    assert (skipped.name, type(skipped.result[0])) == ("case_2", junitparser.Skipped)
+    assert skipped.result[0].message.startswith(
+        "let pass, known: the base fails too; tool_trajectory_avg_score 0.00 < 1.00"
+    )
+    counted = junitparser.JUnitXml.fromstring(junit.render(SCENARIOS["base_origins"]()).encode())
+    assert counted.failures == 1 + 2  # the threshold gate; of five failures the new one and the one nobody knows of

@@ -1,0 +1,250 @@
+"""What a comparison says in words and figures."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from builders import comparing
+from builders.compared_scenarios import COMPARED
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.exhibits import compared
+from evalgate.model import (
+    BaseOrigin,
+    BaseSource,
+    CaseComparison,
+    Change,
+    CriterionComparison,
+    FailureOrigin,
+    Interval,
+    Loosening,
+    LooseningKind,
+    Power,
+    Standing,
+)
+from evalgate.reports import comment
+
+SHA = comparing.BASE_SHA
+
+
+def row(**more: object) -> CriterionComparison:
+    given: dict[str, object] = {
+        "name": "m",
+        "gating": True,
+        "lower_is_better": False,
+        "cases": 4,
+        "base": 1.0,
+        "head": 0.75,
+        "interval": Interval(low=-0.4, high=-0.1),
+        "p": 0.01,
+        "p_rise": 0.99,
+        "p_adjusted": 0.02,
+        "p_rise_adjusted": 1.0,
+        "floor": 0.05,
+        "change": Change.REGRESSED,
+        **more,
+    }
+    return CriterionComparison(**given)  # type: ignore[arg-type]
+
+
+def test_every_kind_has_words() -> None:
+    assert set(compared.CHANGES) == set(compared.MARKS) == set(Change)
+    assert set(compared.ORIGINS) == set(FailureOrigin)
+    assert set(compared.STANDINGS) == set(Standing)
+    assert set(compared.LOOSENINGS) == set(LooseningKind)
+    assert all(compared.origin_words(BaseOrigin(source=source)) for source in BaseSource)
+
+
+@pytest.mark.parametrize(
+    ("delta", "options", "shown"),
+    [
+        (None, {}, "-"),
+        (0.0, {}, "0.00"),
+        (-0.14, {}, "\N{MINUS SIGN}0.14"),
+        (0.14, {}, "+0.14"),
+        (-0.0004, {}, "\N{MINUS SIGN}0.0004"),  # not 0.00: something moved
+        (0.00001, {}, "0.0000"),  # too small to have a sign
+        (1234.4, {}, "+1,234"),
+        (62.9, {"whole": True}, "+63"),  # tokens: the means beside it have no decimals
+        (-0.15, {"share": True}, "\N{MINUS SIGN}15 points"),
+        (0.004, {"share": True}, "+0.4 points"),
+        (0.0, {"share": True}, "0 points"),
+    ],
+)
+def test_differences_are_signed(delta: float | None, options: dict[str, bool], shown: str) -> None:
+    assert compared.signed(delta, **options) == shown
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e9, max_value=1e9), st.booleans())
+def test_swapped_sides_swap_the_sign_alone(delta: float, share: bool) -> None:
+    one, other = compared.signed(delta, share=share), compared.signed(-delta, share=share)
+    assert one.lstrip("+\N{MINUS SIGN}") == other.lstrip("+\N{MINUS SIGN}")
+    assert one == other or {one[0], other[0]} == {"+", "\N{MINUS SIGN}"}
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (row(), "\N{MINUS SIGN}0.40 to \N{MINUS SIGN}0.10"),
+        (row(fact=True), "exact"),  # no sample: nothing to be unsure of
+        (row(interval=None), "-"),
+        (
+            row(base=532.0, head=411.0, interval=Interval(low=-123.4, high=-120.1)),
+            "\N{MINUS SIGN}123 to \N{MINUS SIGN}120",
+        ),
+    ],
+)
+def test_intervals(given: CriterionComparison, shown: str) -> None:
+    assert compared.between(given) == shown
+
+
+def test_an_interval_of_shares_names_its_unit_once() -> None:
+    assert compared.between(row(), share=True) == "\N{MINUS SIGN}40 to \N{MINUS SIGN}10 points"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (row(), "0.020"),
+        (row(p_adjusted=0.0001), "< 0.001"),
+        (row(head=1.1, p_rise_adjusted=0.03), "0.030"),  # it rose: the p of a rise
+        (row(lower_is_better=True, head=0.5, p_rise_adjusted=0.04), "0.040"),  # lower is better: a fall is a rise
+        (row(fact=True), "-"),
+        (row(head=1.0), "-"),  # nothing moved
+        (row(gating=False), "-"),  # what decides nothing claims nothing
+        (row(p_adjusted=None), "-"),
+    ],
+)
+def test_p_stands_only_where_it_means_something(given: CriterionComparison, shown: str) -> None:
+    assert compared.p_value(given) == shown
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "shown"),
+    [
+        (1.0, 0.75, ("1.00", "0.75")),
+        (0.9733, 0.85, ("0.97", "0.85")),
+        (0.9733, 0.9712, ("0.973", "0.971")),  # two decimals would hide that they differ
+        (1.0, 0.9996, ("1.00", "0.9996")),
+        (0.5, 0.9996, ("0.50", "0.999")),  # never a false 1.00
+        (532.4, 410.66, ("532", "411")),
+        (None, 0.5, ("-", "0.50")),
+    ],
+)
+def test_means(base: float | None, head: float, shown: tuple[str, str]) -> None:
+    assert compared.means(row(base=base, head=head)) == shown
+
+
+@given(st.floats(min_value=0, max_value=1), st.floats(min_value=0, max_value=1))
+def test_means_that_differ_look_different_and_no_mean_looks_perfect_that_is_not(base: float, head: float) -> None:
+    shown = compared.means(row(base=base, head=head))
+    assert (shown[0] == shown[1]) <= math.isclose(base, head, abs_tol=1e-9)
+    assert all(text != "1.00" or value > 1 - 1e-9 for text, value in zip(shown, (base, head), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"),
+    [
+        (BaseOrigin(source=BaseSource.RERUN, age_days=9.0, distance=3), "run beside the head"),  # it has no age
+        (BaseOrigin(source=BaseSource.STORE, age_days=0.01), "stored results, measured within the hour"),
+        (
+            BaseOrigin(source=BaseSource.STORE, age_days=0.5, distance=1),
+            "stored results, 12 hours old, 1 commit before",
+        ),
+        (BaseOrigin(source=BaseSource.STORE, age_days=30.2, distance=0), "stored results, 30 days old"),
+        (BaseOrigin(source=BaseSource.MIXED, reused=12, run=1), "12 stored and 1 fresh trial"),
+        (BaseOrigin(source=BaseSource.FILE), "results from a file"),
+    ],
+)
+def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
+    assert compared.origin_words(origin).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("power", "said"),
+    [
+        (None, ""),
+        (Power(drop=0.25, repeats=3), "With 3 runs a case, a drop of the pass rate by 25 points or more"),
+        (Power(drop=None, repeats=1), "With 1 run a case no drop of the pass rate could have been told from noise."),
+        (Power(drop=None, repeats=1, would=((5, 0.4),)), "5 runs would find 40 points."),
+        (Power(drop=0.1, repeats=2, would=((5, 0.08), (10, 0.05))), "5 runs would find 8 points and 10 runs"),
+    ],
+)
+def test_what_could_have_been_missed(power: Power | None, said: str) -> None:
+    assert said in compared.power_sentence(power)
+    assert bool(said) == bool(compared.power_sentence(power))
+
+
+def test_repeats_that_would_find_no_more_are_not_offered() -> None:
+    assert "10 runs" not in compared.power_sentence(Power(drop=0.102, repeats=5, would=((10, 0.1),)))
+
+
+def test_facts_are_no_samples() -> None:
+    shown = {name: compared.certainty(COMPARED[name]().comparison) for name in ("base_fact", "base_unchanged")}
+    assert "facts" in shown["base_fact"]
+    assert "4 times out of 5" in shown["base_unchanged"]
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (None, ""),
+        (comparing.compared(), ""),
+        (comparing.compared(origin=FailureOrigin.KNOWN), "known: the base fails too"),
+        (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.NEW), "a new case"),
+        (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.CHANGED), "a changed case"),
+    ],
+)
+def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
+    assert compared.whose(case).startswith(said)
+    assert bool(said) == bool(compared.whose(case))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (LooseningKind.THRESHOLD, "threshold of <x> lowered from <0.80> to <0.50>"),
+        (LooseningKind.CRITERION_REMOVED, "criterion <x> removed, was <0.80>"),
+        (LooseningKind.CRITERION_CHANGED, "criterion <x> changed: <0.80> is now <0.50>"),
+        (LooseningKind.CASE_REMOVED, "case <x> deleted"),
+        (LooseningKind.CASE_CHANGED, "expectation of case <x> changed"),
+        (LooseningKind.SUITE_REMOVED, "evaluation file <x> deleted"),
+        (LooseningKind.POLICY, "<x>: <0.80> is now <0.50>"),
+    ],
+)
+def test_rules_that_were_weakened(kind: LooseningKind, said: str) -> None:
+    each = Loosening(kind=kind, subject="x", base="0.80", head="0.50")
+    assert compared.loosening_sentence(each, mark="<{}>".format) == said
+
+
+def test_a_name_with_braces_is_no_placeholder() -> None:
+    each = Loosening(kind=LooseningKind.POLICY, subject="{base}", base="{0}", head="{head}")
+    assert compared.loosening_sentence(each) == "{base}: {0} is now {head}"
+
+
+def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:
+    deciding, others = compared.changed_rows(COMPARED["base_regressed"]().comparison)
+    assert [each.change for each in deciding] == [Change.REGRESSED, Change.REGRESSED]
+    assert [each.name for each in others] == ["token_usage_v1"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "counts"),
+    [
+        ("base_regressed", (3, 0, 2, 0, 0, 0)),
+        ("base_fact", (2, 1, 0, 0, 0, 0)),
+        ("base_apart", (0, 0, 0, 2, 1, 1)),
+    ],
+)
+def test_counts(scenario: str, counts: tuple[int, ...]) -> None:
+    found = compared.count(COMPARED[scenario]().comparison)
+    assert (found.broken, found.fixed, found.flaky, found.new, found.changed, found.removed) == counts
+
+
+def test_the_comment_says_each_thing_once() -> None:
+    shown = comment.render(COMPARED["base_regressed"]())
+    above_the_cases = shown.partition("###")[0]
+    for said in ("3 cases broke", "**3** broken", "0f1e2d3`", "5 runs a side", "\N{MINUS SIGN}14 points"):
+        assert above_the_cases.count(said) == 1

@@ -1,0 +1,89 @@
+"""What a reader is told to do."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builders import build, comparing
+from builders.compared_scenarios import COMPARED
+
+from evalgate.exhibits import guidance
+from evalgate.model import GateKind, VerdictKind
+
+
+def test_every_gate_has_a_question() -> None:
+    assert set(guidance.QUESTIONS) == set(GateKind)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kinds"),
+    [
+        ("base_regressed", {"Thresholds": VerdictKind.FAIL, "Against the base": VerdictKind.FAIL}),
+        ("base_broken", {"Against the base": VerdictKind.NOT_MEASURED, "Thresholds": VerdictKind.PASS}),
+        ("base_unchanged", {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.PASS}),
+    ],
+)
+def test_each_gate_answers_and_what_blocks_comes_first(scenario: str, kinds: dict[str, VerdictKind]) -> None:
+    found = guidance.answers(COMPARED[scenario]())
+    assert [(each.question, each.kind) for each in found] == list(kinds.items())
+
+
+def test_one_gate_needs_no_list() -> None:
+    assert guidance.answers(build.report("fail")) == ()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "step"),
+    [
+        ("base_unchanged", ""),
+        ("base_regressed", "Repair the agent"),
+        ("base_known", "`threshold: new` lets that pass"),
+        ("base_broken", "make the base run"),  # head is well: nothing to repair there
+        ("base_no_agent", "the thresholds alone decide"),
+        ("base_inconclusive", "more repeats"),
+        ("base_cut_short", "larger `budget`"),
+    ],
+)
+def test_the_next_step(scenario: str, step: str) -> None:
+    said = guidance.next_step(COMPARED[scenario]())
+    assert step in said
+    assert bool(step) == bool(said)
+
+
+def test_a_regression_alone_asks_for_no_new_expectations() -> None:
+    report = comparing.report("pass*5 " * 8 + "0.8*5 " * 4, "pass*5 " * 12)
+    assert report.verdict.kind is VerdictKind.FAIL
+    assert "became worse" in guidance.next_step(report)
+
+
+def test_failures_that_the_base_has_too_are_called_so() -> None:
+    assert "The base fails every one of these" in guidance.next_step(comparing.report("pass fail", "pass fail"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("evalgate run", "evalgate run --base 0f1e2d3c4b5a"),
+        ("evalgate run a.json --base main --runs 2", "evalgate run a.json --runs 2 --base 0f1e2d3c4b5a"),
+        ("evalgate run --base=main", "evalgate run --base 0f1e2d3c4b5a"),
+        ("evalgate run 'a b.json'", "evalgate run 'a b.json' --base 0f1e2d3c4b5a"),
+        ("evalgate run 'open", "evalgate run 'open"),  # no words can be made of it
+        ("evalgate compare a.json b.json", "evalgate compare a.json b.json"),
+        ("", ""),
+    ],
+)
+def test_the_command_names_the_commit_that_was_compared_with(typed: str, shown: str) -> None:
+    report = dataclasses.replace(COMPARED["base_fact"](), reproduce=typed)
+    assert guidance.reproduce(report) == shown
+
+
+def test_without_a_base_the_command_is_as_it_was_typed() -> None:
+    assert guidance.reproduce(build.report("pass", reproduce="evalgate run --runs 2")) == "evalgate run --runs 2"
+
+
+def test_what_is_no_commit_gets_into_no_command() -> None:
+    report = COMPARED["base_fact"]()
+    origin = dataclasses.replace(report.comparison.origin, commit="$(rm -rf /) ; main")
+    hostile = dataclasses.replace(report, comparison=dataclasses.replace(report.comparison, origin=origin))
+    assert "rm -rf" not in guidance.reproduce(hostile)

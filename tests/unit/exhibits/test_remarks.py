@@ -1,0 +1,43 @@
+"""What is said beside the lines of cases and of weakened rules."""
+
+from __future__ import annotations
+
+import pytest
+from builders import build, comparing
+from builders.compared_scenarios import COMPARED
+
+from evalgate.exhibits import remarks
+from evalgate.exhibits.remarks import Level
+
+
+@pytest.mark.parametrize(
+    ("words", "levels"),
+    [
+        ("pass", []),
+        ("fail", [Level.ERROR]),
+        ("error", [Level.WARNING]),  # a broken agent is no failing one
+        ("skipped", []),  # the user's own choice
+        ("error fail", [Level.ERROR, Level.WARNING]),
+    ],
+)
+def test_levels(words: str, levels: list[Level]) -> None:
+    assert [each.level for each in remarks.collect(build.report(words))] == levels
+
+
+def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
+    found = remarks.collect(comparing.report("fail fail", "fail pass"))
+    assert [(each.level, each.line) for each in found] == [(Level.ERROR, 20), (Level.WARNING, 10)]
+    assert found[0].message.endswith("new: the base passes")
+    assert found[1].message.endswith("known: the base fails too")
+
+
+def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
+    (found,) = remarks.collect(COMPARED["base_loosened"]())
+    assert (found.level, found.file, found.line) == (Level.WARNING, "agents/travel/test_config.json", 4)
+    assert found.message == "threshold of response_match_score lowered from 0.80 to 0.50"
+
+
+def test_remarks_are_bounded() -> None:
+    found = remarks.collect(COMPARED["base_hostile"]())
+    assert found
+    assert all(len(each.message) < 1_100 and len(each.title) < 200 for each in found)
