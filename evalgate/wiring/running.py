@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__
-from evalgate.model import Links, Report
+from evalgate.model import Links, Policy, Report, Shard
+from evalgate.pipeline import sharding
 from evalgate.pipeline.journal import Journal
 from evalgate.plugins import Agent, Watcher
 from evalgate.settings import Settings
@@ -26,13 +27,14 @@ from evalgate.wiring import (
     measuring,
     policies,
     saving,
+    shards,
     tooling,
 )
 from evalgate.wiring.agent_pools import Surroundings
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
-from evalgate.wiring.concluding import Ending, Gated, Journals
+from evalgate.wiring.concluding import Ending, Gated, Sources
 from evalgate.wiring.measuring import Bout, Measured
 from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.saving import Keeping
@@ -61,6 +63,14 @@ class Scene:
     present: Callable[[Report], None] = lambda _: None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journals:
+    """The journal of each side; the base has one where anything of it is measured."""
+
+    head: Journal
+    base: Journal | None = None
+
+
 def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     """Measure the prepared suites, decide, and write every report.
 
@@ -83,7 +93,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     with ExitStack() as stack:
         stack.callback(gc.set_threshold, *gc.get_threshold())
         gc.set_threshold(*SELDOM)
-        keeping = _keeping(choice, scene, cache, stack)
+        keeping = keeping_of(choice, scene, cache, stack)
         base = stack.enter_context(bases.opened(search))
         bar = bars.of(
             prepared.suites,
@@ -92,17 +102,25 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             by_base=choice.settings.policy == "base",
             settings=choice.settings,
         )
+        shard = shards.of(choice, bar.suites)
+        if shard is not None:
+            bar = dataclasses.replace(bar, suites=sharding.own(bar.suites, shard))
         journal = stack.enter_context(_open_journal(output / JOURNAL, choice.settings))
         base_journal = None
         if base is not None and not base.problem:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings))
         journals = Journals(head=journal, base=base_journal)
-        found = _measured(choice, bar, base, scene, journals, now=now, cache=cache)
-        unreliable = _unreliable(keeping, found, bar, scene)
-        ending = Ending(choice=choice, problems=prepared.problems, links=scene.links, reproduce=scene.reproduce)
-        gated = concluding.conclude(found, bar.policy, ending, journals, unreliable=unreliable)
+        found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard)
+        unreliable = unreliable_of(keeping, found, bar.policy, scene)
+        problems = (*prepared.problems, *found.problems)
+        if shard is not None:
+            problems = (shards.note(shard), *problems)
+        policy = bar.policy if shard is None else dataclasses.replace(bar.policy, fail_on=frozenset())
+        ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce)
+        sources = Sources(head=journals.head, base=journals.base)
+        gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
-        return _kept(gated, keeping, scene, choice, now=now)
+        return kept(gated, keeping, scene, choice, now=now)
 
 
 def _tools_of(choice: Choice) -> Callable[[Path], str]:
@@ -110,7 +128,7 @@ def _tools_of(choice: Choice) -> Callable[[Path], str]:
     return lambda own: tooling.fingerprint(choice.settings, choice.gate_file.tools, root=choice.root, own=own)
 
 
-def _keeping(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
+def keeping_of(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
     """The stores, where this run is to be kept or the ledger is asked; opened before any agent runs."""
     settings = choice.settings
     named = bool(settings.data_branch or settings.baseline_folder)
@@ -123,19 +141,25 @@ def _keeping(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Kee
 
 
 def _is_saved(settings: Settings, scene: Scene) -> bool:
+    if settings.shard:  # a part is no base for anybody
+        return False
     return settings.save_baseline == "always" or (settings.save_baseline == "auto" and scene.on_base_branch)
 
 
-def _unreliable(keeping: Keeping | None, found: Measured, bar: Bar, scene: Scene) -> frozenset[tuple[str, str]]:
-    if keeping is None or not bar.policy.admission:
+def unreliable_of(keeping: Keeping | None, found: Measured, policy: Policy, scene: Scene) -> frozenset[tuple[str, str]]:
+    """The cases that the ledger does not let decide yet (`admission`)."""
+    if keeping is None or not policy.admission:
         return frozenset()
-    return saving.unreliable(keeping.stores, found.head, admission=bar.policy.admission, say=scene.watcher.say)
+    return saving.unreliable(keeping.stores, found.head, admission=policy.admission, say=scene.watcher.say)
 
 
-def _kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *, now: datetime) -> Gated:
+def kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *, now: datetime) -> Gated:
     """A complete run on the base branch is kept, whatever its verdict: later runs are compared with what is there."""
-    results = gated.files.get("results")
-    if keeping is None or results is None or not _is_saved(choice.settings, scene) or not gated.report.run.complete:
+    results, run = gated.files.get("results"), gated.report.run
+    if keeping is None or results is None or not _is_saved(choice.settings, scene) or not run.complete:
+        return gated
+    if run.truncated:  # it would take the place of a whole run
+        scene.watcher.say(f"the results are not kept: {run.truncated}")
         return gated
     problems = keeping.save(gated.report.run, results, now=now)
     report = dataclasses.replace(gated.report, problems=(*gated.report.problems, *problems))
@@ -143,7 +167,15 @@ def _kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *
 
 
 def _measured(
-    choice: Choice, bar: Bar, base: Base | None, scene: Scene, journals: Journals, *, now: datetime, cache: Path
+    choice: Choice,
+    bar: Bar,
+    base: Base | None,
+    scene: Scene,
+    journals: Journals,
+    *,
+    now: datetime,
+    cache: Path,
+    shard: Shard | None,
 ) -> Measured:
     settings, say = choice.settings, scene.watcher.say
     around = Surroundings(
@@ -183,11 +215,16 @@ def _measured(
                 base_agents=base_pools,
                 base_journal=journals.base,
                 loosened=bar.loosened,
+                shard=shard,
                 tools=_tools_of(choice),
             )
         )
         uses = panel.uses() if panel is not None else ()
-    return dataclasses.replace(found, head=dataclasses.replace(found.head, commit=scene.commit, judges=uses))
+    head = dataclasses.replace(found.head, commit=scene.commit, judges=uses, shard=shard)
+    own = found.base
+    if own is not None and shard is not None and base is not None:
+        own = dataclasses.replace(own, shard=dataclasses.replace(shard, plan=measuring.with_agents(shard.plan, base)))
+    return dataclasses.replace(found, head=head, base=own)
 
 
 def _open_journal(path: Path, settings: Settings) -> Journal:
