@@ -14,6 +14,7 @@ from evalgate.errors import ExitCode
 from evalgate.markup import plain
 from evalgate.model import ConfigOrigin, CriterionUse, Suite
 from evalgate.project import estimate
+from evalgate.settings import Settings
 from evalgate.wiring import choosing, preparing
 
 
@@ -39,8 +40,34 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
         f"{words.counted(sum(each.trials for each in total), 'trial')}, "
         f"at least {words.counted(sum(each.model_calls for each in total), 'model call')} of the agents"
     )
+    for line in more_lines(choice.settings, trials=sum(each.trials for each in total)):
+        click.echo(line)
     door.show_problems(prepared.problems)
     return ExitCode.CONFIG if prepared.stops(strict=choice.settings.strict) else ExitCode.PASS
+
+
+def more_lines(settings: Settings, *, trials: int) -> list[str]:
+    """What may come on top: the base's side, further runs where outcomes differ, fresh runs of new failures."""
+    runs, lines = settings.runs, []
+    most = trials // runs.start * runs.most
+    # as `wiring.bases`: without a base that somebody names there is none at a desk, and the event's in a workflow
+    compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
+    if compared:
+        lines.append(
+            f"with the base: as many trials again, {2 * trials:,} in all; none of those that stored results spare"
+        )
+    if runs.more:
+        sides = 2 if compared else 1
+        each = "on each side, " if compared else ""
+        lines.append(
+            f"where the outcomes of a case differ: {words.counted(runs.more, 'further run')} of it, {each}"
+            f"{most * sides:,} trials at most"
+        )
+    if settings.threshold == "new" and compared:
+        lines.append(f"each new failure: at least {words.counted(settings.confirm, 'fresh run')} more on both sides")
+    if str(settings.budget):
+        lines.append(f"the budget ends a run of both sides together at {settings.budget}")
+    return lines
 
 
 def suite_lines(suite: Suite, *, runs: int, with_cases: bool) -> list[str]:

@@ -1,0 +1,32 @@
+"""What `evalgate list` says may come on top of the first runs of head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evalgate.cli import listing
+from evalgate.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, []),  # at a desk nothing is compared
+        ({"baseline": "none", "base": "main"}, []),
+        ({"base": "main"}, ["24 in all"]),
+        ({"baseline": "rerun"}, ["24 in all"]),
+        ({"baseline": "store", "base": "main"}, []),  # nothing runs on the base's side
+        ({"runs": "2+3"}, ["3 further runs of it, 30 trials at most"]),
+        ({"runs": "2+3", "base": "main"}, ["24 in all", "on each side, 60 trials at most"]),
+        ({"base": "main", "threshold": "new"}, ["24 in all", "at least 2 fresh runs more on both sides"]),
+        ({"threshold": "new"}, []),
+        ({"budget": "agent_calls=20, usd=2"}, ["both sides together at agent_calls=20, usd=2"]),
+    ],
+)
+def test_the_lines(given: dict[str, Any], words: list[str]) -> None:
+    lines = listing.more_lines(Settings.model_validate(given), trials=12)
+    assert len(lines) == len(words)
+    for line, said in zip(lines, words, strict=True):
+        assert said in line
