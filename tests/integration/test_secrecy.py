@@ -1,0 +1,49 @@
+"""The gate's environment and memory, as an agent sees them that runs as the same user."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux has /proc"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user without a way around"),
+]
+
+ROOT = Path(__file__).parents[2]
+USER = 12_345
+GATE = """
+import os, subprocess, sys
+sys.path.insert(0, {root!r})
+from evalgate.process import secrecy
+
+os.setgroups([]); os.setgid({user}); os.setuid({user})  # root of a container may not trace; root of this machine may
+if not {closed}:
+    secrecy.close_to_others = lambda: None
+secrecy.close_to_others()
+for name in ("environ", "maps"):
+    agent = ["cat", f"/proc/{{os.getpid()}}/{{name}}"]
+    done = subprocess.run(agent, capture_output=True, env={env!r})
+    print(name, "readable" if done.stdout else "closed")
+    own = subprocess.run(["cat", "/proc/self/" + name], capture_output=True, env={env!r})
+    print("a child's", "readable" if own.stdout else "closed")
+"""
+OPEN = "a child's readable"
+
+
+@pytest.mark.parametrize(
+    ("closed", "expected"),
+    [
+        (True, ["environ closed", OPEN, "maps closed", OPEN]),
+        (False, ["environ readable", OPEN, "maps readable", OPEN]),  # or the test would prove nothing
+    ],
+)
+def test_processes_of_the_same_user_cannot_look_into_the_gate(expected: list[str], *, closed: bool) -> None:
+    code = GATE.format(root=str(ROOT), closed=closed, user=USER, env={"PATH": os.environ["PATH"]})
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/")
+    assert done.stdout.splitlines() == expected, done.stderr

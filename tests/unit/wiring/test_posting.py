@@ -1,0 +1,235 @@
+"""Telling the pull request: never at a trial's expense, seldom, and to the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from builders import build
+
+from evalgate.github import checks, comments
+from evalgate.github.checks import CheckRun, Conclusion, NotPermitted
+from evalgate.github.failures import FailureKind, GitHubFailed
+from evalgate.github.transport import Connection
+from evalgate.model import TrialKey
+from evalgate.plugins.watching import SilentWatcher
+from evalgate.settings import Settings
+from evalgate.wiring import posting, posts
+from evalgate.wiring.posting import Place, Posting
+from evalgate.wiring.posts import Job
+
+KEY = TrialKey(suite="s", case_id="c", repeat=0)
+PLACE = Place(connection=Connection(repository="o/r", token="t"), head_sha="a" * 40, number=7)
+DOWN = GitHubFailed(FailureKind.UNREACHABLE, "nobody answers")
+
+
+class GitHub:
+    """What was asked of it, in order; `fail`: a call that fails, `hold`: calls wait for it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, object]] = []
+        self.fail: set[str] = set()
+        self.denied = False
+        self.hold = threading.Event()
+        self.hold.set()
+        self.busy = threading.Event()
+        monkeypatch.setattr(checks, "start", self.start)
+        monkeypatch.setattr(checks, "update", lambda _, check, output: self.asked("update", output.title))
+        monkeypatch.setattr(checks, "complete", lambda *_, conclusion, **__: self.asked("complete", conclusion))
+        monkeypatch.setattr(comments, "post_section", self.post)
+
+    def start(self, *_: object, name: str, **__: object) -> CheckRun | NotPermitted:
+        self.asked("start", name)
+        return NotPermitted(message="may not", hint="grant it") if self.denied else CheckRun(id=1)
+
+    def post(self, _: object, number: int, section: object, *, key: str, create: bool) -> None:
+        self.asked("comment", create)
+
+    def asked(self, what: str, about: object) -> None:
+        self.busy.set()
+        assert self.hold.wait(10)
+        self.calls.append((what, about))
+        if what in self.fail:
+            raise DOWN
+
+
+@pytest.fixture
+def github(monkeypatch: pytest.MonkeyPatch) -> GitHub:
+    return GitHub(monkeypatch)
+
+
+def opened(
+    settings: Settings | None = None, *, now: Callable[[], float] = lambda: 0.0, place: Place = PLACE
+) -> Posting:
+    made = Posting(place, Job(workflow="w", job="j", run=1), settings or Settings(), now=now)
+    made.start()
+    return made
+
+
+def settled(made: Posting) -> None:
+    """Everything that was asked for was done."""
+    made._errands.join()
+
+
+def test_a_run_is_begun_decided_and_told(github: GitHub) -> None:
+    made = opened()
+    made.prepare(build.report("pass"))
+
+    assert made.finish() == ()
+    assert github.calls == [("start", "evalgate"), ("complete", Conclusion.SUCCESS), ("comment", True)]
+
+
+def test_progress_is_told_seldom_and_by_nobodys_trial(github: GitHub) -> None:
+    now = 0.0
+    made = opened(now=lambda: now)
+    watcher = made.watching(SilentWatcher())
+    watcher.begin(trials=600, done=0)
+    for second in range(300):
+        now = float(second)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+        if second % 10 == 0:
+            settled(made)
+    settled(made)
+
+    told = [about for what, about in github.calls if what == "update"]
+    assert told == [f"in progress, {done}/600" for done in (61, 91, 121, 151, 181, 211, 241, 271)]
+    assert sum(what == "comment" for what, _ in github.calls) == len(told)
+    made.finish()
+
+
+def test_a_github_that_hangs_holds_up_no_trial_and_gets_no_backlog(github: GitHub) -> None:
+    now = 0.0
+    made = opened(now=lambda: now)
+    settled(made)
+    github.hold.clear()
+    github.busy.clear()
+    watcher = made.watching(SilentWatcher())
+    watcher.begin(trials=10_000, done=0)
+    for second in range(1_000):  # were it to wait, this would fail after ten seconds
+        now = float(second)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+        assert second != 60 or github.busy.wait(10)
+    made.prepare(build.report("pass"))
+    github.hold.set()
+    made.finish()
+
+    assert [what for what, _ in github.calls] == ["start", "update", "comment", "complete", "comment"]
+
+
+def test_the_first_failure_to_tell_progress_is_the_last_try(github: GitHub) -> None:
+    github.fail = {"update"}
+    now = 0.0
+    made = opened(now=lambda: now)
+    watcher = made.watching(SilentWatcher())
+    watcher.begin(trials=600, done=0)
+    for second in range(0, 300, 30):
+        now = float(second)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+        settled(made)
+    made.prepare(build.report("pass"))
+
+    assert made.finish() == ()
+    assert [what for what, _ in github.calls] == ["start", "update", "complete", "comment"]
+
+
+def test_a_missing_permission_is_told_once_and_the_comment_comes_all_the_same(github: GitHub) -> None:
+    github.denied = True
+    made = opened()
+    made.prepare(build.report("pass"))
+
+    (problem,) = made.finish()
+    assert (problem.code, problem.severity.value, problem.hint) == ("not-posted", "notice", "grant it")
+    assert [what for what, _ in github.calls] == ["start", "comment"]
+
+
+def test_what_cannot_be_posted_is_told_each_with_its_reason(github: GitHub) -> None:
+    github.fail = {"start", "comment"}
+    made = opened()
+    made.prepare(build.report("fail"))
+
+    told = [problem.message for problem in made.finish()]
+    assert told == [
+        "the check run could not be posted: nobody answers",
+        "the comment could not be posted: nobody answers",
+    ]
+    assert [what for what, _ in github.calls] == ["start", "start", "comment"], "the end tries again"
+
+
+@pytest.mark.parametrize(
+    ("hurried", "expected"),
+    [
+        (True, [("complete", Conclusion.CANCELLED), ("comment", False)]),
+        (False, [("complete", Conclusion.FAILURE), ("comment", True)]),
+    ],
+)
+def test_a_run_without_a_verdict_ends_its_check_run(github: GitHub, expected: object, *, hurried: bool) -> None:
+    made = opened()
+    settled(made)
+    assert made.give_up("it broke", hurried=hurried) == ()
+    assert github.calls[1:] == expected
+
+
+def test_a_run_that_is_cancelled_while_it_posts_ends_with_its_verdict(github: GitHub) -> None:
+    made = opened()
+    settled(made)
+    made.prepare(build.report("fail"))
+    made.give_up("cancelled", hurried=True)
+    assert github.calls[1:] == [("complete", Conclusion.FAILURE)]
+
+
+def test_a_farewell_does_not_wait_for_a_github_that_hangs(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting, "FAREWELL_S", 0.05)
+    github.hold.clear()
+    made = opened(Settings(comment="off"))
+    assert made.give_up("cancelled", hurried=True) == ()
+    made.close()
+    github.hold.set()
+    assert [what for what, _ in github.calls] in ([], ["start"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "expected"),
+    [
+        (Settings(comment="off"), PLACE, ["start", "complete"]),
+        (Settings(check_run=False), PLACE, ["comment"]),
+        # a push: no pull request to comment on
+        (Settings(), Place(connection=PLACE.connection, head_sha="a" * 40), ["start", "complete"]),
+    ],
+)
+def test_only_what_is_wanted_is_posted(github: GitHub, settings: Settings, place: Place, expected: list[str]) -> None:
+    made = opened(settings, place=place)
+    made.prepare(build.report("pass"))
+    made.finish()
+    assert [what for what, _ in github.calls] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "when", "expected"),
+    [
+        ("pass", "always", True),
+        ("pass", "changes", False),
+        ("pass", "failures", False),
+        ("fail", "changes", True),
+        ("fail", "failures", True),
+        ("error", "failures", True),  # nobody knows whether it would have passed
+        ("fail", "off", False),
+    ],
+)
+def test_when_a_comment_is_made(words: str, when: str, *, expected: bool) -> None:
+    report = build.report(words)
+    assert posts.is_worth_a_comment(report, when) is (expected if when != "off" else False)
+
+
+def test_jobs_are_told_apart_by_name_and_else_by_workflow_and_job() -> None:
+    jobs = [Job(workflow="w", job="a"), Job(workflow="w", job="b"), Job(workflow="v", job="a"), Job(name="a")]
+    assert len({job.key for job in jobs}) == 4
+    assert Job(name="a", workflow="w").key == Job(name="a", workflow="v", job="x").key
+    assert (Job().check_name, Job(name="travel").check_name) == ("evalgate", "evalgate: travel")
+
+
+def test_a_reason_can_neither_ping_nor_render() -> None:
+    section = posts.section_undecided(Job(), "@team <b>\n> # `x` ![i](http://x)")
+    assert "@team" not in section.headline
+    assert "<b>" not in section.headline
+    assert len(posts.undecided("x" * 100_000).title) <= 200
