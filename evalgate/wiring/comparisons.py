@@ -23,6 +23,7 @@ def compare(
     unpaired: Mapping[CaseKey, Standing],
     loosened: tuple[Loosening, ...],
     stage: Stage,
+    unreliable: frozenset[CaseKey] = frozenset(),
 ) -> Comparison:
     """The comparison; where nothing of the base could be measured, one that says so."""
     problem = _never_ran(base)
@@ -39,6 +40,7 @@ def compare(
         seed=head.seed,
         loosened=loosened,
         stage=stage,
+        unreliable=unreliable,
     )
 
 

@@ -49,7 +49,7 @@ class Bout:
 
     `base` None: there is none, or nothing of it can be measured. `tools`: the fingerprint of what answers tool calls in
     the agents' stead, by a side's checkout. `apart`: what is no part of an agent (`agent_code.apart_of`). `shard`: the
-    part of a plan that `suites` are; None: all of it.
+    part of a plan that `suites` are; None: all of it. `unreliable`: cases that are shown and never decide.
     """
 
     settings: Settings
@@ -67,6 +67,7 @@ class Bout:
     base_agents: Mapping[str, Agent] = dataclasses.field(default_factory=dict)
     base_journal: Journal | None = None
     loosened: tuple[Loosening, ...] = ()
+    unreliable: frozenset[CaseKey] = frozenset()
     shard: Shard | None = None
     tools: Callable[[Path], str] = lambda _: ""
 
@@ -188,6 +189,7 @@ class _Ring:
             unpaired=self._unpaired(bout.base),
             loosened=bout.loosened,
             stage=stage,
+            unreliable=bout.unreliable,
         )
         return Measured(head=head, base=base, comparison=comparison)
 

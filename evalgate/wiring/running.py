@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__
-from evalgate.model import Links, Policy, Report, Shard
-from evalgate.pipeline import sharding
+from evalgate.model import Links, Policy, Report, Run, Shard
+from evalgate.pipeline import fingerprints, sharding
 from evalgate.pipeline.journal import Journal
 from evalgate.plugins import Agent, Watcher
 from evalgate.settings import Settings
@@ -110,8 +110,9 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         if base is not None and not base.problem:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings))
         journals = Journals(head=journal, base=base_journal)
-        found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard)
-        unreliable = unreliable_of(keeping, found, bar.policy, scene)
+        # by the ledger as it was, before agents ran: regressions of these cases do not decide either
+        unreliable = unreliable_of(keeping, Measured(head=_unmeasured(bar, journal)), bar.policy, scene)
+        found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
         problems = (*prepared.problems, *found.problems)
         if shard is not None:
             problems = (shards.note(shard), *problems)
@@ -153,6 +154,18 @@ def unreliable_of(keeping: Keeping | None, found: Measured, policy: Policy, scen
     return saving.unreliable(keeping.stores, found.head, admission=policy.admission, say=scene.watcher.say)
 
 
+def _unmeasured(bar: Bar, journal: Journal) -> Run:
+    """The run that is to be, with nothing in it yet."""
+    prints = {
+        (suite.key, case.case_id): fingerprints.of_case(
+            case, task=fingerprints.of_task(case, simulator=suite.simulator)
+        )
+        for suite in bar.suites
+        for case in suite.eval_set.cases
+    }
+    return Run(suites=bar.suites, trials=(), transcripts=journal, fingerprints=prints)
+
+
 def kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *, now: datetime) -> Gated:
     """A complete run on the base branch is kept, whatever its verdict: later runs are compared with what is there."""
     results, run = gated.files.get("results"), gated.report.run
@@ -176,6 +189,7 @@ def _measured(
     now: datetime,
     cache: Path,
     shard: Shard | None,
+    unreliable: frozenset[tuple[str, str]],
 ) -> Measured:
     settings, say = choice.settings, scene.watcher.say
     around = Surroundings(
@@ -215,6 +229,7 @@ def _measured(
                 base_agents=base_pools,
                 base_journal=journals.base,
                 loosened=bar.loosened,
+                unreliable=unreliable,
                 shard=shard,
                 tools=_tools_of(choice),
             )
