@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evalgate import words
 from evalgate.exhibits import cases, sentences, totals
 from evalgate.exhibits.cases import CaseExhibit
-from evalgate.exhibits.gfm import compared, lists, overview
+from evalgate.exhibits.gfm import compared, forest, lists, overview
 from evalgate.exhibits.gfm.lists import Depth
 from evalgate.markup import budget, github, plain
 from evalgate.model import Report, VerdictKind
@@ -58,6 +58,7 @@ def _beside(report: Report) -> list[str]:
     if comparison is None or comparison.problem:
         return []
     return [
+        forest.render_chart(comparison.criteria, limit=20),
         compared.render_criteria(comparison, limit=200),
         compared.render_fixed(comparison),
         compared.render_apart(comparison),

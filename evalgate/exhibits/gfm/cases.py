@@ -115,7 +115,7 @@ def _criteria(exhibit: CaseExhibit) -> Iterator[str]:
     lines = []
     for verdict in exhibit.verdict.criteria:
         name = github.code(plain.label(verdict.name, ID_WIDTH))
-        if len(verdict.values) > 1 and verdict.kind in (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE):
+        if len(set(verdict.values)) > 1 and verdict.kind in (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE):
             lines.append(f"- {name}: {render_values(verdict)} in its runs")
         elif verdict.kind is VerdictKind.NOT_MEASURED and exhibit.trials and not exhibit.agent_failed:
             lines.append(f"- {name} was not measured: {github.prose(sentences.unmeasured_sentence(verdict))}")
