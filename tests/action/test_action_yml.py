@@ -45,7 +45,8 @@ def table_under(heading: str, page: str) -> dict[str, str]:
 
 
 def test_inputs_are_the_settings_that_a_workflow_can_give() -> None:
-    expected = [settings.input_name(n) for n in Settings.model_fields if "action" in settings.doors_of(n)]
+    taken = [settings.input_name(n) for n in Settings.model_fields if "action" in settings.doors_of(n)]
+    expected = [*taken, *generator().SECRETS]
     assert list(ACTION["inputs"]) == expected
     assert list(table_under("inputs", README)) == expected
 
@@ -54,12 +55,21 @@ def test_every_setting_stands_in_the_settings_page() -> None:
     assert list(table_under("settings", PAGE)) == [settings.input_name(name) for name in Settings.model_fields]
 
 
-def test_no_input_has_a_default_so_that_evalgate_yml_can_speak() -> None:
-    assert [name for name, row in ACTION["inputs"].items() if "default" in row or row["required"]] == []
+def test_no_setting_has_a_default_so_that_evalgate_yml_can_speak() -> None:
+    inputs = ACTION["inputs"].items()
+    assert [name for name, row in inputs if "default" in row] == list(generator().SECRETS)
+    assert [name for name, row in inputs if row["required"]] == []
+
+
+def test_the_token_is_the_jobs_own_and_nothing_that_a_file_or_a_command_line_could_hold() -> None:
+    assert ACTION["inputs"]["github-token"]["default"] == "${{ github.token }}"
+    assert "github_token" not in Settings.model_fields
 
 
 def test_defaults_of_the_readme_are_the_real_ones() -> None:
     for name, row in table_under("inputs", README).items():
+        if name in generator().SECRETS:
+            continue
         shown = re.search(r"\| `([^`]*)`$", row)
         given = shown[1] if shown else ""
         model = Settings.model_validate({name.replace("-", "_"): given} if given else {})
