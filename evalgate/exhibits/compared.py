@@ -23,6 +23,8 @@ from evalgate.model import (
 )
 
 MINUS = "\N{MINUS SIGN}"
+FLAKY_SHARE, FEW_FLAKY = 1 / 3, 3
+"""From so many flaky cases on, at least so many of them, they are called unreliable as a whole."""
 
 CHANGES: Final[Mapping[Change, str]] = {
     Change.REGRESSED: "worse",
@@ -244,7 +246,24 @@ def certainty(comparison: Comparison) -> str:
     "" where nothing is known of it."""
     if comparison.overall is not None and comparison.overall.fact:
         return "Every run of a side was the same, so the differences are facts (exact) and no samples."
-    return power_sentence(comparison.power)
+    return " ".join(each for each in (unreliable(comparison), power_sentence(comparison.power)) if each)
+
+
+def unreliable(comparison: Comparison) -> str:
+    """That a suite is mostly noise, and what the repeats that would help cost; "" for one that is not."""
+    paired = [case for case in comparison.cases if case.standing is Standing.PAIRED]
+    flaky = sum(1 for case in paired if case.flaky)
+    if flaky < FEW_FLAKY or flaky < len(paired) * FLAKY_SHARE:
+        return ""
+    said = (
+        f"{flaky:,} of {words.counted(len(paired), 'case')} do not end alike in every run: these cases are unreliable."
+    )
+    would = comparison.power.would if comparison.power is not None else ()
+    if not would:
+        return said
+    repeats, drop = would[-1]
+    cost = words.counted(2 * repeats * len(paired), "agent run")
+    return f"{said} {repeats} runs of each on both sides ({cost}) would find a drop of {drop * 100:.0f} points."
 
 
 def whose(case: CaseComparison | None) -> str:

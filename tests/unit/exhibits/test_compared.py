@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from evalgate.exhibits import compared
 from evalgate.model import (
+    Arm,
     BaseOrigin,
     BaseSource,
     CaseComparison,
     Change,
+    Comparison,
     CriterionComparison,
     FailureOrigin,
     Interval,
@@ -23,6 +25,7 @@ from evalgate.model import (
     LooseningKind,
     Power,
     Standing,
+    VerdictKind,
 )
 from evalgate.reports import comment
 
@@ -179,6 +182,37 @@ def test_what_could_have_been_missed(power: Power | None, said: str) -> None:
 
 def test_repeats_that_would_find_no_more_are_not_offered() -> None:
     assert "10 runs" not in compared.power_sentence(Power(drop=0.102, repeats=5, would=((10, 0.1),)))
+
+
+WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))
+
+
+@pytest.mark.parametrize(
+    ("flaky", "steady", "power", "said"),
+    [
+        (0, 6, None, ""),
+        (2, 1, None, ""),  # two say little
+        (3, 7, None, ""),  # under a third
+        (4, 6, None, "4 of 10 cases do not end alike in every run: these cases are unreliable."),
+        (
+            4,
+            6,
+            Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3))),
+            "10 runs of each on both sides (200 agent runs)",
+        ),
+        (4, 6, Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3))), "would find a drop of 30 points."),
+    ],
+)
+def test_a_suite_of_coin_tosses_is_called_unreliable(flaky: int, steady: int, power: Power | None, said: str) -> None:
+    arms = [Arm(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * flaky
+    arms += [Arm(passed=2, failed=0, unmeasured=0, kind=VerdictKind.PASS)] * steady
+    cases = tuple(
+        CaseComparison(suite="s", case_id=str(number), standing=Standing.PAIRED, head=arm, base=arm)
+        for number, arm in enumerate(arms)
+    )
+    comparison = Comparison(origin=BaseOrigin(source=BaseSource.RERUN), cases=cases, power=power)
+    assert said in compared.unreliable(comparison)
+    assert bool(said) == bool(compared.unreliable(comparison))
 
 
 def test_facts_are_no_samples() -> None:
