@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from evalgate.model import (
     AgentFailure,
@@ -84,26 +84,42 @@ def judge_criterion(
     """
     values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     values += (None,) * (repeats - len(values))
+    missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
+    # most of 100,000 cases have the same few; a use cannot be hashed, and as long as it is kept its id is its own
+    key = (id(use), values, missing and missing.reason, missing and missing.message, scale)
+    known = _KNOWN.get(key)
+    if known is None or known[0] is not use:
+        known = use, _judged(use, values, missing, scale)
+        if len(_KNOWN) >= KNOWN_KEPT:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known[1]
+
+
+KNOWN_KEPT = 4096
+_KNOWN: Final[dict[object, tuple[CriterionUse, CriterionVerdict]]] = {}
+
+
+def _judged(
+    use: CriterionUse, values: tuple[float | None, ...], missing: NotEvaluated | None, scale: Scale
+) -> CriterionVerdict:
     scored = [value for value in values if value is not None]
     # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9 against 0.8)
     mean = (mean_of(scored) if len(scored) > 1 else scored[0]) if scored else None
-    missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
     reason, message = (missing.reason, missing.message) if missing else (None, "")
     if use.informational or use.threshold is None:
-        informed = CriterionVerdict(
+        return CriterionVerdict(
             name=use.name, kind=None, value=mean, threshold=None, values=values, reason=reason, message=message
         )
-        return _shared(informed)
     kind = _kind(use, values=values, mean=mean, scale=scale)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
         reason, message = Reason.SKIPPED, "did not run"
     if kind is VerdictKind.FAIL and use.on_the_test:
         kind, reason = VerdictKind.NOT_MEASURED, Reason.TEST_BROKEN
         message = f"{mean:.3g} where {use.threshold:g} is asked for" if mean is not None else "below its threshold"
-    verdict = CriterionVerdict(
+    return CriterionVerdict(
         name=use.name, kind=kind, value=mean, threshold=use.threshold, values=values, reason=reason, message=message
     )
-    return _shared(verdict)
 
 
 def _of_failure(failure: AgentFailure) -> str:
@@ -118,12 +134,6 @@ def mean_of(values: Sequence[float]) -> float:
         return near
     # what the division lost: sums of differences are exact, and so small that adding them rounds right
     return near + math.fsum((*values, *(-near,) * len(values))) / len(values)
-
-
-@functools.lru_cache(maxsize=4096)
-def _shared(verdict: CriterionVerdict) -> CriterionVerdict:
-    """One value for equal verdicts: most of 100,000 cases have the same few."""
-    return verdict
 
 
 def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None, scale: Scale) -> VerdictKind:

@@ -87,9 +87,12 @@ def _shared_set(grades: dict[str, Grade]) -> dict[str, Grade]:
     stands in the table stays alive, so that no id is given twice."""
     key = (*grades, *map(id, grades.values()))
     known = _SETS.get(key)
-    if known is None and len(_SETS) < SETS_KEPT:
-        _SETS[key] = grades
-    return known or grades
+    if known is not None:
+        return known
+    if len(_SETS) >= SETS_KEPT:
+        _SETS.clear()
+    _SETS[key] = grades
+    return grades
 
 
 def _unmeasured(failure: AgentFailure) -> NotEvaluated:
