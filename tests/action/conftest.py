@@ -167,10 +167,11 @@ class Runner:
         (self.temp / "event.json").write_text(json.dumps(payload), encoding="utf-8")
         self.environment |= {"GITHUB_EVENT_NAME": name, **environment}
 
-    def on_pull_request(self, *, fork: str = "", name: str = "pull_request") -> None:
-        """Of the change that is checked out; `fork`: the repository that it comes from."""
+    def on_pull_request(self, *, fork: str | None = "", name: str = "pull_request") -> None:
+        """Of the change that is checked out; `fork`: where it comes from, None: deleted."""
         repository = {"full_name": REPOSITORY}
-        head = {"sha": self.head, "ref": "change", "repo": {"full_name": fork} if fork else repository}
+        there = {"full_name": fork} if fork else None if fork is None else repository
+        head = {"sha": self.head, "ref": "change", "repo": there}
         base = {"sha": self.base, "ref": "main", "repo": repository}
         pull_request = {"number": NUMBER, "head": head, "base": base}
         merge_ref = f"refs/pull/{NUMBER}/merge"
@@ -195,15 +196,10 @@ class Runner:
 
     def start(self, **inputs: str) -> "subprocess.Popen[str]":
         """The step, begun: `entrypoint.py` as the image's ENTRYPOINT starts it."""
-        files = self.temp / "file_commands"
-        files.mkdir(exist_ok=True)
-        for name in ("output", "summary", "env"):
-            (files / name).write_text("", encoding="utf-8")
-        given = {f"INPUT_{name.replace('_', '-').upper()}": value for name, value in inputs.items()}
         return subprocess.Popen(
             [sys.executable, "-I", "-u", ROOT / "entrypoint.py"],
             cwd=self.workspace,
-            env={name: value for name, value in self._environment(files, given).items() if value is not None},
+            env={name: value for name, value in self.surroundings(**inputs).items() if value is not None},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -237,9 +233,15 @@ class Runner:
             summary=(files / "summary").read_text(encoding="utf-8"),
         )
 
-    def _environment(self, files: Path, given: dict[str, str]) -> dict[str, str | None]:
+    def surroundings(self, **inputs: str) -> dict[str, str | None]:
+        """The step's environment, with empty files for what it tells the runner."""
+        files = self.temp / "file_commands"
+        files.mkdir(exist_ok=True)
+        for name in ("output", "summary", "env"):
+            (files / name).write_text("", encoding="utf-8")
         home = self.temp / "home"
         home.mkdir(exist_ok=True)
+        given = {f"INPUT_{name.replace('_', '-').upper()}": value for name, value in inputs.items()}
         return {**self._surroundings(files), "HOME": str(home), **self.environment, **given}
 
     def _surroundings(self, files: Path) -> dict[str, str]:

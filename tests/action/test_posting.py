@@ -1,11 +1,16 @@
 """What a pull request is told: the entrypoint with a runner's environment, against a GitHub that remembers."""
 
 import re
+import signal
 import threading
 
 import pytest
 from builders import repositories
 from builders.github_double import Double
+
+from evalgate import action
+from evalgate.process import secrecy
+from evalgate.wiring import running
 
 pytestmark = pytest.mark.integration
 
@@ -100,9 +105,9 @@ def test_an_inconclusive_verdict_is_neutral(passing, double: Double) -> None:
     assert passing.asked() == [ANSWER, ANSWER], "head and base"
 
 
-@pytest.mark.parametrize("fork", ["someone/r", None])
+@pytest.mark.parametrize("fork", ["someone/r", None], ids=["fork", "deleted fork"])
 def test_a_forks_pull_request_posts_nothing_and_says_why(passing, double: Double, fork: str | None) -> None:
-    passing.on_pull_request(fork=fork or "x/y")
+    passing.on_pull_request(fork=fork)
     step = passing.run(agent=AGENT, baseline="none")
 
     assert (step.code, step.outputs["verdict"]) == (0, "pass")
@@ -203,6 +208,25 @@ def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: D
     assert (check["status"], check["conclusion"]) == ("completed", "cancelled")
     assert "cancelled" in check["output"]["title"]
     assert double.state.comments == {}, "a newer push cancels: its own run will speak"
+
+
+def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(
+    passing, double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise RuntimeError("token-of-nobody")
+
+    monkeypatch.setattr(running, "run_gate", crash)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the test's process keeps its own
+    monkeypatch.setattr(secrecy, "close_to_others", lambda: True)
+    code = action.main({name: value for name, value in passing.surroundings(agent=AGENT).items() if value is not None})
+
+    check = only(double.state.checks)
+    assert code == 70
+    assert (check["status"], check["conclusion"]) == ("completed", "failure")
+    assert "crashed (RuntimeError)" in check["output"]["title"]
+    assert "token-of-nobody" not in str(check), "what a crash says may hold anything"
+    assert "No verdict" in only(double.state.comments)["body"]
 
 
 FAULTS = [

@@ -1,4 +1,5 @@
-"""The action as GitHub runs it: the real Dockerfile, a real workflow under act, a repository with an ADK agent."""
+"""The action as GitHub runs it: the real Dockerfile, a real workflow under act, a repository with an ADK agent, and a
+GitHub that remembers what it is told."""
 
 import json
 import os
@@ -6,11 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from builders import repositories
+from builders.github_double import Double, served
 
 pytestmark = pytest.mark.action
 
@@ -19,7 +24,8 @@ DEMO = ROOT / "examples" / "demo"
 ACT = Path(sys.executable).with_name("act")
 SHIPPED = ("action.yml", "Dockerfile", ".dockerignore", "requirements.lock", "requirements-build.lock", "entrypoint.py")
 SURROUNDINGS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
-GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "init.defaultBranch=main")
+REPOSITORY, NUMBER = "org/repo", 7
+TOKEN = "ghs_t0ken-of-the-job"
 
 NEXT_STEP = """\
 set -e
@@ -39,6 +45,8 @@ class Job:
 
     code: int
     log: str
+    head: str
+    base: str
 
     def told(self, name: str) -> str:
         """What the next step printed as `name=[...]`."""
@@ -56,39 +64,58 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a job is run for: the event's name, what is laid over the demo's repository, and the step's inputs."""
+
+    event: str = "pull_request"
+    overlay: Path | None = None
+    patch: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=lambda: {"baseline": "none"})
+    fork: str = ""
+
+
+@dataclass(frozen=True)
 class Actor:
-    """Runs workflows on repositories, all with one cache folder mounted."""
+    """Runs workflows on repositories, all with one cache folder mounted, and all told to one GitHub."""
 
     temp: Path
+    double: Double
 
-    def run(self, name: str, *, change: Path | None = None, patch: dict[str, str] | None = None) -> Job:
-        """A pull request on the demo's repository, with `change` laid over it and the texts of `patch` written."""
-        repository = self.temp / name
-        shutil.copytree(DEMO / "repository", repository, ignore=shutil.ignore_patterns("__pycache__", ".adk"))
-        if change is not None:
-            shutil.copytree(change, repository, dirs_exist_ok=True)
-        for file, text in {**(patch or {}), ".github/workflows/gate.yml": yaml.safe_dump(workflow())}.items():
-            (repository / file).parent.mkdir(parents=True, exist_ok=True)
-            (repository / file).write_text(text, encoding="utf-8")
-        remote = "https://github.com/org/repo.git"
-        for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", name), ("remote", "add", "origin", remote)):
-            subprocess.run([*GIT, *command], cwd=repository, check=True)
+    def run(self, name: str, change: Change) -> Job:
+        """The demo's repository as the base, and `change` on top of it."""
+        repository = repositories.made(self.temp / name)
+        shutil.copytree(
+            DEMO / "repository", repository, ignore=shutil.ignore_patterns("__pycache__", ".adk"), dirs_exist_ok=True
+        )
+        flow = {".github/workflows/gate.yml": yaml.safe_dump(workflow(change.inputs))}
+        base = repositories.commit(repository, flow)
+        repositories.git(repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
+        if change.overlay is not None:
+            shutil.copytree(change.overlay, repository, dirs_exist_ok=True)
+        head = base
+        if change.event == "pull_request":
+            repositories.git(repository, "checkout", "--quiet", "-b", "change")
+            head = repositories.commit(repository, change.patch)
         done = subprocess.run(
-            [*self._command(), *(f"--env={key}={os.environ[key]}" for key in SURROUNDINGS if key in os.environ)],
+            [
+                *self._command(change, base=base, head=head),
+                *(f"--env={key}={os.environ[key]}" for key in SURROUNDINGS if key in os.environ),
+            ],
             cwd=repository,
             capture_output=True,
             text=True,
             timeout=600,
             check=False,
         )
-        return Job(code=done.returncode, log=done.stdout + done.stderr)
+        return Job(code=done.returncode, log=done.stdout + done.stderr, head=head, base=base)
 
-    def _command(self) -> list[str]:
+    def _command(self, change: Change, *, base: str, head: str) -> list[str]:
         event = self.temp / "event.json"
-        event.write_text(json.dumps({"pull_request": pull_request(), "number": 7}), encoding="utf-8")
+        payload = pull_request(change, base=base, head=head) if change.event == "pull_request" else push(head)
+        event.write_text(json.dumps(payload), encoding="utf-8")
         return [
             str(ACT),
-            "pull_request",
+            change.event,
             "--rm",  # also after a failure
             f"--eventpath={event}",
             "--platform=ubuntu-latest=python:3.13-slim",
@@ -99,39 +126,50 @@ class Actor:
             f"--action-cache-path={self.temp / 'actions'}",
             f"--local-repository=OWNER/evalgate@v1={self.temp / 'action'}",
             f"--container-options=-v {self.temp / 'cache'}:/cache",
+            f"--env=GITHUB_API_URL={self.double.url}",
             "--secret=DESK_KEY=s3cret-of-the-desk",
-            "--secret=GITHUB_TOKEN=t0ken-of-the-job",
+            f"--secret=GITHUB_TOKEN={TOKEN}",
         ]
 
 
-def workflow() -> dict[str, object]:
+def workflow(inputs: dict[str, str]) -> dict[str, object]:
     """The example's workflow, with a mounted cache instead of actions/cache, and a step that looks at what is left."""
     flow = yaml.safe_load((ROOT / "examples" / "workflows" / "minimal.yml").read_text(encoding="utf-8"))
     checkout, _, gate, _ = flow["jobs"]["gate"]["steps"]
-    gate["with"] = {"cache": "/cache", "env": "DESK_KEY"}
-    gate["env"] = {"DESK_KEY": "${{ secrets.DESK_KEY }}", "GITHUB_TOKEN": "${{ github.token }}"}
+    gate["with"] = {"cache": "/cache", "env": "DESK_KEY", **inputs}
+    gate["env"] = {"DESK_KEY": "${{ secrets.DESK_KEY }}"}
     names = ("verdict", "reason", "exit-code", "failed", "junit", "comment", "results", "html")
     seen = {name.replace("-", "_").upper(): f"${{{{ steps.gate.outputs.{name} }}}}" for name in names}
     look = {"if": "always()", "run": NEXT_STEP, "env": {**seen, "OUTCOME": "${{ steps.gate.outcome }}"}}
     # on GitHub the checkout belongs to the runner's user, and the container is root
     foreign = {"run": "chown -R 1001:1001 ."}
     # PyYAML reads the key `on` as true
-    return {"name": "gate", "on": "pull_request", "jobs": {"gate": {
+    return {"name": "gate", "on": ["pull_request", "push"], "jobs": {"gate": {
         "runs-on": "ubuntu-latest", "steps": [checkout, foreign, gate, look],
     }}}  # fmt: skip
 
 
-def pull_request() -> dict[str, object]:
-    repository = {"full_name": "org/repo"}
-    return {
-        "number": 7,
-        "head": {"sha": "1" * 40, "ref": "change", "repo": repository},
-        "base": {"sha": "2" * 40, "ref": "main", "repo": repository},
+def pull_request(change: Change, *, base: str, head: str) -> dict[str, object]:
+    there = {"full_name": change.fork or REPOSITORY}
+    sides = {
+        "head": {"sha": head, "ref": "change", "repo": there},
+        "base": {"sha": base, "ref": "main", "repo": {"full_name": REPOSITORY}},
     }
+    return {"pull_request": {"number": NUMBER, **sides}, "number": NUMBER}
+
+
+def push(after: str) -> dict[str, object]:
+    repository = {"full_name": REPOSITORY, "default_branch": "main"}
+    return {"ref": "refs/heads/main", "before": "0" * 40, "after": after, "repository": repository}
+
+
+def only(rows: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    (row,) = rows.values()
+    return row
 
 
 @pytest.fixture(scope="module")
-def actor(tmp_path_factory: pytest.TempPathFactory) -> Actor:
+def actor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Actor]:
     if not ACT.exists() or not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
         pytest.skip("needs act and a container host: run `make test-action`")
     temp = tmp_path_factory.mktemp("act")
@@ -141,7 +179,12 @@ def actor(tmp_path_factory: pytest.TempPathFactory) -> Actor:
     for name in SHIPPED:
         shutil.copy2(ROOT / name, action / name)
     shutil.copytree(ROOT / "evalgate", action / "evalgate", ignore=shutil.ignore_patterns("__pycache__"))
-    return Actor(temp=temp)
+    double = Double()
+    double.state.add_pull(NUMBER)
+    with served(double) as running:
+        yield Actor(temp=temp, double=running)
+    assert double.problems() == []
+    assert {each.headers["authorization"] for each in double.seen} == {f"Bearer {TOKEN}"}
 
 
 def test_a_passing_gate_ends_the_job_green(actor: Actor) -> None:
@@ -151,7 +194,7 @@ seen = [n for n in os.environ if n.startswith(("GITHUB_", "ACTIONS_", "INPUT_", 
 assert not seen and os.environ["DESK_KEY"] == "s3cret-of-the-desk", f"the agent sees {seen}"
 """
     desk = (DEMO / "repository/library_desk/desk.py").read_text(encoding="utf-8")
-    job = actor.run("passing", patch={"library_desk/desk.py": desk + look})
+    job = actor.run("passing", Change(patch={"library_desk/desk.py": desk + look}))
 
     assert job.code == 0, job.log[-6000:]
     assert "Job succeeded" in job.log
@@ -161,10 +204,13 @@ assert not seen and os.environ["DESK_KEY"] == "s3cret-of-the-desk", f"the agent 
     assert 'tests="8"' in job.told("junit")
     assert "Summary - " in job.log
     assert job.left_to_root() == [], "the next checkout could not remove these"
+    check = list(actor.double.state.checks.values())[-1]
+    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
+    assert "8" in only(actor.double.state.comments)["body"]
 
 
 def test_a_failing_gate_ends_the_job_red_and_later_steps_can_read_why(actor: Actor) -> None:
-    job = actor.run("failing", change=DEMO / "change")
+    job = actor.run("failing", Change(overlay=DEMO / "change"))
 
     assert job.code == 1, job.log[-6000:]
     assert "Job failed" in job.log
@@ -172,13 +218,42 @@ def test_a_failing_gate_ends_the_job_red_and_later_steps_can_read_why(actor: Act
     assert job.told("outcome") == "failure"
     assert job.readable() == 4
     assert "renewal_refused_while_others_wait" in job.log
+    assert list(actor.double.state.checks.values())[-1]["conclusion"] == "failure"
+    assert "renewal_refused_while_others_wait" in only(actor.double.state.comments)["body"], "updated in place"
     assert job.left_to_root() == []
 
 
 def test_a_broken_agent_ends_the_job_red_with_the_reason(actor: Actor) -> None:
-    job = actor.run("broken", patch={"library_desk/desk.py": "import a_package_that_nobody_installed\n"})
+    job = actor.run("broken", Change(patch={"library_desk/desk.py": "import a_package_that_nobody_installed\n"}))
 
     assert job.code == 1, job.log[-6000:]
     assert (job.told("verdict"), job.told("exit")) == ("not_measured", "3")
     assert "a_package_that_nobody_installed" in job.log
     assert job.readable() == 4
+    assert list(actor.double.state.checks.values())[-1]["conclusion"] == "action_required"
+    assert "a_package_that_nobody_installed" in only(actor.double.state.comments)["body"]
+
+
+def test_a_forks_pull_request_is_judged_posts_nothing_and_says_why(actor: Actor) -> None:
+    before = len(actor.double.seen)
+    job = actor.run("forked", Change(fork="someone/repo"))
+
+    assert job.code == 0, job.log[-6000:]
+    assert job.told("verdict") == "pass"
+    assert "comes from a fork" in job.log
+    assert len(actor.double.seen) == before
+
+
+def test_a_push_seeds_what_the_next_pull_request_is_compared_with(actor: Actor) -> None:
+    inputs = {"baseline-folder": "/cache/baseline"}
+    seeded = actor.run("pushed", Change(event="push", inputs=inputs))
+    assert seeded.code == 0, seeded.log[-6000:]
+    assert [path for path in (actor.temp / "cache" / "baseline").rglob("*") if path.is_file()]
+    assert f"results of {seeded.head[:7]} kept" in seeded.log
+
+    job = actor.run("compared", Change(overlay=DEMO / "change", inputs=inputs))
+    assert job.base == seeded.head, "the same commit, made again"
+    assert job.told("verdict") == "fail", job.log[-6000:]
+    assert f"running {8} trials" in job.log
+    assert job.log.count("running 8 trials") == 1, "the base was not run again"
+    assert job.base[:7] in only(actor.double.state.comments)["body"]
