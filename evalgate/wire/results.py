@@ -16,6 +16,7 @@ from evalgate.wire.shapes import Wire
 
 SCHEMA_VERSION = 2
 MOST_SHARDS = 1_000
+MOST_REPEATS = 10_000
 
 
 class ResultsShape(Wire):
@@ -29,6 +30,8 @@ class TrialResult(ResultsShape):
 
     repeat: int = Field(
         default=0,
+        ge=0,
+        le=2 * 1_000_000,
         description="Which repeat, from 0; from 1,000,000 on: fresh runs that confirm a failure.",
     )
     behaviour: str = Field(default="", description="Equal for equal answers and tool calls; empty where unknown.")
@@ -122,7 +125,9 @@ class ShardResult(ResultsShape):
     index: int = Field(ge=1, description="From 1.")
     of: int = Field(ge=1, le=MOST_SHARDS)
     fingerprint: str = Field(description="Equal for parts that can be merged.")
-    more: int = Field(default=0, description="Further repeats of cases whose outcomes differ, as planned.")
+    more: int = Field(
+        default=0, ge=0, le=MOST_REPEATS, description="Further repeats of cases whose outcomes differ, as planned."
+    )
     plan: list[PlannedSuite] = Field(description="The whole of it: what other parts measure too.")
 
 
@@ -169,8 +174,8 @@ class Results(ResultsShape):
     evalgate: str = Field(description="Version of evalgate.")
     started_at: str = Field(default="", description="ISO 8601, UTC.")
     seconds: float = 0.0
-    repeats: int = 1
-    more: int = Field(default=0, description="Further repeats of the cases in `repeated`.")
+    repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
+    more: int = Field(default=0, ge=0, le=MOST_REPEATS, description="Further repeats of the cases in `repeated`.")
     repeated: list[tuple[str, str]] = Field(
         default_factory=list, description="Suite and case of what was run `more` times more, because outcomes differed."
     )

@@ -54,7 +54,7 @@ def test_a_regression_is_red_and_names_what_broke(repo: Repository) -> None:
     broken = {case["case_id"]: case["origin"] for case in results["comparison"]["cases"]}
     assert broken == {"case_2": "new", "case_4": "new"}
     comment = repo.comment()
-    assert "What the base did here" in comment
+    assert "The base gave the expected answer." in comment
     assert "answer 2" in comment
     assert comment.index("case_2") < comment.index("Run it at your desk")
 
@@ -112,7 +112,7 @@ def test_a_base_that_does_not_start_is_said_and_is_not_measured(repo: Repository
     results = repo.results()
     assert verdicts(results) == {"threshold": "pass", "regression": "not_measured"}
     assert "base's agent did not run" in results["comparison"]["problem"]
-    assert "No comparison with the base" in repo.comment()
+    assert "Not compared with the base" in repo.comment()
 
 
 def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:

@@ -1,0 +1,74 @@
+"""A results.json that somebody else made: it is read or refused, whatever it says."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate.errors import ConfigError
+from evalgate.pipeline import stored
+
+TRIAL: dict[str, Any] = {
+    "repeat": 0,
+    "outcome": {"kind": "transcript", "invocations": [], "final_state": None},
+    "grades": {"m": {"score": 1.0}},
+}
+RESULTS: dict[str, Any] = {
+    "schema_version": 2,
+    "evalgate": "0",
+    "verdict": {"kind": "pass", "reason": "", "blocks": False, "exit_code": 0},
+    "suites": [
+        {
+            "suite": "a.evalset.json",
+            "eval_set_id": "a",
+            "agent": {"driver": "replay"},
+            "criteria": [{"name": "m", "threshold": 0.5}],
+            "criteria_origin": "defaults",
+            "verdict": "pass",
+            "cases": [{"case_id": "c", "fingerprint": "f", "verdict": "pass", "trials": [TRIAL]}],
+        }
+    ],
+}
+ANY = [
+    None, True, -1, 10**30, 1e308, float("nan"), float("inf"), "", "x" * 100_000, "\x00\ud800", [], {}, [[[]]],
+    {"kind": "transcript"}, {"kind": "nonsense"}, ["a", "b"], {"score": float("nan")},
+]  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, each in below for place in places(each, (*path, key)))]
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    changed = copy.copy(value)
+    changed[path[0]] = replaced(value[path[0]], path[1:], new)
+    return changed
+
+
+@pytest.mark.parametrize("place", places(RESULTS), ids=str)
+def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
+    for number, new in enumerate(ANY):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(replaced(RESULTS, place, new)))
+        try:
+            read = stored.read_results(path)
+        except ConfigError:
+            continue
+        assert read.run.repeats >= 1
+        for trial in read.run.trials:
+            assert trial.key.repeat >= 0
+            read.outcomes.find(trial.key)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema_version": 2, "a": ' + "[" * 900 + "]" * 900 + "}"])
+def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
+    (tmp_path / "deep.json").write_text(text)
+    with pytest.raises(ConfigError):
+        stored.read_results(tmp_path / "deep.json")
