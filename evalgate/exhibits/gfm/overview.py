@@ -134,7 +134,21 @@ def render_reproduce(report: Report) -> str:
     command = guidance.reproduce(report)
     if not command:
         return ""
-    return github.details("Run it at your desk", github.fence(plain.clip(command, 2_000), language="sh"))
+    shown = github.fence(plain.clip(command, 2_000), language="sh")
+    return github.details("Run it at your desk", f"{shown}\n\n{_fingerprint(report)}")
+
+
+def _fingerprint(report: Report) -> str:
+    """What the numbers of a comparison depend on beside the agents; "" without one."""
+    comparison = report.comparison
+    if comparison is None or not comparison.draws:
+        return ""
+    head, base = report.links.commit or report.run.commit, comparison.origin.commit
+    shas = ", ".join(
+        f"{name} {github.code(plain.label(sha, 40))}" for name, sha in (("head", head), ("base", base)) if sha
+    )
+    tests = f"seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
+    return f"<sub>{f'{shas}, ' if shas else ''}{tests}</sub>"
 
 
 def render_footer(report: Report) -> str:

@@ -59,7 +59,7 @@ def _loosened(comparison: Comparison) -> Html:
     items = [
         element(
             "li",
-            plain.clip(compared.loosening_sentence(each), 500),
+            compared.loosening_sentence(each, mark=lambda text: plain.label(text, NAME)),
             f" in {plain.label(each.suite, NAME)}" if each.suite not in ("", each.subject) else "",
         )
         for each in comparison.loosened[:LISTED]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from builders import build
+from builders import build, comparing
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
@@ -158,3 +158,11 @@ def test_a_suite_is_named_where_there_are_several() -> None:
     report = build.run_report([first, second], done)
     assert "| Suite | Criterion |" in comment.render(report)
     assert "| `b.json` | `c` |" in summary.render(report)
+
+
+def test_beside_a_base_the_comment_says_how_to_get_the_same_numbers() -> None:
+    shown = comment.render(SCENARIOS["base_regressed"]())
+    _, _, desk = shown.partition("Run it at your desk")
+    assert f"--base {comparing.BASE_SHA[:12]}" in desk
+    assert "seed 7, 9,999 draws, alpha 0.05" in desk
+    assert "alpha" not in comment.render(SCENARIOS["base_broken"]())  # nothing was compared
