@@ -244,3 +244,37 @@ def _without_times(value: Any) -> Any:
         gone = {"seconds", "started_at", "timestamp", "duration", "invocation_duration_v1"}
         return {name: _without_times(each) for name, each in value.items() if name not in gone}
     return [_without_times(each) for each in value] if isinstance(value, list) else value
+
+
+def test_dollars_that_cannot_be_counted_are_told(repo: Repository) -> None:
+    part = json.dumps({"usage_metadata": {"prompt_token_count": 10}, "model_version": "home-made-7b"})
+    text = (repo.root / "agent.py").read_text()
+    repo.write("agent.py", text.replace("final=True)", f"final=True, **json.loads('{part}'))"))
+    repo.commit("head")
+    code, said = repo.run("--budget", "usd=1")
+    assert code == 0, said
+    assert "no price is known of" in said
+    assert "home-made-7b" in said
+
+
+def test_a_change_of_both_sides_leaves_no_trace_in_a_dirty_checkout(repo: Repository) -> None:
+    """Staged, unstaged and untracked work, a link out of the tree: all of it as it was, byte for byte."""
+    repo.write("staged.txt", "staged")
+    repo.git("add", "staged.txt")
+    repo.write("README", "untracked")
+    (repo.root / "link").symlink_to("/etc/hostname")
+    index = (repo.root / ".git/index").read_bytes()
+    before = _files(repo.root)
+    code, said = repo.run()
+    assert code == 0, said
+    assert repo.asked("base") == repo.asked("head") == 6  # uncommitted work is head's
+    assert _files(repo.root) == before
+    assert (repo.root / ".git/index").read_bytes() == index
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
+        for path in root.rglob("*")
+        if (path.is_symlink() or path.is_file()) and "evalgate-report" not in path.parts
+    }
