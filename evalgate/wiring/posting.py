@@ -103,13 +103,14 @@ class Posting:
         self._drop_errands()
         self._errands.put(None)
         wait_s = FAREWELL_S if hurried else PATIENCE_S
-        self._thread.join(wait_s)
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
         connection = dataclasses.replace(
             self._place.connection, timeout_s=wait_s, patience_s=0.0 if hurried else wait_s
         )
         client = Client(connection)  # the other may still be waiting for an answer
         try:
-            if self._decided is not None:
+            if self._decided is not None and hurried:  # a verdict that was reached stands; a crash after it is none
                 self._end_check(client, self._decided)
             else:
                 self._end_check_without(client, reason, hurried=hurried)

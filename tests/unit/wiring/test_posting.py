@@ -178,6 +178,20 @@ def test_a_run_that_is_cancelled_while_it_posts_ends_with_its_verdict(github: Gi
     assert github.calls[1:] == [("complete", Conclusion.FAILURE)]
 
 
+def test_a_crash_after_the_verdict_is_no_success(github: GitHub) -> None:
+    made = opened()
+    settled(made)
+    made.prepare(build.report("pass"))
+    made.give_up("it broke", hurried=False)
+    assert github.calls[1:] == [("complete", Conclusion.FAILURE), ("comment", True)]
+
+
+def test_a_run_that_ends_before_it_began_leaves_nothing_behind(github: GitHub) -> None:
+    made = Posting(PLACE, Job(), Settings(comment="off"))
+    assert made.give_up("cancelled", hurried=True) == ()
+    assert github.calls == []
+
+
 def test_a_farewell_does_not_wait_for_a_github_that_hangs(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posting, "FAREWELL_S", 0.05)
     github.hold.clear()
