@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from builders import build
 from builders.scenarios import SCENARIOS
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate.model import Finding, Report, Score
@@ -170,6 +170,7 @@ def test_no_more_than_github_shows_and_the_rest_is_counted() -> None:
     assert "3 results more" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
 
 
+@settings(deadline=None)  # the time is the schema validator's
 @given(st.text(max_size=80), st.text(max_size=40))
 def test_any_text_and_any_file_name_make_a_valid_log(text: str, file: str) -> None:
     turn = build.turn(text, answer=text)
