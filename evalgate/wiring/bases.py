@@ -124,7 +124,13 @@ def _wanted(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 def _from_file(search: Search, named: str) -> Base:
     """Results that somebody named. Raises ConfigError where they cannot be read: the user asked for this very file."""
     stored = stored_results.read_results(search.choice.root / named, shown_as=named)
-    origin = BaseOrigin(source=BaseSource.FILE, commit=stored.run.commit, measured_at=stored.run.started_at)
+    unknown = "`policy: base`: a results file does not hold all of the base's rules, so head's decide"
+    origin = BaseOrigin(
+        source=BaseSource.FILE,
+        commit=stored.run.commit,
+        measured_at=stored.run.started_at,
+        notes=(unknown,) if search.choice.settings.policy == "base" else (),
+    )
     absent = agent_pools.absent(WHY_NOT_STORED)
     return Base(
         origin=stores.aged(origin, settings=search.choice.settings, now=search.now),

@@ -272,6 +272,16 @@ def test_a_change_of_both_sides_leaves_no_trace_in_a_dirty_checkout(repo: Reposi
     assert (repo.root / ".git/index").read_bytes() == index
 
 
+def test_a_file_cannot_say_by_which_rules_the_base_was_gated(repo: Repository, tmp_path: Path) -> None:
+    repo.commit("head")
+    assert repo.run(base="")[0] == 0
+    kept = tmp_path / "main.json"
+    kept.write_bytes((repo.root / "evalgate-report/results.json").read_bytes())
+    code, said = repo.run("--baseline", f"file:{kept}", "--policy", "base", base="")
+    assert code == 0, said
+    assert "so head's decide" in repo.comment()
+
+
 def _files(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
