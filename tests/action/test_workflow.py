@@ -254,6 +254,6 @@ def test_a_push_seeds_what_the_next_pull_request_is_compared_with(actor: Actor) 
     job = actor.run("compared", Change(overlay=DEMO / "change", inputs=inputs))
     assert job.base == seeded.head, "the same commit, made again"
     assert job.told("verdict") == "fail", job.log[-6000:]
-    assert f"running {8} trials" in job.log
-    assert job.log.count("running 8 trials") == 1, "the base was not run again"
-    assert job.base[:7] in only(actor.double.state.comments)["body"]
+    body = only(actor.double.state.comments)["body"]
+    assert job.base[:7] in body
+    assert "(stored results, measured" in body, "the base was not run again"
