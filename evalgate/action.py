@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from evalgate import __version__, publish, reports, settings
-from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
+from evalgate.errors import ConfigError, EvalgateError, ExitCode
 from evalgate.github import events
-from evalgate.github.client import connection_of
+from evalgate.github.approvals import Approved
+from evalgate.github.client import Client, connection_of
 from evalgate.github.events import EventContext, EventKind
 from evalgate.markup import commands
 from evalgate.model import Links
 from evalgate.plugins import Watcher
 from evalgate.process import secrecy
 from evalgate.settings import Settings
-from evalgate.wiring import choosing, posts, preparing, running, watching
+from evalgate.wiring import choosing, claims, merging, posts, preparing, running, step_log, watching
+from evalgate.wiring import events as rules
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.posting import Place, Posting
@@ -32,17 +33,12 @@ from evalgate.wiring.running import Scene
 
 FORK = (
     "This pull request comes from a fork: its token may not write, so there is no comment and no check run. The job's "
-    "summary has the whole report, and the job's own status says the same."
+    "summary has the whole report, the job's own status says the same, and `mode: post` can post it (docs/forks.md)."
 )
 UNTOLD = (
     "There is no token, so there is no comment and no check run. The job's summary has the whole report. The input "
     "github-token holds the job's token by default."
 )
-TARGET = (
-    "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
-    "from a pull request would have both"
-)
-TARGET_HINT = "Use `on: pull_request`. A fork's pull request is judged there too, without secrets (docs/github.md)."
 
 
 def main(environ: Mapping[str, str]) -> int:
@@ -57,16 +53,16 @@ def main(environ: Mapping[str, str]) -> int:
     try:
         return _run(environ, debug=debug)
     except EvalgateError as error:
-        _tell_error(error, debug=debug)
+        step_log.tell_error(error, debug=debug)
         _write_error_outputs(environ, reason=error.message, exit_code=error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
-        _say(commands.render_command("error", "cancelled"))
+        step_log.say(commands.render_command("error", "cancelled"))
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
         reason = f"this is a bug in evalgate {__version__}: {type(error).__name__}: {error}"
-        _say(commands.render_command("error", f"{reason}. Please report it with the lines below."))
-        _say(commands.disarm(traceback.format_exc()))
+        step_log.say(commands.render_command("error", f"{reason}. Please report it with the lines below."))
+        step_log.say(commands.disarm(traceback.format_exc()))
         _write_error_outputs(environ, reason=reason, exit_code=ExitCode.BUG)
         return ExitCode.BUG
 
@@ -111,24 +107,23 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
     event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
-    if event.kind is EventKind.PULL_REQUEST_TARGET:
-        raise ConfigError(TARGET, hint=TARGET_HINT)
+    approved = _approval(environ, choice, event)
+    rules.check(event, choice.settings, root=choice.root, approved=approved)
+    if choice.settings.mode == "post":
+        return _post(environ, choice, event)
     with _posting(environ, choice, event) as posting:
         try:
-            with _disarmed():
+            with step_log.disarmed():
                 gated = _gated(environ, choice, event, posting)
         finally:
             publish.hand_over(workspace)
         _tell(gated, environ, workspace=workspace, debug=debug)
         for problem in posting.finish() if posting is not None else ():
-            _tell_problem(problem)
+            step_log.tell_problem(problem)
     return gated.exit_code
 
 
 def _gated(environ: Mapping[str, str], choice: Choice, event: EventContext, posting: Posting | None) -> Gated:
-    prepared = preparing.prepare(choice, environ=environ)
-    if prepared.stops(strict=choice.settings.strict):
-        preparing.insist(prepared, strict=choice.settings.strict)
     watcher: Watcher = watching.PlainWatcher(sys.stdout)
     links = links_of(environ, event)
     scene = Scene(
@@ -142,9 +137,53 @@ def _gated(environ: Mapping[str, str], choice: Choice, event: EventContext, post
         on_base_branch=event.on_default_branch,
         present=lambda report: None if posting is None else posting.prepare(report),
     )
-    gated = running.run_gate(choice, prepared, scene)
+    gated = _merged(choice, scene) if choice.settings.mode == "merge" else _measured(environ, choice, scene)
     sys.stdout.write(reports.render_terminal(gated.report))
     return gated
+
+
+def _measured(environ: Mapping[str, str], choice: Choice, scene: Scene) -> Gated:
+    prepared = preparing.prepare(choice, environ=environ)
+    if prepared.stops(strict=choice.settings.strict):
+        preparing.insist(prepared, strict=choice.settings.strict)
+    return running.run_gate(choice, prepared, scene)
+
+
+def _merged(choice: Choice, scene: Scene) -> Gated:
+    return merging.merge_gate(choice, [choice.root / place for place in choice.settings.results], scene)
+
+
+def _approval(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Approved | None:
+    token = token_of(environ)
+    if token is None or not choice.settings.allow_pull_request_target:
+        return None
+    with closing(Client(connection_of(environ, token=token))) as client:
+        return rules.approval(event, choice.settings, client)
+
+
+def _post(environ: Mapping[str, str], choice: Choice, event: EventContext) -> int:
+    """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
+    token = token_of(environ)
+    if token is None:
+        raise ConfigError("`mode: post` needs a token", hint="The input github-token holds the job's by default.")
+    links = claims.links_of(environ, event)
+    job = posts.job_of(environ, choice.settings, address=links.workflow_run, head_sha=event.head_sha)
+    with closing(Client(connection_of(environ, token=token))) as client, step_log.disarmed():
+        posted = claims.post(choice, event, client, job=job, links=links)
+        if posted.report is not None:
+            sys.stdout.write(reports.render_terminal(posted.report))
+    if posted.report is None:
+        step_log.say(commands.render_command("notice", f"nothing to post: {posted.why}"))
+        _write_error_outputs(environ, reason=posted.why, exit_code=ExitCode.PASS)
+        return ExitCode.PASS
+    for problem in posted.problems:
+        step_log.tell_problem(problem)
+    if environ.get("GITHUB_STEP_SUMMARY"):
+        publish.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
+    if environ.get("GITHUB_OUTPUT"):
+        outputs = {**reports.render_outputs(posted.report), "exit-code": "0"}
+        publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
+    return ExitCode.PASS if posted.done else ExitCode.NOT_MEASURED
 
 
 @contextmanager
@@ -163,7 +202,7 @@ def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext) ->
     except BaseException as error:
         cancelled = isinstance(error, KeyboardInterrupt)
         for problem in posting.give_up(_reason(error), hurried=cancelled):
-            _tell_problem(problem)
+            step_log.tell_problem(problem)
         raise
     finally:
         posting.close()
@@ -171,25 +210,29 @@ def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext) ->
 
 def _opened_posting(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Posting | None:
     token = token_of(environ)
-    told = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
-    wanted = choice.settings.check_run or choice.settings.comment != "off"
-    if choice.settings.shard:  # a part decides nothing: what joins the parts speaks for all
+    if not _is_told(choice.settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
-    if not told or not wanted or not event.head_sha or not environ.get("GITHUB_REPOSITORY"):
-        return None
-    if event.is_fork:
-        _say(commands.render_command("notice", FORK))
+    if event.is_fork and event.kind is EventKind.PULL_REQUEST:
+        step_log.say(commands.render_command("notice", FORK))
         return None
     if token is None:
-        _say(commands.render_command("notice", UNTOLD))
+        step_log.say(commands.render_command("notice", UNTOLD))
         return None
     job = posts.job_of(environ, choice.settings, address=links_of(environ, event).workflow_run, head_sha=event.head_sha)
     try:
         place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
         return Posting(place, job, choice.settings)
     except ConfigError as error:
-        _say(commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
+        step_log.say(commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None
+
+
+def _is_told(settings: Settings, event: EventContext) -> bool:
+    """Whether there is somebody to tell, and something that is wanted told. A part decides nothing: what joins the
+    parts speaks for all."""
+    somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
+    wanted = settings.check_run or settings.comment != "off"
+    return somebody and wanted and bool(event.head_sha) and not settings.shard
 
 
 def _reason(error: BaseException) -> str:
@@ -208,8 +251,8 @@ def token_of(environ: Mapping[str, str]) -> str | None:
 
 
 def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: bool) -> None:
-    for line in reports.render_annotations(gated.report):
-        _say(line)
+    for line in () if gated.report.run.shard else reports.render_annotations(gated.report):
+        step_log.say(line)
     problems = []
     if environ.get("GITHUB_STEP_SUMMARY") and "summary" in gated.files:
         summary = gated.files["summary"].read_text(encoding="utf-8")  # the journal that it was made from is closed
@@ -220,9 +263,9 @@ def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: b
         problems.append(publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
     for problem in problems:
         if problem is not None:
-            _tell_problem(problem)
+            step_log.tell_problem(problem)
     if debug:
-        _say(commands.disarm(f"files: {dict(gated.files)}"))
+        step_log.say(commands.disarm(f"files: {dict(gated.files)}"))
 
 
 def _write_error_outputs(environ: Mapping[str, str], *, reason: str, exit_code: ExitCode) -> None:
@@ -243,47 +286,6 @@ def _reproduce(choice: Choice) -> str:
         for item in value if isinstance(value, tuple) else (value,):
             words += [f"--{settings.input_name(name)}", str(item)]
     return " ".join(words)
-
-
-def _tell_error(error: EvalgateError, *, debug: bool) -> None:
-    for problem in error.problems:
-        _tell_problem(problem)
-    message = error.message + (f"\n{error.hint}" if error.hint else "")
-    file, line = (error.where.file, error.where.line) if error.where else (None, None)
-    _say(commands.render_command("error", message, file=file, line=line))
-    if debug:
-        _say(commands.disarm(traceback.format_exc()))
-
-
-def _tell_problem(problem: Problem) -> None:
-    kind = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}[problem.severity]
-    place = problem.place
-    message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
-    _say(
-        commands.render_command(
-            kind,
-            message,
-            file=place.file if place else None,
-            line=place.line if place else None,
-            col=place.column if place else None,
-        )
-    )
-
-
-@contextmanager
-def _disarmed() -> Iterator[None]:
-    """While agents speak, the runner obeys nothing: what they print may hold workflow commands."""
-    word = secrets.token_hex(16)
-    _say(f"::stop-commands::{word}")
-    try:
-        yield
-    finally:
-        _say(f"::{word}::")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

@@ -287,6 +287,37 @@ class Settings(BaseModel):
         description="A results.json or durations.json of an earlier run, by which parts are made equally long; the "
         "same file for all of them. Nothing: the file of `baseline: file:PATH`, else all cases count alike.",
     )
+    mode: Literal["run", "merge", "post"] = Field(
+        default="run",
+        description="`run` is the gate; `merge` joins the `results` of all parts and decides; `post`, in a workflow on "
+        "`workflow_run`, posts what a run on a fork's pull request found (docs/forks.md).",
+        json_schema_extra={"doors": ["action"]},
+    )
+    results: Lines = Field(
+        default=(),
+        description="With `mode: merge`: files, or folders to search for results.json, one a line.",
+        json_schema_extra={"doors": ["action"]},
+    )
+    artifact: str = Field(
+        default="evalgate",
+        min_length=1,
+        max_length=200,
+        description="With `mode: post`: the name of the artifact that holds the run's report folder.",
+        json_schema_extra={"doors": ["action"]},
+    )
+    allow_pull_request_target: bool = Field(
+        default=False,
+        description="Run on `pull_request_target`: the agent sees no variable and no judge is asked, unless a "
+        "maintainer has approved the commit (`approve-label`).",
+        json_schema_extra={"doors": ["action"]},
+    )
+    approve_label: str = Field(
+        default="",
+        max_length=50,
+        description="A label by which a maintainer lets the one commit that is the head when it is added run with "
+        "secrets; for `allow-pull-request-target` (docs/forks.md).",
+        json_schema_extra={"doors": ["action"]},
+    )
     strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
     output: str = Field(default="evalgate-report", description="Folder for reports, results and the journal.")
     cache: str = Field(

@@ -53,6 +53,7 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
         problems = (*choice.problems, *head.problems, *_without_base(sides))
         ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
+        scene.present(gated.report)
         publish.write_file(choice.root / choice.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
         return running.kept(gated, keeping, scene, choice, now=now)
 

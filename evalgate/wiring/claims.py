@@ -1,0 +1,203 @@
+"""What a run on somebody's pull request claims, posted by a workflow of ours that runs nothing of it (`mode: post`).
+
+The pull request is found by the API from the commit of the run that ended; of the artifact only numbers and texts are
+taken, the verdict is made anew from them, and every text is escaped as always.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evalgate import __version__, reports
+from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
+from evalgate.gate import decision
+from evalgate.gate.two_stage import Stage
+from evalgate.github import artifacts, checks, comments, pulls
+from evalgate.github.checks import Conclusion, NotPermitted, Output
+from evalgate.github.client import Client
+from evalgate.github.events import EventContext
+from evalgate.github.failures import GitHubFailed
+from evalgate.github.pulls import PullRequest
+from evalgate.markup import github
+from evalgate.model import Comparison, Links, Policy, Report, Run
+from evalgate.pipeline import distrust
+from evalgate.pipeline.stored import Stored
+from evalgate.wire import comparison as comparison_wire
+from evalgate.wiring import comparisons, policies, posts
+from evalgate.wiring.choosing import Choice
+from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
+from evalgate.wiring.posting import COMMENT_KEY
+from evalgate.wiring.posts import Decided, Job
+
+NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
+"""Conclusions of runs that measured nothing."""
+
+CLAIMED = (
+    "These results come from a run of the pull request's own code and workflow, without secrets. Whoever wrote the "
+    "pull request could have written them as well: read them as a claim."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What came of it: `report` None where there was nothing to post, and `why` then says why not.
+
+    `summary`: for the job's summary. `done`: something of what was wanted was posted.
+    """
+
+    report: Report | None = None
+    why: str = ""
+    problems: tuple[Problem, ...] = ()
+    summary: str = ""
+    done: bool = True
+
+
+def post(choice: Choice, event: EventContext, client: Client, *, job: Job, links: Links) -> Posted:
+    """Find the pull request and the artifact of the run that ended, decide on its results, and post.
+
+    `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
+    UnavailableError where GitHub does not give or take what is needed.
+    """
+    _insist_known(event, client)
+    if event.conclusion in NOT_RUN:
+        return Posted(why=f"the run that ended measured nothing: it was {event.conclusion.replace('_', ' ')}")
+    found = pulls.find_by_head(client, event.head_sha, head_repository=event.head_repository, head_ref=event.head_ref)
+    if not found:
+        return Posted(why=f"no open pull request has the head {event.head_sha[:7]}: it was closed, or pushed to since")
+    if len(found) > 1:
+        numbers = ", ".join(f"#{pull.number}" for pull in found)
+        raise UnavailableError(
+            f"several pull requests have the head {event.head_sha[:7]}: {numbers}; nothing is posted"
+        )
+    with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
+        head, base = _fetched(choice, event, client, Path(folder))
+    report = decide(choice, head, base, links=links)
+    lead = github.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
+    problems = _posted(choice, client, found[0], report, job=job, lead=lead)
+    wanted = (choice.settings.comment != "off") + choice.settings.check_run
+    summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
+    return Posted(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
+
+
+def decide(choice: Choice, head: Stored, base: Stored | None, *, links: Links) -> Report:
+    """The report on claimed results, by the choice's policy; what they say of verdicts is not looked at."""
+    run = dataclasses.replace(head.run, commit=links.commit, shard=None)
+    policy = dataclasses.replace(policies.policy_of(choice, run.suites), adk_compat=head.adk_compat)
+    comparison = _comparison(head, base, run, policy=policy)
+    verdict = decision.decide(run, policy, scales=comparisons.scales(), comparison=comparison)
+    return Report(run=run, verdict=verdict, policy=policy, comparison=comparison, links=links, version=__version__)
+
+
+def _insist_known(event: EventContext, client: Client) -> None:
+    if event.trigger_run_id is None or not event.head_sha:
+        raise ConfigError("the event names no workflow run")
+    if event.repository.lower() != client.repository.lower():
+        raise ConfigError(f"the run that ended is of {event.repository}, this workflow of {client.repository}")
+
+
+def _fetched(choice: Choice, event: EventContext, client: Client, folder: Path) -> tuple[Stored, Stored | None]:
+    name, run_id = choice.settings.artifact, event.trigger_run_id
+    assert run_id is not None
+    named = [each for each in artifacts.list_of_run(client, run_id, name=name) if not each.expired]
+    if not named:
+        raise UnavailableError(
+            f"the run that ended has no artifact {name!r}",
+            hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
+        )
+    artifact = named[0]
+    if artifact.head_sha and artifact.head_sha.lower() != event.head_sha:
+        raise ConfigError(f"the artifact is of {artifact.head_sha[:7]}, the run that ended of {event.head_sha[:7]}")
+    files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
+    if RESULTS not in files:
+        raise ConfigError(
+            f"the artifact {name!r} has no {RESULTS} at its root",
+            hint="Upload the folder itself: `path: evalgate-report`.",
+        )
+    head = distrust.read_results(files[RESULTS], shown_as=RESULTS)
+    has_base = BASE_RESULTS in files and head.comparison is not None
+    return head, distrust.read_results(files[BASE_RESULTS], shown_as=BASE_RESULTS) if has_base else None
+
+
+def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) -> Comparison | None:
+    if head.comparison is None:
+        return None
+    try:
+        told = comparison_wire.parse_comparison(head.comparison)
+    except (ValidationError, TypeError) as error:
+        raise ConfigError("has a comparison that cannot be read", where=Place(file=RESULTS)) from error
+    if base is None:
+        return dataclasses.replace(told, problem=told.problem or "there are no results of the base", cases=())
+    return comparisons.compare(
+        run,
+        base.run,
+        policy=policy,
+        origin=told.origin,
+        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
+        loosened=told.loosened,
+        stage=Stage.LAST if run.more else Stage.ONLY,
+    )
+
+
+def _posted(choice: Choice, client: Client, pull: PullRequest, report: Report, *, job: Job, lead: str) -> list[Problem]:
+    """Comment and check run, as far as they are wanted; what could not be posted."""
+    settings, problems = choice.settings, []
+    decided = posts.decided(job, report, comment=settings.comment)
+    if settings.comment != "off":
+        headline = "\n\n".join(part for part in (lead, decided.section.headline) if part)
+        section = dataclasses.replace(decided.section, headline=headline)
+        try:
+            comments.post_section(client, pull.number, section, key=COMMENT_KEY, create=decided.create)
+        except GitHubFailed as failed:
+            problems.append(_problem(f"the comment could not be posted: {failed.message}", failed.hint))
+    if settings.check_run:
+        try:
+            ended = _check_run(client, pull, report, decided, job=job, lead=lead)
+        except GitHubFailed as failed:
+            problems.append(_problem(f"the check run could not be posted: {failed.message}", failed.hint))
+        else:
+            problems += [] if ended is None else [_problem(f"no check run: {ended.message}", ended.hint)]
+    return problems
+
+
+def _check_run(
+    client: Client, pull: PullRequest, report: Report, decided: Decided, *, job: Job, lead: str
+) -> NotPermitted | None:
+    """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as neutral.
+
+    It has no annotations: the lines are claims, too.
+    """
+    output, conclusion, name = decided.output, decided.conclusion, job.check_name
+    if pull.is_fork:
+        name = f"{name} (fork, unverified)"
+        conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
+        output = Output(title=f"claimed: {output.title}", summary=[lead, *output.summary], text=output.text)
+    ended = checks.publish(
+        client,
+        head_sha=pull.head_sha,
+        conclusion=conclusion,
+        output=output,
+        name=name,
+        details_url=report.links.workflow_run,
+    )
+    return ended if isinstance(ended, NotPermitted) else None
+
+
+def _problem(message: str, hint: str) -> Problem:
+    return Problem(severity=Severity.WARNING, code="not-posted", message=message, hint=hint)
+
+
+def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
+    """To the pull request's commit, and to the run that measured it."""
+    server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
+    if not server or not repository:
+        return Links(commit=event.head_sha)
+    address = f"{server}/{repository}"
+    return Links(
+        repository=address, commit=event.head_sha, workflow_run=f"{address}/actions/runs/{event.trigger_run_id}"
+    )
