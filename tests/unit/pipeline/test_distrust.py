@@ -1,0 +1,165 @@
+"""Results that a stranger made: read where they are results, refused in words where they are not, never a crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import build
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evalgate.config.gate_file import GateFile
+from evalgate.errors import EvalgateError
+from evalgate.model import InMemoryTranscripts, Links
+from evalgate.pipeline import distrust, results
+from evalgate.settings import Settings
+from evalgate.wire import records
+from evalgate.wiring import claims, posts
+from evalgate.wiring.choosing import Choice
+
+
+class Kept:
+    def __init__(self, transcripts: InMemoryTranscripts) -> None:
+        self._transcripts = transcripts
+
+    def find_json(self, key: Any) -> Any:
+        found = self._transcripts.find(key)
+        return None if found is None else records.outcome_json(found, agents_seen={}, address=lambda _: "")
+
+    def agents(self) -> dict[str, Any]:
+        return {}
+
+
+def sound() -> dict[str, Any]:
+    report = build.report("pass fail/pass error")
+    assert isinstance(report.run.transcripts, InMemoryTranscripts)
+    kept = Kept(report.run.transcripts)
+    parsed: dict[str, Any] = json.loads("".join(results.render_results(report, kept=kept, exit_code=0)))
+    return parsed
+
+
+SOUND = sound()
+
+
+def read(raw: Any, folder: Path) -> distrust.Stored:
+    path = folder / "results.json"
+    path.write_text(raw if isinstance(raw, str) else json.dumps(raw))
+    return distrust.read_results(path, shown_as="results.json")
+
+
+def test_sound_results_are_read(tmp_path: Path) -> None:
+    assert len(read(SOUND, tmp_path).run.trials) == 6
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def case(raw: dict[str, Any], number: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = raw["suites"][0]["cases"][number]
+    return found
+
+
+def many(raw: dict[str, Any]) -> None:
+    raw["repeats"] = 1000
+    raw["suites"][0]["cases"] = [{**case(raw), "case_id": f"c{number}", "trials": []} for number in range(200)]
+
+
+def twice(raw: dict[str, Any]) -> None:
+    raw["suites"][0]["criteria"] *= 2
+
+
+def no_number(raw: dict[str, Any]) -> None:
+    case(raw)["trials"][0]["grades"]["response_match_score"]["score"] = float("nan")
+
+
+CHANGES: list[tuple[str, Change, str]] = [
+    ("a text of megabytes", lambda raw: case(raw).update(reason="x" * 1_000_001), "a text of 1,000,001"),
+    ("a key of megabytes", lambda raw: raw.update({"x" * 1_000_001: 1}), "a text of"),
+    ("a billion repeats", lambda raw: raw.update(repeats=10**9), "`repeats`"),
+    ("a billion more", lambda raw: raw.update(more=10**9), "`more`"),
+    ("negative repeats", lambda raw: raw.update(repeats=-1), "`repeats`"),
+    ("too many repeats", lambda raw: raw.update(repeats=5_000), "impossible number of repeats"),
+    ("repeats times cases", many, "more than is read"),
+    ("a repeat far away", lambda raw: case(raw)["trials"][0].update(repeat=10**6 - 1), "whose number cannot be"),
+    ("a trial twice", lambda raw: case(raw)["trials"].append(case(raw)["trials"][0]), "the same run of a case twice"),
+    ("a case twice", lambda raw: raw["suites"][0]["cases"].append({**case(raw), "trials": []}), "the same case twice"),
+    ("a file twice", lambda raw: raw["suites"].append({**raw["suites"][0], "cases": []}), "the same evaluation file"),
+    ("a criterion twice", twice, "the same criterion twice"),
+    ("an endless number", lambda raw: raw.update(seconds=float("inf")), "a number that is none"),
+    ("no number", no_number, "a number that is none"),
+    ("a huge number", lambda raw: case(raw)["trials"][0].update(tokens=10**300), "too large"),
+    ("a negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "a time that cannot be"),
+    ("a part", lambda raw: raw.update(shard={"index": 1, "of": 2, "fingerprint": "x", "plan": []}), "is a part"),
+    ("another version", lambda raw: raw.update(schema_version=99), "schema_version"),
+    ("no suites", lambda raw: raw.pop("suites"), "does not fit"),
+    ("a shape", lambda raw: case(raw).update(trials={"a": 1}), "does not fit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES])
+def test_what_no_run_writes_is_refused(change: Change, words: str, tmp_path: Path) -> None:
+    raw = json.loads(json.dumps(SOUND))
+    change(raw)
+    with pytest.raises(EvalgateError, match=words):
+        read(raw, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "null", "7", "[]", '"x"', "[" * 100_000, '{"a":' * 100_000, "[" * 80 + "]" * 80, "\x00", "9" * 5_000],
+)
+def test_what_is_no_results_at_all_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(EvalgateError):
+        read(text, tmp_path)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distrust, "MOST_BYTES", 1_000)
+    with pytest.raises(EvalgateError, match="larger than"):
+        read(SOUND, tmp_path)
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.text(max_size=8), st.just([]), st.just({}), st.just([[]]), st.just({"kind": "x"}), st.just("2026-13-40"),
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    below = (
+        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
+    )
+    return [path, *(place for key, each in below for place in places(each, (*path, key)))]
+
+
+PLACES = places(SOUND)[1:]
+
+
+@given(changes=st.lists(st.tuples(st.sampled_from(PLACES), VALUES, st.booleans()), min_size=1, max_size=3))
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_changed_is_refused_or_shown(
+    changes: list[tuple[tuple[Any, ...], Any, bool]], tmp_path: Path
+) -> None:
+    raw = json.loads(json.dumps(SOUND))
+    for place, value, gone in changes:
+        at: Any = raw
+        try:
+            for step in place[:-1]:
+                at = at[step]
+            if gone:
+                del at[place[-1]]
+            else:
+                at[place[-1]] = value
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier change took the place away
+    choice = Choice(settings=Settings(), gate_file=GateFile(), root=tmp_path)
+    try:
+        report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
+    except EvalgateError:
+        return
+    decided = posts.decided(posts.Job(), report, comment="always")
+    assert decided.section.headline
