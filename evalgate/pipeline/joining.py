@@ -207,10 +207,10 @@ def _problems(parts: Sequence[Part], missing: Sequence[int]) -> Iterable[Problem
     homes, of = parts[0].shard.homes, parts[0].shard.of
     for index in missing:
         lost = sum(home == index for home in homes.values())
-        yield _warning("shard-missing", f"part {index}/{of} has no results: {words.counted(lost, 'case')} not measured")
+        yield _problem("shard-missing", f"part {index}/{of} has no results: {words.counted(lost, 'case')} not measured")
     for name, of_run in _BY_AGENT:
         if _vary([of_run(part.stored.run) for part in parts]):
-            yield _warning("shards-differ", f"the parts ran in different surroundings: {name} differ")
+            yield _problem("shards-differ", f"the parts ran in different surroundings: {name} differ")
 
 
 def _vary(mappings: Sequence[Mapping[str, Any]]) -> bool:
@@ -224,5 +224,5 @@ _BY_AGENT: Sequence[tuple[str, Callable[[Run], Mapping[str, Any]]]] = (
 )
 
 
-def _warning(code: str, message: str) -> Problem:
+def _problem(code: str, message: str) -> Problem:
     return Problem(severity=Severity.WARNING, code=code, message=message)
