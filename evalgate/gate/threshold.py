@@ -70,7 +70,15 @@ def judge_case(
         criteria=verdicts,
         reason=reason,
         seconds=sum(trial.seconds for trial in trials),
+        doubtful=kind is VerdictKind.NOT_MEASURED and any(map(_is_doubtful, criteria, verdicts)),
     )
+
+
+def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
+    """Not measured whole, and some of what was is below the threshold; a criterion on the test blames no agent."""
+    if verdict.kind is not VerdictKind.NOT_MEASURED or use.on_the_test:
+        return False
+    return any(value is not None and not reaches(value, use) for value in verdict.values)
 
 
 def judge_criterion(

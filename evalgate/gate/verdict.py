@@ -155,7 +155,8 @@ def judge_counts(
     """A suite's kind from its cases: the pass rate among the measured, where enough was measured.
 
     Fails for certain, however the unmeasured would have ended, come first: an outage does not hide a failure. `excused`
-    failures count as passes. Cases that a budget kept from running are inconclusive.
+    failures count as passes. Cases that a budget kept from running are inconclusive. `min_measured` lets cases pass of
+    which nothing is known, never those of which something bad is.
     """
     total = len(cases)
     failed = sum(1 for case in cases if case.kind is VerdictKind.FAIL and (case.suite, case.case_id) not in excused)
@@ -173,6 +174,12 @@ def judge_counts(
         return VerdictKind.INCONCLUSIVE, f"{unrun} of {words.counted(total, 'case')} not run to the end"
     if passed < _needed(measured, required):
         return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
+    return _passed([case for case in cases if case.doubtful and (case.suite, case.case_id) not in excused], excused)
+
+
+def _passed(doubtful: Sequence[CaseVerdict], excused: Collection[CaseKey]) -> tuple[VerdictKind, str]:
+    if doubtful:
+        return VerdictKind.NOT_MEASURED, f"{words.counted(len(doubtful), 'case')} below a threshold as far as measured"
     return VerdictKind.PASS, f"{words.counted(len(excused), 'failure')} let pass" if excused else ""
 
 

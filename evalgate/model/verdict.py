@@ -108,7 +108,10 @@ class CriterionVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseVerdict:
-    """One case: fail if any criterion fails, else not measured if any could not be, else pass."""
+    """One case: fail if any criterion fails, else not measured if any could not be, else pass.
+
+    `doubtful`: it was not measured whole, and some of what was is below a threshold.
+    """
 
     suite: str
     case_id: str
@@ -116,6 +119,7 @@ class CaseVerdict:
     criteria: tuple[CriterionVerdict, ...]
     reason: str = ""
     seconds: float = 0.0
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,7 +128,7 @@ class _Ring:
             return ()
         message = f"`budget`: no price is known of {words.listed(unpriced, limit=5)}, whose calls count as nothing"
         hint = "Bound the run by `tokens` or `agent_calls` as well."
-        return (Problem(severity=Severity.WARNING, code="unpriced", message=message, hint=hint),)
+        return (Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint),)
 
     def _take_over(self) -> None:
         base, journal = self._bout.base, self._bout.base_journal
