@@ -133,7 +133,7 @@ def test_judges_that_stay_down_are_neither_red_nor_green(adk: str, tmp_path: Pat
 
 def test_what_can_be_mended_resumes_without_asking_the_agent_again(adk: str, tmp_path: Path, llmock: Any) -> None:
     script(llmock, fail(500, SAFETY_MODEL))
-    root = repository.write(tmp_path, python=adk, samples=1, judge="{deadline: 4}")
+    root = repository.write(tmp_path, python=adk, samples=1, judge="{deadline: 12}")
     assert repository.gate(root, llmock.url + "/gemini", *SERIAL)[0] == 3
     before = Counter(record.model for record in llmock.requests)
     llmock.reset()

@@ -102,6 +102,7 @@ def test_what_stays_unknown(seen, verdicts, reason):
 
 def test_what_a_judge_is_shown():
     _, asked = grade(evidence("Hello.", "For two.", "Bye."), "valid", "valid", "valid")
+    asked = sorted(asked, key=lambda each: len(each.prompt))  # turns are judged side by side; later ones show more
     second = asked[1]
     assert "Book a table." in second.prompt
     before, _, message = second.prompt.partition("<<< next_message_of_the_user")
