@@ -19,8 +19,13 @@ _LONGEST_COMMENT = 65_557
 _CHUNK_BYTES = 64 * 1024
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError),
-    *(RuntimeError, NotImplementedError),  # zipfile's words for encrypted and for uncommon entries
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    RuntimeError,  # zipfile's word for encrypted entries
+    NotImplementedError,  # and for uncommon ones
 )
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 

@@ -192,15 +192,7 @@ def _measured(
     unreliable: frozenset[tuple[str, str]],
 ) -> Measured:
     settings, say = choice.settings, scene.watcher.say
-    around = Surroundings(
-        root=choice.root,
-        settings=settings,
-        environ=scene.environ,
-        cache=cache,
-        say=say,
-        tools=choice.gate_file.tools,
-        tools_root=choice.root,
-    )
+    around = _surroundings(choice, scene, cache=cache)
     governed = judging.governors_of(choice)
     with ExitStack() as stack:
         pools = stack.enter_context(agent_pools.opened(bar.suites, around))
@@ -236,10 +228,27 @@ def _measured(
         )
         uses = panel.uses() if panel is not None else ()
     head = dataclasses.replace(found.head, commit=scene.commit, judges=uses, shard=shard)
-    own = found.base
-    if own is not None and shard is not None and base is not None:
-        own = dataclasses.replace(own, shard=dataclasses.replace(shard, plan=measuring.with_agents(shard.plan, base)))
-    return dataclasses.replace(found, head=head, base=own)
+    return dataclasses.replace(found, head=head, base=_with_plan(found.base, base, shard))
+
+
+def _with_plan(run: Run | None, base: Base | None, shard: Shard | None) -> Run | None:
+    """The base's run with its own agents in the plan that it is a part of."""
+    if run is None or base is None or shard is None:
+        return run
+    return dataclasses.replace(run, shard=dataclasses.replace(shard, plan=measuring.with_agents(shard.plan, base)))
+
+
+def _surroundings(choice: Choice, scene: Scene, *, cache: Path) -> Surroundings:
+    """Where head's agents live; the base's live in its own checkout."""
+    return Surroundings(
+        root=choice.root,
+        settings=choice.settings,
+        environ=scene.environ,
+        cache=cache,
+        say=scene.watcher.say,
+        tools=choice.gate_file.tools,
+        tools_root=choice.root,
+    )
 
 
 def _open_journal(path: Path, settings: Settings) -> Journal:

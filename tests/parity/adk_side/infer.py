@@ -15,10 +15,10 @@ import warnings
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
-from google.adk.evaluation.base_eval_service import InferenceConfig, InferenceRequest  # noqa: E402
-from google.adk.evaluation.eval_case import EvalCase, Invocation, SessionInput  # noqa: E402
-from google.adk.evaluation.in_memory_eval_sets_manager import InMemoryEvalSetsManager  # noqa: E402
-from google.adk.evaluation.local_eval_service import LocalEvalService  # noqa: E402
+from google.adk.evaluation.base_eval_service import InferenceConfig, InferenceRequest
+from google.adk.evaluation.eval_case import EvalCase, Invocation, SessionInput
+from google.adk.evaluation.in_memory_eval_sets_manager import InMemoryEvalSetsManager
+from google.adk.evaluation.local_eval_service import LocalEvalService
 
 
 def turn(text):

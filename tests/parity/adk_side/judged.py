@@ -20,15 +20,15 @@ import warnings
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
-from google.adk.evaluation.conversation_scenarios import ConversationScenario  # noqa: E402
-from google.adk.evaluation.eval_case import Invocation  # noqa: E402
-from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config  # noqa: E402
-from google.adk.evaluation.metric_evaluator_registry import MetricEvaluatorRegistry  # noqa: E402
-from google.adk.evaluation.metric_evaluator_registry import register_custom_metrics_from_config  # noqa: E402
-from google.adk.models.base_llm import BaseLlm  # noqa: E402
-from google.adk.models.llm_response import LlmResponse  # noqa: E402
-from google.adk.models.registry import LLMRegistry  # noqa: E402
-from google.genai import types  # noqa: E402
+from google.adk.evaluation.conversation_scenarios import ConversationScenario
+from google.adk.evaluation.eval_case import Invocation
+from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
+from google.adk.evaluation.metric_evaluator_registry import MetricEvaluatorRegistry
+from google.adk.evaluation.metric_evaluator_registry import register_custom_metrics_from_config
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import types
 
 MARK = re.compile(r"@[a-z0-9.]+@")
 script = {}

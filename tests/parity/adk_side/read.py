@@ -6,8 +6,8 @@ import sys
 
 logging.disable(logging.CRITICAL)
 
-from google.adk.evaluation.eval_set import EvalSet  # noqa: E402
-from google.adk.evaluation.local_eval_sets_manager import (  # noqa: E402
+from google.adk.evaluation.eval_set import EvalSet
+from google.adk.evaluation.local_eval_sets_manager import (
     convert_eval_set_to_pydantic_schema,
     load_eval_set_from_file,
 )

@@ -17,10 +17,10 @@ import warnings
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
-from google.adk.evaluation.eval_case import EvalCase, Invocation  # noqa: E402
-from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config  # noqa: E402
-from google.adk.evaluation.local_eval_sets_manager import convert_eval_set_to_pydantic_schema  # noqa: E402
-from google.adk.evaluation.metric_evaluator_registry import (  # noqa: E402
+from google.adk.evaluation.eval_case import EvalCase, Invocation
+from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
+from google.adk.evaluation.local_eval_sets_manager import convert_eval_set_to_pydantic_schema
+from google.adk.evaluation.metric_evaluator_registry import (
     MetricEvaluatorRegistry,
     register_custom_metrics_from_config,
 )

@@ -50,11 +50,11 @@ def test_a_lone_surrogate_is_escaped() -> None:
 def test_circles_and_depth_end() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    json.loads(pipe.encode({"x": circle}))
+    assert set(json.loads(pipe.encode({"x": circle}))) == {"x"}
     deep: Any = 1
     for _ in range(50_000):
         deep = [deep]
-    json.loads(pipe.encode({"x": deep}))
+    assert set(json.loads(pipe.encode({"x": deep}))) == {"x"}
 
 
 class Odd:
