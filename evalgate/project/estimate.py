@@ -9,16 +9,14 @@ from evalgate.model import Suite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A lower bound: an agent calls its model at least once a turn, and once more after each tool call.
-
-    `judge_calls` is 0 in this version, which grades nothing by a model.
+    """A lower bound: an agent calls its model at least once a turn, and once more after each tool call. What judges
+    are asked is not in it.
     """
 
     cases: int
     trials: int
     turns: int
     model_calls: int
-    judge_calls: int = 0
 
 
 def estimate(suite: Suite, *, repeats: int = 1) -> Estimate:
