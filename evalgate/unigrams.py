@@ -91,6 +91,7 @@ def _stemmer() -> Callable[[str], str]:
         try:
             stem: Callable[[str], str] = importlib.import_module("nltk.stem.porter").PorterStemmer().stem
         finally:
-            for name in [name for name in sys.modules if name.startswith("nltk") and name not in before]:
+            # list() is one step for other threads, which import at the same time; a comprehension is not
+            for name in [name for name in list(sys.modules) if name.startswith("nltk") and name not in before]:
                 del sys.modules[name]
     return stem

@@ -1,6 +1,8 @@
 # ruff: noqa: RUF001 - letters of every script are the subject here
 """Words as ROUGE-1 counts them, in every script."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,3 +44,18 @@ def test_no_word_is_empty_or_has_a_space(text: str) -> None:
 @given(st.text(alphabet=st.characters(max_codepoint=127)))
 def test_ascii_text_takes_no_other_way_than_the_same_text_beside_another_script(text: str) -> None:
     assert unigrams.split(f"{text} é") == [*unigrams.split(text), "é"]
+
+
+def test_the_stemmer_loads_while_another_thread_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Name(str):
+        """A module's name; another thread's import ends just when it is looked at."""
+
+        __slots__ = ()
+
+        def startswith(self, *given: object) -> bool:
+            sys.modules[f"another-{len(sys.modules)}"] = sys
+            return str.startswith(self, *given)
+
+    with_it = {**sys.modules, Name("a-module"): sys}
+    monkeypatch.setattr(sys, "modules", with_it)
+    assert unigrams._stemmer.__wrapped__()("running") == "run"
