@@ -51,6 +51,10 @@ class Client:
         """Let go of the connection."""
         self._transport.close()
 
+    def end_within(self, seconds: float) -> None:
+        """From now on all calls and waits together have so much time; another thread may say so."""
+        self._transport.end_within(seconds)
+
     def fetch(
         self, endpoint: Endpoint, shape: type[Reply], *, query: Mapping[str, str] | None = None, **values: object
     ) -> Reply:

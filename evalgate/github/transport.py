@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class Transport:
         self._world = world
         self._connection = connection
         self._patience = Patience(connection.patience_s, world)
+        self._ends = math.inf
         self._etags: dict[str, tuple[str, Answer]] = {}
         self._hidden = token
         headers = {
@@ -77,6 +79,10 @@ class Transport:
     def close(self) -> None:
         """Let go of the connection."""
         self._exchange.close()
+
+    def end_within(self, seconds: float) -> None:
+        """From now on all requests and waits together have so much time; another thread may say so."""
+        self._ends = self._world.now() + seconds
 
     def answer(
         self,
@@ -97,7 +103,7 @@ class Transport:
         def once() -> Answer:
             address = url
             for _ in range(_MOST_REDIRECTS + 1):
-                timeout_s = self._connection.timeout_s
+                timeout_s = min(self._connection.timeout_s, self._left_s())
                 answer = self._exchange.request_once(
                     endpoint.method, address, body=body, timeout_s=timeout_s, headers=headers
                 )
@@ -138,7 +144,7 @@ class Transport:
         def once() -> Answer:
             into.seek(0)
             into.truncate()
-            timeout_s = self._connection.download_timeout_s
+            timeout_s = min(self._connection.download_timeout_s, self._left_s())
             return storage.request_once("GET", target, timeout_s=timeout_s, headers={"accept": "*/*"}, into=into)
 
         try:
@@ -171,7 +177,7 @@ class Transport:
             outcome, wait_s = self._try(endpoint, once, check, tries=tries)
             if isinstance(outcome, Answer):
                 return outcome
-            if wait_s is None or tries >= MOST_TRIES or not self._patience.wait(wait_s):
+            if wait_s is None or tries >= MOST_TRIES or wait_s > self._left_s() or not self._patience.wait(wait_s):
                 raise self._redacted(outcome) from None
 
     def _try(
@@ -200,6 +206,9 @@ class Transport:
             return failures.of_limit(answer, endpoint, wait_s=asked_s, until=until), wait_s
         passing = answer.status >= 500 and endpoint.repeatable
         return failures.of_answer(answer, endpoint), pause_s if passing else None
+
+    def _left_s(self) -> float:
+        return self._ends - self._world.now()
 
     def _redacted(self, failed: GitHubFailed) -> GitHubFailed:
         if self._hidden not in failed.message:

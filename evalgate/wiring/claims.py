@@ -32,7 +32,7 @@ from evalgate.wire import comparison as comparison_wire
 from evalgate.wiring import comparisons, policies, posts
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
-from evalgate.wiring.posting import COMMENT_KEY
+from evalgate.wiring.posting import COMMENT_KEY, PUBLISHING_S
 from evalgate.wiring.posts import Decided, Job
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
@@ -79,6 +79,7 @@ def post(choice: Choice, event: EventContext, client: Client, *, job: Job, links
         head, base = _fetched(choice, event, client, Path(folder))
     report = decide(choice, head, base, links=links)
     lead = github.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
+    client.end_within(PUBLISHING_S)
     problems = _posted(choice, client, found[0], report, job=job, lead=lead)
     wanted = (choice.settings.comment != "off") + choice.settings.check_run
     summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)

@@ -32,6 +32,11 @@ within seconds."""
 PATIENCE_S = 30.0
 """The same for a run that ends for another reason."""
 
+PUBLISHING_S = 75.0
+"""What all posting may take once the verdict is there. The longest wait that makes sense is the minute that GitHub asks
+for at a secondary limit; a GitHub that does not answer must not hold the runner for longer than that and a few tries.
+"""
+
 Errand = Callable[[], None]
 
 
@@ -83,15 +88,18 @@ class Posting:
         self._decided = posts.decided(self._job, report, comment=self._comment)
 
     def finish(self) -> tuple[Problem, ...]:
-        """Post what was prepared, and wait until that is done; what could not be posted."""
+        """Post what was prepared, and wait until that is done, for PUBLISHING_S at most; what could not be posted."""
         self._tells_progress = False
+        self._client.end_within(PUBLISHING_S)
         decided = self._decided
         if decided is not None:
             self._errands.put(lambda: self._end_check(self._client, decided))
             self._errands.put(lambda: self._end_comment(self._client, decided))
         self._errands.put(None)
-        self._thread.join()
-        if not self._errands.empty():
+        self._thread.join(PUBLISHING_S + FAREWELL_S)
+        if self._thread.is_alive():  # some waits know no limit: a host's name that is looked up, for one
+            self._problem(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s", "")
+        elif not self._errands.empty():
             self._problem("not everything was posted: this is a bug in evalgate, the traceback above says where", "")
         return tuple(self._problems)
 
@@ -109,6 +117,7 @@ class Posting:
             self._place.connection, timeout_s=wait_s, patience_s=0.0 if hurried else wait_s
         )
         client = Client(connection)  # the other may still be waiting for an answer
+        client.end_within(2 * wait_s)
         try:
             if self._decided is not None and hurried:  # a verdict that was reached stands; a crash after it is none
                 self._end_check(client, self._decided)

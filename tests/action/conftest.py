@@ -17,6 +17,9 @@ import pytest
 from builders import repositories
 from builders.github_double import Double, served
 
+from evalgate import action
+from evalgate.process import secrecy
+
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER_UID = 1001  # the user that GitHub's runners work as; the container is root
 TOKEN = "ghs_token-of-the-job"
@@ -209,6 +212,14 @@ class Runner:
         """The step, to its end."""
         return self.ended(self.start(**inputs))
 
+    def run_here(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **inputs: str) -> Step:
+        """The step in the test's own process, where its patience can be changed."""
+        monkeypatch.chdir(self.workspace)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)  # the test's process keeps its own
+        monkeypatch.setattr(secrecy, "close_to_others", lambda: True)
+        code = action.main({name: value for name, value in self.surroundings(**inputs).items() if value is not None})
+        return self._step(code, *capsys.readouterr())
+
     def run_cancelled(self, until: Callable[[], object], **inputs: str) -> Step:
         """The step, and once `until` holds, what a runner sends to one that is cancelled."""
         begun = self.start(**inputs)
@@ -224,9 +235,12 @@ class Runner:
 
     def ended(self, begun: "subprocess.Popen[str]") -> Step:
         stdout, stderr = begun.communicate(timeout=120)
+        return self._step(begun.returncode, stdout, stderr)
+
+    def _step(self, code: int, stdout: str, stderr: str) -> Step:
         files = self.temp / "file_commands"
         return Step(
-            code=begun.returncode,
+            code=code,
             stdout=stdout,
             stderr=stderr,
             outputs=parse_outputs((files / "output").read_text(encoding="utf-8")),

@@ -1,16 +1,14 @@
 """What a pull request is told: the entrypoint with a runner's environment, against a GitHub that remembers."""
 
 import re
-import signal
 import threading
 
 import pytest
 from builders import repositories
 from builders.github_double import Double
 
-from evalgate import action
-from evalgate.process import secrecy
-from evalgate.wiring import running
+from evalgate.github import pacing
+from evalgate.wiring import posting, running
 
 pytestmark = pytest.mark.integration
 
@@ -72,6 +70,19 @@ def test_a_second_run_updates_what_the_first_one_said(failing, double: Double) -
     checks = list(double.state.checks.values())
     assert [(each["name"], each["conclusion"]) for each in checks] == [("evalgate", "failure"), ("evalgate", "success")]
     assert checks[0]["head_sha"] != checks[1]["head_sha"] == failing.head
+
+
+def test_a_run_again_of_the_same_commit_makes_a_new_check_run_of_the_same_name(failing, double: Double) -> None:
+    # GitHub lets no completed check run go back to "in progress", and counts the newest of a name
+    failing.run(agent=AGENT, baseline="none")
+    failing.environment["GITHUB_RUN_ATTEMPT"] = "2"
+    failing.run(agent=AGENT, baseline="none", fail_on="not_measured")
+
+    first, second = (double.state.checks[number] for number in sorted(double.state.checks))
+    assert (first["name"], first["head_sha"]) == (second["name"], second["head_sha"]) == ("evalgate", failing.head)
+    assert (first["conclusion"], second["conclusion"]) == ("failure", "neutral")
+    assert not [call for call in double.calls("PATCH .*check-runs/") if call.endswith(str(first["id"]))][1:]
+    assert len(double.state.comments) == 1
 
 
 @pytest.mark.parametrize(
@@ -211,18 +222,16 @@ def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: D
 
 
 def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(
-    passing, double: Double, monkeypatch: pytest.MonkeyPatch
+    passing, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("token-of-nobody")
 
     monkeypatch.setattr(running, "run_gate", crash)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the test's process keeps its own
-    monkeypatch.setattr(secrecy, "close_to_others", lambda: True)
-    code = action.main({name: value for name, value in passing.surroundings(agent=AGENT).items() if value is not None})
+    step = passing.run_here(monkeypatch, capsys, agent=AGENT)
 
     check = only(double.state.checks)
-    assert code == 70
+    assert step.code == 70
     assert (check["status"], check["conclusion"]) == ("completed", "failure")
     assert "crashed (RuntimeError)" in check["output"]["title"]
     assert "token-of-nobody" not in str(check), "what a crash says may hold anything"
@@ -240,10 +249,19 @@ FAULTS = [
 ]
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many tries as ever, less time between them."""
+    monkeypatch.setattr(pacing, "_FIRST_BACKOFF_S", 0.01)
+
+
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("fault", "words"), FAULTS, ids=[str(next(iter(row[0].values()))) for row in FAULTS])
-def test_no_fault_of_github_changes_the_verdict(passing, double: Double, fault, words: str) -> None:
+def test_no_fault_of_github_changes_the_verdict(
+    passing, double: Double, fault, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     double.fail(".", times=1_000, **fault)
-    step = passing.run(agent=AGENT, baseline="none")
+    step = passing.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
 
     assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (0, "pass", "0")
     assert words in told(step), step.stdout
@@ -252,19 +270,38 @@ def test_no_fault_of_github_changes_the_verdict(passing, double: Double, fault, 
     assert "response_match_score" in step.summary
 
 
-def test_an_api_that_nobody_answers_leaves_the_verdict_standing(quiet_runner) -> None:
+def test_a_github_that_never_answers_holds_the_verdict_for_so_long_and_no_longer(
+    passing, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(posting, "PUBLISHING_S", 0.8)
+    monkeypatch.setattr(posting, "FAREWELL_S", 0.2)
+    double.fail(".", times=1_000, how="hang")
+    step = passing.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
+
+    assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (0, "pass", "0")
+    assert "GitHub did not answer for" in told(step)
+    assert "response_match_score" in step.summary
+
+
+@pytest.mark.usefixtures("hasty")
+def test_an_api_that_nobody_answers_leaves_the_verdict_standing(
+    quiet_runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     quiet_runner.write_gate(reference=WRONG)
     quiet_runner.check_out()
-    step = quiet_runner.run(agent=AGENT, baseline="none")
+    step = quiet_runner.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
 
     assert (step.code, step.outputs["verdict"]) == (1, "fail")
     assert len(re.findall("not-posted", told(step))) == 2, "the check run and the comment"
     assert "capital" in step.summary
 
 
-def test_a_check_run_that_could_not_be_begun_is_made_at_the_end(passing, double: Double) -> None:
+@pytest.mark.usefixtures("hasty")
+def test_a_check_run_that_could_not_be_begun_is_made_at_the_end(
+    passing, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     double.fail("POST .*/check-runs", status=500, times=5)
-    step = passing.run(agent=AGENT, baseline="none")
+    step = passing.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
 
     assert only(double.state.checks)["conclusion"] == "success"
     assert told(step) == ""

@@ -131,6 +131,23 @@ def test_an_answer_that_never_comes_ends_in_time(double, another) -> None:
     assert time.monotonic() - began < 5
 
 
+def test_all_calls_together_end_in_the_time_that_they_are_given(double, another, clock) -> None:
+    client = another(timeout_s=20)
+    client.end_within(0.3)
+    double.fail(PULL, how="hang", times=9)
+    began = time.monotonic()
+    for _ in range(3):
+        assert failed_with(lambda: pulls.fetch_pull(client, 1)).kind is FailureKind.TIMEOUT
+    assert time.monotonic() - began < 5
+    assert len(double.seen) == 1, "no time was left for another"
+
+    client.end_within(30)
+    double.faults.clear()
+    double.fail(PULL, status=429, headers={"retry-after": "50"})
+    assert failed_with(lambda: pulls.fetch_pull(client, 1)).kind is FailureKind.RATE_LIMITED
+    assert clock.slept == [], "a wait that ends too late is not begun"
+
+
 def test_nobody_listens(another) -> None:
     failed = failed_with(lambda: pulls.fetch_pull(another(api_url="http://127.0.0.1:9"), 1))
     assert failed.kind is FailureKind.UNREACHABLE

@@ -202,6 +202,20 @@ def test_a_farewell_does_not_wait_for_a_github_that_hangs(github: GitHub, monkey
     assert [what for what, _ in github.calls] in ([], ["start"])
 
 
+def test_a_verdict_does_not_wait_for_a_github_that_hangs_and_says_so(
+    github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "PUBLISHING_S", 0.04)
+    monkeypatch.setattr(posting, "FAREWELL_S", 0.01)
+    github.hold.clear()
+    made = opened()
+    made.prepare(build.report("pass"))
+    (problem,) = made.finish()
+    made.close()
+    github.hold.set()
+    assert problem.message.startswith("not everything was posted: GitHub did not answer for")
+
+
 @pytest.mark.parametrize(
     ("settings", "place", "expected"),
     [
