@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from evalgate import words
@@ -14,9 +14,13 @@ from evalgate.model import (
     Loosening,
     LooseningKind,
     Policy,
+    SimulatorUse,
     Suite,
     ThresholdRule,
 )
+
+RECORDED = "replay"
+"""The driver that runs no agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,10 @@ def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str]) 
         count = words.counted(len(base.eval_set.cases), "case")
         yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
         return
+    if head.agent.driver == RECORDED and base.agent.driver != RECORDED:
+        yield _rule(f"agent of {head.key}", base.agent.driver, RECORDED)
+    if _is_led(base):
+        yield from _simulator(base.simulator, head.simulator, suite=head.key)
     yield from _cases(base, head, fingerprint)
     after = {use.name: use for use in head.criteria}
     for use in base.criteria:
@@ -77,6 +85,17 @@ def _cases(base: Suite, head: Suite, fingerprint: Callable[[Case], str]) -> Iter
             yield Loosening(kind=LooseningKind.CASE_REMOVED, subject=case.case_id, suite=head.key)
         elif fingerprint(now) != fingerprint(case):
             yield Loosening(kind=LooseningKind.CASE_CHANGED, subject=case.case_id, suite=head.key, place=now.place)
+
+
+def _is_led(suite: Suite) -> bool:
+    return any(case.scenario is not None for case in suite.eval_set.cases)
+
+
+def _simulator(base: SimulatorUse, head: SimulatorUse, *, suite: str) -> Iterator[Loosening]:
+    """Whatever differs of who plays the users; a shorter or a longer conversation may each be the easier one."""
+    for name in ("model", "config", "max_turns", "custom_instructions", "include_function_calls", "stop_signal"):
+        for path, was, now in _differences(getattr(base, name), getattr(head, name), path=name):
+            yield _rule(f"simulator {path} of {suite}", _said(was), _said(now))
 
 
 def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> Iterator[Loosening]:
@@ -102,10 +121,19 @@ def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> 
         )
     if head.code != base.code:
         yield _changed(base, head, suite=suite, was=base.code or "built in", now=head.code or "built in")
-    for name in sorted({*base.options, *head.options}):
-        before, after = base.options.get(name), head.options.get(name)
-        if before != after:
-            yield _changed(base, head, suite=suite, was=f"{name} {_said(before)}", now=f"{name} {_said(after)}")
+    if head.on_the_test and not base.on_the_test:
+        yield _changed(base, head, suite=suite, was="a miss fails the case", now="a miss leaves it not measured")
+    for path, before, after in _differences(base.options, head.options):
+        yield _changed(base, head, suite=suite, was=f"{path} {_said(before)}", now=f"{path} {_said(after)}")
+
+
+def _differences(base: object, head: object, *, path: str = "") -> Iterator[tuple[str, object, object]]:
+    """Where two values differ, as deep as both are mappings: `judge_model_options.judge_model`, before, after."""
+    if isinstance(base, Mapping) and isinstance(head, Mapping):
+        for name in sorted({*base, *head}, key=str):
+            yield from _differences(base.get(name), head.get(name), path=f"{path}.{name}" if path else str(name))
+    elif base != head:
+        yield path, base, head
 
 
 def _changed(base: CriterionUse, head: CriterionUse, *, suite: str, was: str, now: str) -> Loosening:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from evalgate.errors import Place
 from evalgate.model import (
     Arm,
     BaseOrigin,
@@ -115,6 +116,15 @@ class OriginResult(_Shape):
     notes: list[str] = Field(default_factory=list)
 
 
+class PlaceResult(_Shape):
+    """Where in head's files something stands."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+    json_path: str = ""
+
+
 class LooseningResult(_Shape):
     """A rule that is weaker than the base's."""
 
@@ -123,6 +133,7 @@ class LooseningResult(_Shape):
     suite: str = ""
     base: str = ""
     head: str = ""
+    place: PlaceResult | None = None
 
 
 class ComparisonResult(_Shape):
@@ -197,7 +208,7 @@ def parse_comparison(raw: Mapping[str, Any]) -> Comparison:
             for each in read.cases
             if each.standing is not Standing.PAIRED
         ),
-        loosened=tuple(Loosening(**each.model_dump()) for each in read.loosened),
+        loosened=tuple(_parse_loosening(each) for each in read.loosened),
     )
 
 
@@ -263,4 +274,19 @@ def _rates(rates: PassRates | None) -> PassRatesResult | None:
 
 
 def _loosening(each: Loosening) -> LooseningResult:
-    return LooseningResult(kind=each.kind, subject=each.subject, suite=each.suite, base=each.base, head=each.head)
+    place = each.place
+    return LooseningResult(
+        kind=each.kind,
+        subject=each.subject,
+        suite=each.suite,
+        base=each.base,
+        head=each.head,
+        place=None
+        if place is None
+        else PlaceResult(file=place.file, line=place.line, column=place.column, json_path=place.json_path),
+    )
+
+
+def _parse_loosening(read: LooseningResult) -> Loosening:
+    place = None if read.place is None else Place(**read.place.model_dump())
+    return Loosening(**{**read.model_dump(), "place": place})

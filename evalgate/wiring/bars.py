@@ -3,63 +3,83 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
-from evalgate.gate.loosening import Rules
-from evalgate.model import AgentUse, Loosening, LooseningKind, Policy, Suite
+from evalgate.model import AgentUse, BaseSource, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
-from evalgate.settings import Settings
-from evalgate.wiring import agent_pools, simulating
+from evalgate.wiring import agent_pools, simulating, weaker
 from evalgate.wiring.bases import Base
+from evalgate.wiring.choosing import Choice
+
+RULES = (
+    *("fail_on", "threshold", "confirm", "alpha", "max_drop", "policy", "admission", "pass_rate", "min_measured"),
+    *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age"),
+)
+"""Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
+GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """What is measured, by which rules, and which of head's own rules are weaker than the base's."""
+    """What is measured, by which rules, and which of head's own rules are weaker than the base's.
 
+    `choice`: the settings and the gate file that decide: head's, with the base's rules in them where those decide
+    (`by_base`). `problems`: why rules that were asked for could not be had.
+    """
+
+    choice: Choice
     suites: tuple[Suite, ...]
     policy: Policy
     loosened: tuple[Loosening, ...] = ()
+    by_base: bool = False
+    problems: tuple[Problem, ...] = ()
 
 
-def of(
-    suites: tuple[Suite, ...], policy: Policy, base: Base | None, *, by_base: bool, settings: Settings | None = None
-) -> Bar:
-    """Head's rules; with `by_base` the base's where they are known: its policy, its criteria and thresholds for every
-    suite that it has, and the cases that head deleted. The content of cases is head's, where head has them.
+def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | None) -> Bar:
+    """Head's rules; with `policy: base` the base's where they are known: its policy, its criteria and thresholds for
+    every suite that it has, its judges, and the cases that head deleted. The content of cases is head's, where head has
+    them.
 
     evalgate.yml is part of the change: where the base's own says `policy: base`, head's cannot take that back.
-    `settings`: head's, to be compared with the base's.
     """
     if base is None or base.rules is None:
-        return Bar(suites=suites, policy=policy)
-    theirs = Rules(suites=base.rules.suites, policy=base.rules.policy)
+        return Bar(choice=choice, suites=suites, policy=policy, problems=_unknown(choice, base))
+    theirs = base.choice
+    rules = loosening.Rules(suites=base.rules.suites, policy=base.rules.policy)
     loosened = (
-        *(() if base.settings is None or settings is None else _settings(base.settings, settings)),
-        *loosening.find(theirs, Rules(suites=suites, policy=policy), fingerprint=fingerprints.of_case),
+        *(() if theirs is None else weaker.find(theirs, choice, base.rules.suites)),
+        *loosening.find(rules, loosening.Rules(suites=suites, policy=policy), fingerprint=fingerprints.of_case),
     )
-    if not by_base and (base.settings is None or base.settings.policy != "base"):
-        return Bar(suites=suites, policy=policy, loosened=loosened)
-    restored = _restored(theirs.suites, suites, base.renamed)
-    return Bar(suites=restored, policy=_renamed(theirs.policy, base.renamed), loosened=loosened)
+    wanted = {choice.settings.policy} | (set() if theirs is None else {theirs.settings.policy})
+    if "base" not in wanted:
+        return Bar(choice=choice, suites=suites, policy=policy, loosened=loosened)
+    ruling = choice if theirs is None else _ruled(choice, theirs)
+    return Bar(
+        choice=ruling,
+        suites=_restored(rules.suites, suites, base.renamed, ruling),
+        policy=_renamed(rules.policy, base.renamed),
+        loosened=loosened,
+        by_base=True,
+    )
 
 
-def _settings(theirs: Settings, ours: Settings) -> Iterator[Loosening]:
-    """Settings that weaken the gate and are no part of the policy."""
-    if theirs.policy == "base" and ours.policy != "base":
-        yield _rule("policy", theirs.policy, ours.policy)
-    if theirs.baseline not in (ours.baseline, "none"):
-        yield _rule("baseline", theirs.baseline, ours.baseline)
-    if ours.skip_judged and not theirs.skip_judged:
-        yield _rule("skip_judged", "false", "true")
-    if ours.runs.start < theirs.runs.start or ours.runs.most < theirs.runs.most:
-        yield _rule("runs", str(theirs.runs), str(ours.runs))
+def _unknown(choice: Choice, base: Base | None) -> tuple[Problem, ...]:
+    """That `policy: base` cannot be kept; a base that is not there at all says so itself."""
+    if base is None or choice.settings.policy != "base" or base.problem or base.origin.source is BaseSource.FILE:
+        return ()
+    message = "`policy: base`: the base's own rules cannot be read, so head's decide"
+    hint = "Its evaluation files or its evalgate.yml have errors, or it has none: `evalgate validate` on the base."
+    return (Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=hint),)
 
 
-def _rule(name: str, base: str, head: str) -> Loosening:
-    return Loosening(kind=LooseningKind.POLICY, subject=name, base=base, head=head)
+def _ruled(choice: Choice, theirs: Choice) -> Choice:
+    """Head's choice with the base's rules in it; where things lie and how fast they go stays head's."""
+    settings = choice.settings.model_copy(update={name: getattr(theirs.settings, name) for name in RULES})
+    rules = {name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
+    return dataclasses.replace(choice, settings=settings, gate_file=choice.gate_file.model_copy(update=rules))
 
 
 def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:
@@ -74,14 +94,16 @@ def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:
     )
 
 
-def _restored(theirs: tuple[Suite, ...], ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> tuple[Suite, ...]:
+def _restored(
+    theirs: tuple[Suite, ...], ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Choice
+) -> tuple[Suite, ...]:
     before = {suite.key: suite for suite in theirs}
     kept = [(suite, before.get(renamed.get(suite.key, suite.key))) for suite in ours]
     known = {suite.key for suite in ours} | set(renamed.values())
     deleted = [suite for suite in theirs if suite.key not in known]
     agents = {trials.agent_key(suite.agent): suite.agent for suite in ours}
     return (
-        *(suite if then is None else _with_base(suite, then) for suite, then in kept),
+        *(suite if then is None else _with_base(suite, then, ruling) for suite, then in kept),
         *(dataclasses.replace(suite, agent=_agent_for(suite, agents)) for suite in deleted),
     )
 
@@ -97,17 +119,15 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
     return agent_pools.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
 
 
-def _with_base(suite: Suite, then: Suite) -> Suite:
+def _with_base(suite: Suite, then: Suite, ruling: Choice) -> Suite:
     ids = {case.case_id for case in suite.eval_set.cases}
     deleted = tuple(case for case in then.eval_set.cases if case.case_id not in ids)
-    cases = (*suite.eval_set.cases, *deleted)
-    names = {use.name for use in then.criteria}
-    # a file that got its first simulated user has this criterion only on head's side
-    ended = tuple(use for use in suite.criteria if use.name == simulating.ENDED and use.name not in names)
-    return dataclasses.replace(
+    made = dataclasses.replace(
         suite,
-        eval_set=dataclasses.replace(suite.eval_set, cases=cases),
-        criteria=(*ended, *then.criteria),
+        eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted)),
+        criteria=then.criteria,
         criteria_source=then.criteria_source,
-        simulator=suite.simulator if simulating.has_scenarios(suite) else then.simulator,
+        simulator=then.simulator if simulating.has_scenarios(then) else suite.simulator,
     )
+    # a file that got its first simulated user has no rules on it from the base's side yet
+    return made if simulating.has_scenarios(then) else simulating.settle((made,), ruling)[0]

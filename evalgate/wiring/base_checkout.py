@@ -13,7 +13,6 @@ from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, Policy, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.project import agent_choice, reading, tree
-from evalgate.settings import Settings
 from evalgate.wiring import agent_pools, choosing, policies, preparing
 from evalgate.wiring.choosing import Choice
 
@@ -35,11 +34,11 @@ class Rules:
 class BaseSide:
     """What the base's files say, for the suites of head.
 
-    `agents`: by head's suite keys. `renamed`: the base's name of an evaluation file by head's, where they differ.
-    `rules`: None where they cannot be read or there are none.
+    `choice`: what its own evalgate.yml and the doors ask for. `agents`: by head's suite keys. `renamed`: the base's
+    name of an evaluation file by head's, where they differ. `rules`: None where they cannot be read or there are none.
     """
 
-    settings: Settings
+    choice: Choice
     agents: Mapping[str, AgentUse]
     rules: Rules | None = None
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -57,7 +56,7 @@ def read(head: Choice, root: Path, suites: Sequence[Suite], environ: Mapping[str
         use = before[renamed[suite.key]] if suite.key in renamed else found[suite.key]
         agents[suite.key] = _usable(use, suite)
     agents |= {key: _checked(use) for key, use in before.items() if key not in agents}
-    return BaseSide(settings=choice.settings, agents=agents, rules=rules, renamed=renamed)
+    return BaseSide(choice=choice, agents=agents, rules=rules, renamed=renamed)
 
 
 def renames(before: Sequence[Suite], now: Sequence[Suite]) -> dict[str, str]:

@@ -20,7 +20,6 @@ from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
 from evalgate.pipeline.stored import Stored
-from evalgate.settings import Settings
 from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
@@ -37,7 +36,7 @@ class Base:
     """The base, before anything of it was measured.
 
     `root`: its code on disk, None where only results are at hand. `agents`: of every suite of head's, by its key; a
-    suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `settings`: the
+    suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `choice`: the
     base's own, None where they are not known. `renamed`: the base's name of an evaluation file by head's, where they
     differ. `problem`: why there is nothing to compare with; `no_agent`: because the base has no agent yet, which is
     nobody's fault.
@@ -48,7 +47,7 @@ class Base:
     reusable: frozenset[str] = frozenset()
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     rules: Rules | None = None
-    settings: Settings | None = None
+    choice: Choice | None = None
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     stored: Stored | None = None
     problem: str = ""
@@ -102,11 +101,11 @@ def _as_file_says(search: Search, stack: contextlib.ExitStack, wanted: str) -> B
     """evalgate.yml is part of the change that it judges: the base's own word on `baseline` counts where it differs, or
     a change could switch the comparison off. Where it is not known, head's."""
     base = _from_git(search, stack, "rerun")
-    theirs = base.settings.baseline if base.settings is not None else wanted
+    theirs = base.choice.settings.baseline if base.choice is not None else wanted
     if theirs == wanted == "rerun":
         return base
     if theirs == wanted:
-        if base.settings is None and wanted == "none":
+        if base.choice is None and wanted == "none":
             search.say(f"the base's evalgate.yml is not known ({base.problem}): `baseline: none` as head's says")
         return None if wanted == "none" else _wanted(search, stack, wanted)
     search.say(f"`baseline` is {wanted} in this evalgate.yml and {theirs} in the base's, which counts")
@@ -190,7 +189,7 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
     """Nothing is run on the base side; its own rules are known where it could be checked out."""
     if found is None:
         origin = dataclasses.replace(base.origin, source=BaseSource.STORE)
-        return Base(origin=origin, problem=nothing, no_agent=base.no_agent, settings=base.settings)
+        return Base(origin=origin, problem=nothing, no_agent=base.no_agent, choice=base.choice)
     absent = agent_pools.absent(WHY_NOT_STORED)
     code = None if base.root is None else _code(search, base.root)
     changed = [
@@ -203,7 +202,7 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
         agents={suite.key: absent for suite in search.suites},
         reusable=frozenset(suite.key for suite in search.suites),
         rules=base.rules,
-        settings=base.settings,
+        choice=base.choice,
         renamed=base.renamed,
         stored=found.stored,
     )
@@ -279,7 +278,7 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     own = [side.agents[suite.key] for suite in search.suites]
     if all(agent_pools.is_missing(use) for use in own):
         problem = "the base has no agent for any of these suites"
-        return Base(origin=origin, problem=problem, no_agent=True, settings=side.settings)
+        return Base(origin=origin, problem=problem, no_agent=True, choice=side.choice)
     borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.choice.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
     return Base(
@@ -287,7 +286,7 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
         root=checkout.root,
         agents=side.agents,
         rules=side.rules,
-        settings=side.settings,
+        choice=side.choice,
         renamed=side.renamed,
     )
 

@@ -48,12 +48,8 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
         now=datetime.now(UTC),
     )
     policy = dataclasses.replace(policies.policy_of(choice, ours.run.suites), adk_compat=ours.adk_compat)
-    bar = bars.of(
-        ours.run.suites,
-        policy,
-        Base(origin=origin, rules=Rules(suites=theirs.run.suites, policy=policy)),
-        by_base=choice.settings.policy == "base",
-    )
+    known = Base(origin=origin, rules=Rules(suites=theirs.run.suites, policy=policy))
+    bar = bars.of(choice, ours.run.suites, policy, known)
     head_run = dataclasses.replace(ours.run, suites=bar.suites)
     base_run, notes = _comparable(theirs, head_run, adk_compat=ours.adk_compat)
     if theirs.version != ours.version:

@@ -15,13 +15,15 @@ from evalgate import publish
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import confirmation
 from evalgate.gate.two_stage import Stage
-from evalgate.model import Comparison, Policy, Run, ThresholdRule
+from evalgate.model import BaseSource, Comparison, Policy, Run, ThresholdRule
 from evalgate.pipeline import joining, parts, stored
 from evalgate.pipeline.joining import Joined
 from evalgate.pipeline.parts import Part
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
 from evalgate.wiring import bars, bases, comparisons, concluding, folders, policies, running, shards
+from evalgate.wiring.bars import Bar
+from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.wiring.measuring import Measured
@@ -46,11 +48,13 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
     sides = _read(places, apart=choice.root / choice.settings.output)
     head = joining.join(sides.head)
     with ExitStack() as stack:
-        keeping = running.keeping_of(choice, scene, folders.cache_of(choice.settings, scene.environ), stack)
-        policy = _policy(choice, head, scene, now=now, compared=bool(sides.told))
+        cache = folders.cache_of(choice.settings, scene.environ)
+        bar = _bar(choice, sides, head, scene, now=now)
+        choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
+        keeping = running.keeping_of(choice, scene, cache, stack)
         found, sources = _compared(sides, head, policy)
         unreliable = running.unreliable_of(keeping, found, policy, scene)
-        problems = (*choice.problems, *head.problems, *_without_base(sides))
+        problems = (*choice.problems, *bar.problems, *head.problems, *_without_base(sides))
         ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
@@ -102,23 +106,35 @@ def _told(heads: Iterable[Part]) -> Iterable[Comparison]:
                 raise ConfigError("has a comparison that cannot be read", where=Place(file=part.file)) from error
 
 
-def _policy(choice: Choice, head: Joined, scene: Scene, *, now: datetime, compared: bool) -> Policy:
-    """The choice's policy, or the base's with `policy: base`; ADK's arithmetic where the parts were graded by it."""
-    policy = policies.policy_of(choice, head.run.suites)
-    if choice.settings.policy == "base" and compared:
-        search = bases.Search(
-            choice=choice,
-            suites=head.run.suites,
-            environ=scene.environ,
-            cache=folders.cache_of(choice.settings, scene.environ),
-            say=scene.watcher.say,
-            now=now,
-            event_base=scene.event_base,
-            token=scene.token,
-        )
-        with bases.opened(search) as base:
-            policy = bars.of(head.run.suites, policy, base, by_base=True).policy
-    return dataclasses.replace(policy, adk_compat=head.adk_compat)
+def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime) -> Bar:
+    """By which rules the parts are decided: the choice's, or the base's where it or the base's own evalgate.yml says
+    `policy: base`. Which base it is, the parts say."""
+    suites = head.run.suites
+    policy = policies.policy_of(choice, suites)
+    origin = next((each.origin for each in sides.told if each.origin.commit), None)
+    if origin is None or origin.source is BaseSource.FILE:
+        return Bar(choice=choice, suites=suites, policy=policy)
+    # its code and its rules, whatever was run of it
+    settings = choice.settings.model_copy(update={"baseline": "rerun", "base": origin.commit})
+    given = {**choice.given, "baseline": "rerun"}
+    search = bases.Search(
+        choice=dataclasses.replace(choice, settings=settings, given=given),
+        suites=suites,
+        environ=scene.environ,
+        cache=folders.cache_of(choice.settings, scene.environ),
+        say=scene.watcher.say,
+        now=now,
+        token=scene.token,
+    )
+    with bases.opened(search) as base:
+        bar = bars.of(choice, suites, policy, base)
+        return bar if base is None or not base.problem else dataclasses.replace(bar, problems=(_ruleless(base),))
+
+
+def _ruleless(base: Base) -> Problem:
+    message = f"the base's own rules are not known here, so head's decide: {base.problem}"
+    hint = "Check out the repository in the job that merges, so that git can fetch the base."
+    return Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=hint)
 
 
 def _compared(sides: Sides, head: Joined, policy: Policy) -> tuple[Measured, Sources]:

@@ -53,11 +53,18 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(choice)
     suites = judging.settle(suites, defaults)
-    if not settings.skip_judged:
-        problems = (*problems, *judging.missing(suites, defaults, environ))
     if sound:
-        problems = (*problems, *simulating.missing(suites, defaults, environ), *calibrated.check(choice, suites))
+        problems = (*problems, *unready(choice, suites, environ=environ))
+    elif not settings.skip_judged:
+        problems = (*problems, *judging.missing(suites, defaults, environ))
     return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))
+
+
+def unready(choice: Choice, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
+    """What settled suites would not find: judges and simulated users that could not be asked, calibrations."""
+    listed, defaults = tuple(suites), judging.defaults_of(choice)
+    judges = () if choice.settings.skip_judged else judging.missing(listed, defaults, environ)
+    return (*judges, *simulating.missing(listed, defaults, environ), *calibrated.check(choice, listed))
 
 
 def insist(prepared: Prepared, *, strict: bool) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__
+from evalgate.errors import ConfigError, Severity
 from evalgate.model import Links, Policy, Report, Run, Shard
 from evalgate.pipeline import fingerprints, sharding
 from evalgate.pipeline.journal import Journal
@@ -26,6 +27,7 @@ from evalgate.wiring import (
     judging,
     measuring,
     policies,
+    preparing,
     saving,
     shards,
     tooling,
@@ -74,7 +76,8 @@ class Journals:
 def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     """Measure the prepared suites, decide, and write every report.
 
-    Raises UnavailableError where the journal cannot be written. Everything that was measured until then is in it.
+    Raises UnavailableError where the journal cannot be written, ConfigError where the base's rules decide and cannot be
+    kept to. Everything that was measured until then is in it.
     """
     now = datetime.now(UTC)
     cache = folders.cache_of(choice.settings, scene.environ)
@@ -93,15 +96,11 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     with ExitStack() as stack:
         stack.callback(gc.set_threshold, *gc.get_threshold())
         gc.set_threshold(*SELDOM)
-        keeping = keeping_of(choice, scene, cache, stack)
         base = stack.enter_context(bases.opened(search))
-        bar = bars.of(
-            prepared.suites,
-            policies.policy_of(choice, prepared.suites),
-            base,
-            by_base=choice.settings.policy == "base",
-            settings=choice.settings,
-        )
+        bar = bars.of(choice, prepared.suites, policies.policy_of(choice, prepared.suites), base)
+        _insist(bar, scene)
+        choice = bar.choice
+        keeping = keeping_of(choice, scene, cache, stack)
         shard = shards.of(choice, bar.suites)
         if shard is not None:
             bar = dataclasses.replace(bar, suites=sharding.own(bar.suites, shard))
@@ -113,7 +112,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
         unreliable = unreliable_of(keeping, Measured(head=_unmeasured(bar, journal)), bar.policy, scene)
         found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
-        problems = (*prepared.problems, *found.problems)
+        problems = (*prepared.problems, *bar.problems, *found.problems)
         if shard is not None:
             problems = (shards.note(shard), *problems)
         policy = bar.policy if shard is None else dataclasses.replace(bar.policy, fail_on=frozenset())
@@ -122,6 +121,18 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
         return kept(gated, keeping, scene, choice, now=now)
+
+
+def _insist(bar: Bar, scene: Scene) -> None:
+    """Raises ConfigError where the base's rules decide and ask for what is not there: a judge's key, a calibration."""
+    if not bar.by_base:
+        return
+    problems = preparing.unready(bar.choice, bar.suites, environ=scene.environ)
+    problems += tuple(tooling.check(bar.choice, bar.suites))
+    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
+    if errors:
+        scene.watcher.say("`policy: base`: the base's rules decide, and not all that they need is there")
+        raise ConfigError.collected(errors)
 
 
 def _tools_of(choice: Choice) -> Callable[[Path], str]:

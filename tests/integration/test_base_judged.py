@@ -90,3 +90,23 @@ def test_another_judge_judges_stored_answers_without_running_the_base(root: Path
     assert all(
         "final_response_match_v2" in trial["grades"] for case in base["suites"][0]["cases"] for trial in case["trials"]
     )
+
+
+def test_the_bases_judge_is_asked_by_policy_base_though_head_names_none_any_more(root: Path, gemini: Gemini) -> None:
+    (root / "test_config.json").write_text(json.dumps({"criteria": {"response_match_score": 0.1}}))
+    rules = json.loads((root / "evalgate.yml").read_text())
+    judge = rules.pop("judge")
+    (root / "evalgate.yml").write_text(json.dumps(rules))
+    git(root, "commit", "-qam", "no judge")
+    code, said = gate(root, "--base", "main", "--policy", "base")
+    assert (code, gemini.asked) == (0, 12), said
+    results = json.loads((root / "evalgate-report/results.json").read_text())
+    deciding = [use["name"] for use in results["suites"][0]["criteria"] if use.get("threshold") is not None]
+    assert deciding == ["final_response_match_v2"]
+    told = {each["subject"]: each["kind"] for each in results["comparison"]["loosened"]}
+    assert told == {"judge.base_url": "policy", "final_response_match_v2": "criterion_removed"}
+    asked(root)
+    code, said = run(root, "--base", "main", "--policy", "base", ASKED_LOG=str(root / "asked.log"))  # no key
+    assert (code, asked(root)) == (2, 0), said
+    assert f"{judge['api_key_env']}" in said
+    assert "the base's rules decide" in said

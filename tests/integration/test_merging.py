@@ -206,6 +206,27 @@ def test_new_failures_are_confirmed_in_parts_as_well(repo: Repository) -> None:
     assert origins == {"case_1": "known", "case_4": "new"}
 
 
+def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) -> None:
+    """The base says `policy: base`; head says nothing of it and lets everything pass."""
+    repo.git("checkout", "-q", "main")
+    repo.gate_file(policy="base")
+    repo.commit("rules")
+    repo.git("checkout", "-q", "change")
+    repo.git("rebase", "-q", "main")
+    repo.gate_file(**{"fail-on": ["inconclusive"], "pass-rate": 0.1})
+    repo.cases(*range(7), threshold=0.1)
+    repo.commit("lets everything pass")
+    assert measure_parts(repo, 1, "--base", "main") == [0]
+    code, said = merge(repo)
+    assert code == 1, said
+    merged = json.loads((repo.root / "merged/results.json").read_text())
+    assert {gate["gate"]: gate["kind"] for gate in merged["verdict"]["gates"]}["threshold"] == "fail"
+    places = {each["subject"]: each.get("place", {}).get("file") for each in merged["comparison"]["loosened"]}
+    assert places["policy"] is None
+    assert places["response_match_score"] == "test_config.json"
+    assert {"fail_on", "pass_rate"} <= set(places)
+
+
 def test_further_runs_of_flaky_cases_are_merged(repo: Repository) -> None:
     repo.agent("head", wrong=(1,), flaky=(5,))
     repo.commit("flaky")

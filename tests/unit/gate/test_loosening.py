@@ -12,12 +12,14 @@ from evalgate.model import (
     AgentUse,
     Case,
     ConfigOrigin,
+    ConversationScenario,
     CriteriaSource,
     CriterionRule,
     CriterionUse,
     EvalSet,
     FailOn,
     Policy,
+    SimulatorUse,
     Suite,
     ThresholdRule,
 )
@@ -28,7 +30,12 @@ SECONDS = CriterionUse(name="seconds", threshold=9.0, lower_is_better=True)
 COUNT = CriterionUse(name="count", threshold=None, informational=True)
 
 
-def suite(*criteria: CriterionUse, key: str = "a.json", cases: str = "one two") -> Suite:
+JUDGED = CriterionUse(
+    name="judged", threshold=0.5, options={"judge_model_options": {"judge_model": "a", "num_samples": 5}}
+)
+
+
+def suite(*criteria: CriterionUse, key: str = "a.json", cases: str = "one two", driver: str = "adk") -> Suite:
     """`one two*`: a star is other content."""
     return Suite(
         key=key,
@@ -41,7 +48,7 @@ def suite(*criteria: CriterionUse, key: str = "a.json", cases: str = "one two") 
         ),
         criteria=criteria,
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
-        agent=AgentUse(driver="adk"),
+        agent=AgentUse(driver=driver),
     )
 
 
@@ -55,6 +62,30 @@ def found(base: Suite | Policy, *head: Suite | Policy) -> list[str]:
 
     listed = loosening.find(rules(base), rules(*head), fingerprint=lambda case: repr(case.expects_state) + case.case_id)
     return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "told"),
+    [
+        ({}, {}, []),
+        ({"model": "a"}, {"model": "b"}, ["model of a.json: a > b"]),
+        ({"max_turns": 20}, {"max_turns": 5}, ["max_turns of a.json: 20 > 5"]),
+        ({"max_turns": 20}, {"max_turns": None}, ["max_turns of a.json: 20 > unset"]),
+        ({"config": {"temperature": 0}}, {"config": {"temperature": 1}}, ["config.temperature of a.json: 0 > 1"]),
+        ({"stop_signal": "x"}, {"stop_signal": "y"}, ["stop_signal of a.json: x > y"]),
+    ],
+)
+def test_whoever_plays_the_user_otherwise_is_told(
+    theirs: dict[str, object], ours: dict[str, object], told: list[str]
+) -> None:
+    scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
+    with_user = EvalSet(eval_set_id="set", cases=(scenario,))
+    sides = [
+        dataclasses.replace(suite(TOOLS), eval_set=with_user, simulator=SimulatorUse(**each))  # type: ignore[arg-type]
+        for each in (theirs, ours)
+    ]
+    assert found(*sides) == [f"policy simulator {each}" for each in told]
+    assert found(*(dataclasses.replace(each, eval_set=suite().eval_set) for each in sides)) == []  # nobody is played
 
 
 def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
@@ -92,6 +123,22 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
             suite(dataclasses.replace(WORDS, code="mine.always_one")),
             ["criterion_changed words: built in > mine.always_one"],
         ),
+        (
+            suite(JUDGED),
+            suite(dataclasses.replace(JUDGED, options={"judge_model_options": {"judge_model": "b", "num_samples": 5}})),
+            [
+                "criterion_changed judged: judge_model_options.judge_model a > judge_model_options.judge_model b",
+            ],
+        ),  # deep down
+        (
+            suite(WORDS),
+            suite(dataclasses.replace(WORDS, on_the_test=True)),
+            ["criterion_changed words: a miss fails the case > a miss leaves it not measured"],
+        ),
+        (suite(dataclasses.replace(WORDS, on_the_test=True)), suite(WORDS), []),
+        (suite(WORDS), suite(WORDS, driver="replay"), ["policy agent of a.json: adk > replay"]),
+        (suite(WORDS, driver="replay"), suite(WORDS), []),
+        (suite(WORDS, driver="replay"), suite(WORDS, driver="replay"), []),
         (suite(TOOLS), suite(TOOLS, cases="one"), ["case_removed two:  > "]),
         (suite(TOOLS), suite(TOOLS, cases="one two*"), ["case_changed two:  > "]),
         (suite(TOOLS), suite(TOOLS, key="b.json"), []),  # a renamed file

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+from evalgate.config.gate_file import GateFile
 from evalgate.model import (
     AgentUse,
     BaseOrigin,
@@ -17,11 +19,13 @@ from evalgate.model import (
     CriterionUse,
     EvalSet,
     Policy,
+    SimulatorUse,
     Suite,
 )
 from evalgate.settings import Settings
 from evalgate.wiring import agent_pools, bars
 from evalgate.wiring.bases import Base, Rules
+from evalgate.wiring.choosing import Choice
 
 ONE, TWO, THREE = (AgentUse(driver="command", options={"command": [name]}) for name in ("one", "two", "three"))
 
@@ -36,10 +40,18 @@ def suite(key: str, agent: AgentUse, *, threshold: float = 0.9, cases: str = "ab
     )
 
 
-def base(*suites: Suite, settings: Settings | None = None, **options: object) -> Base:
+def chosen(*, judge: dict[str, object] | None = None, **given: object) -> Choice:
+    rules = GateFile.model_validate({"judge": judge or {}})
+    return Choice(settings=Settings.model_validate(given), gate_file=rules, root=Path())
+
+
+BY_BASE = chosen(policy="base")
+
+
+def base(*suites: Suite, choice: Choice | None = None, **options: object) -> Base:
     policy = Policy(suite_pass_rate={"old": 0.75}, advisory=frozenset({"new"}))
     rules = Rules(suites=suites, policy=policy)
-    made = Base(origin=BaseOrigin(source=BaseSource.RERUN), rules=rules, settings=settings)
+    made = Base(origin=BaseOrigin(source=BaseSource.RERUN), rules=rules, choice=choice)
     return dataclasses.replace(made, **options)  # type: ignore[arg-type]
 
 
@@ -55,7 +67,7 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
     agents: list[AgentUse], of_the_deleted: AgentUse, expected: AgentUse | None
 ) -> None:
     head = tuple(suite(f"s{number}", agent) for number, agent in enumerate(agents))
-    bar = bars.of(head, Policy(), base(*head, suite("gone", of_the_deleted)), by_base=True)
+    bar = bars.of(BY_BASE, head, Policy(), base(*head, suite("gone", of_the_deleted)))
     restored = next(each for each in bar.suites if each.key == "gone")
     if expected is not None:
         assert restored.agent == expected
@@ -67,7 +79,7 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
 
 def test_a_renamed_file_keeps_the_bases_rules() -> None:
     head = (suite("new", ONE, threshold=0.1, cases="a"),)
-    bar = bars.of(head, Policy(), base(suite("old", ONE), renamed={"new": "old"}), by_base=True)
+    bar = bars.of(BY_BASE, head, Policy(), base(suite("old", ONE), renamed={"new": "old"}))
     (made,) = bar.suites
     assert made.key == "new"
     assert [use.threshold for use in made.criteria] == [0.9]
@@ -76,38 +88,63 @@ def test_a_renamed_file_keeps_the_bases_rules() -> None:
     assert bar.policy.advisory == frozenset()  # a name that the base lets off does not let this file off
 
 
+def led(made: Suite, *, model: str) -> Suite:
+    scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
+    cases = (*made.eval_set.cases, scenario)
+    return dataclasses.replace(
+        made,
+        eval_set=dataclasses.replace(made.eval_set, cases=cases),
+        criteria=(CriterionUse(name="conversation_ended", threshold=1.0), *made.criteria),
+        simulator=SimulatorUse(model=model),
+    )
+
+
 def test_the_first_simulated_user_brings_its_criterion() -> None:
     """Without it a conversation that its limit cut short could pass by the base's criteria."""
-    scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
-    now = suite("s", ONE)
-    ended = CriterionUse(name="conversation_ended", threshold=1.0)
-    now = dataclasses.replace(
-        now,
-        eval_set=dataclasses.replace(now.eval_set, cases=(*now.eval_set.cases, scenario)),
-        criteria=(ended, *now.criteria),
-    )
-    bar = bars.of((now,), Policy(), base(suite("s", ONE)), by_base=True)
-    assert [use.name for use in bar.suites[0].criteria] == ["conversation_ended", "m"]
+    bar = bars.of(BY_BASE, (led(suite("s", ONE), model="mine"),), Policy(), base(suite("s", ONE)))
+    assert {use.name for use in bar.suites[0].criteria} == {"conversation_ended", "m"}
+    assert bar.suites[0].simulator.model == "mine"
+
+
+def test_the_bases_simulated_user_stays() -> None:
+    head, then = (led(suite("s", ONE), model=model) for model in ("an easy one", "a strict one"))
+    bar = bars.of(BY_BASE, (head,), Policy(), base(then))
+    assert bar.suites[0].simulator.model == "a strict one"
+    bar = bars.of(chosen(), (head,), Policy(), base(then))
+    assert bar.suites[0].simulator.model == "an easy one"
+    told = [(each.subject, each.base, each.head) for each in bar.loosened if each.subject.startswith("simulator")]
+    assert told == [("simulator model of s", "a strict one", "an easy one")]
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "told"),
+    ("ours", "theirs", "ruling"),
     [
-        ({}, {}, []),
-        ({"policy": "base"}, {}, ["policy"]),
-        ({"runs": "5"}, {"runs": "2"}, ["runs"]),
-        ({"runs": "2+3"}, {"runs": "3"}, ["runs"]),
-        ({"runs": "2"}, {"runs": "2+3"}, []),
-        ({}, {"skip_judged": True}, ["skip_judged"]),
-        ({}, {"baseline": "file:x.json"}, ["baseline"]),
-        ({"baseline": "none"}, {"baseline": "store"}, []),  # more than there was
+        ({"runs": 1, "skip_judged": True}, {"runs": 3}, (1, True, "mine")),
+        ({"runs": 1, "skip_judged": True, "policy": "base"}, {"runs": 3}, (3, False, "theirs")),
+        # head cannot take back what the base says
+        ({"runs": 1, "skip_judged": True}, {"runs": 3, "policy": "base"}, (3, False, "theirs")),
+        # with nothing of the base's own known there is nothing to put in
+        ({"runs": 1, "policy": "base"}, None, (1, False, "mine")),
     ],
 )
-def test_settings_that_weaken_the_gate_are_told(
-    theirs: dict[str, object], ours: dict[str, object], told: list[str]
+def test_by_whose_settings_and_judges_it_is_measured(
+    ours: dict[str, object], theirs: dict[str, object] | None, ruling: tuple[int, bool, str]
 ) -> None:
-    settings = Settings.model_validate(ours)
-    before = base(suite("s", ONE), settings=Settings.model_validate(theirs))
-    before = dataclasses.replace(before, rules=Rules(suites=(suite("s", ONE),), policy=Policy()))
-    bar = bars.of((suite("s", ONE),), Policy(), before, by_base=False, settings=settings)
-    assert [each.subject for each in bar.loosened] == told
+    head = chosen(judge={"base_url": "mine", "min_kappa": 0.1}, output="here", **ours)
+    then = None if theirs is None else chosen(judge={"base_url": "theirs", "min_kappa": 0.6}, output="there", **theirs)
+    bar = bars.of(head, (suite("s", ONE),), Policy(), base(suite("s", ONE), choice=then))
+    settings, judge = bar.choice.settings, bar.choice.gate_file.judge
+    assert (settings.runs.start, settings.skip_judged, judge.base_url) == ruling
+    assert judge.min_kappa == (0.6 if judge.base_url == "theirs" else 0.1)
+    assert settings.output == "here"
+    told = {each.subject for each in bar.loosened}
+    assert ({"runs", "skip_judged", "judge.min_kappa", "judge.base_url"} <= told) is (then is not None), "shown anyway"
+
+
+def test_a_base_whose_rules_cannot_be_read_is_said() -> None:
+    broken = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
+    (problem,) = bars.of(BY_BASE, (), Policy(), broken).problems
+    assert problem.code == "base-rules-unknown"
+    assert bars.of(chosen(), (), Policy(), broken).problems == ()
+    gone = dataclasses.replace(broken, problem="there is no such commit")  # which is said already
+    assert bars.of(BY_BASE, (), Policy(), gone).problems == ()
