@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+# most tests start child processes of ours: compiled once, not once a process
+export PYTHONDONTWRITEBYTECODE :=
 UV := UV_COMPILE_BYTECODE=1 $(BIN)/uv
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --no-emit-index-url --no-emit-find-links --no-annotate \
 	--custom-compile-command "make lock"
@@ -48,7 +50,7 @@ unit: .venv/.ready ## fast tests only
 	$(BIN)/pytest tests/unit tests/contract -q
 
 test: check .venv-adk/.ready .venv-adk-old/.ready ## everything but the container
-	$(BIN)/pytest -n auto -m "not action"
+	$(BIN)/pytest -n auto --dist worksteal -m "not action"
 
 test-action: .venv/.ready ## build the image, run workflows as GitHub does
 	@$(UV) pip install --quiet --python $(BIN)/python --group action

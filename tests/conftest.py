@@ -1,12 +1,36 @@
-"""What all tests share: the option that rewrites golden files."""
+"""What all tests share: the option that rewrites golden files, how many run at once, and in which order."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+# how long an example takes says more of the machine than of the code
+settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
+SLOWEST_FIRST = ("parity", "integration", "action", "browser")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files instead of comparing")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are processors: many tests wait for a child or a server."""
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow ones first: what is left to the end of a parallel run is then small."""
+
+    def rank(item: pytest.Item) -> int:
+        folders = item.path.parts
+        return next((place for place, name in enumerate(SLOWEST_FIRST) if name in folders), len(SLOWEST_FIRST))
+
+    items.sort(key=rank)
 
 
 @pytest.fixture
