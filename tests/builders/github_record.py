@@ -49,7 +49,9 @@ class Seen:
 
 
 class Double:
-    """The server and what it saw. `denied`: methods and paths that the token may not use, as a pattern."""
+    """The server and what it saw. `denied`: methods and paths that the token may not use, as a pattern. `most_judged`:
+    how many requests are judged by the description; None: all.
+    """
 
     def __init__(self, *, log: Path | None = None, jitter_s: float = 0.0) -> None:
         self.description = github_spec.load()
@@ -58,6 +60,7 @@ class Double:
         self.stored: list[Mapping[str, str]] = []
         self.faults: list[Fault] = []
         self.denied = ""
+        self.most_judged: int | None = None
         self.url = ""
         self.barriers: dict[str, threading.Barrier] = {}
         self.jitter_s = jitter_s
