@@ -1,4 +1,4 @@
-"""One of two jobs that write into the same comments at the same moments: `racer.py URL KEY ROUNDS`."""
+"""One of two jobs that write into the same comments at the same moments: `racer.py URL KEY ROUNDS HASTE`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from evalgate.github.layout import Section
 from evalgate.github.pacing import World
 from evalgate.github.transport import Connection
 
-HASTE = 40
 
-
-def main(url: str, key: str, rounds: int) -> None:
-    # Everything happens HASTE times as fast as at GitHub: the double answers in milliseconds.
-    world = World(sleep=lambda seconds: time.sleep(seconds / HASTE))
+def main(url: str, key: str, rounds: int, haste: int) -> None:
+    # All waits are `haste` times as short as at GitHub: the double answers in milliseconds.
+    world = World(sleep=lambda seconds: time.sleep(seconds / haste))
     client = Client(Connection(repository="o/r", token="ghs_racer", api_url=url), world)
     for number in range(1, rounds + 1):
         # All but every fifth time it is another pull request, so that there is no comment yet.
@@ -29,4 +27,4 @@ def main(url: str, key: str, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
