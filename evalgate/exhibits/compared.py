@@ -200,12 +200,13 @@ def power_sentence(power: Power | None) -> str:
     """What a green could have missed; "" where nothing is known of it."""
     if power is None:
         return ""
-    runs = words.counted(power.repeats, "run")
+    further = f" and {power.more} more where outcomes differed" if power.more else ""
+    runs = f"{words.counted(power.repeats, 'run')} a case{further}"
     if power.drop is None or power.drop > 1:
-        said = f"With {runs} a case no drop of the pass rate could have been told from noise."
+        said = f"With {runs} no drop of the pass rate could have been told from noise."
     else:
         said = (
-            f"With {runs} a case, a drop of the pass rate by {power.drop * 100:.0f} points or more would have been "
+            f"With {runs}, a drop of the pass rate by {power.drop * 100:.0f} points or more would have been "
             "found 4 times out of 5."
         )
     now = 101 if power.drop is None else round(power.drop * 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from evalgate.gate.pairing import Sample
@@ -21,51 +22,99 @@ def detectable(
 
     `alpha`: of one criterion after adjusting. The largest of three bounds: the normal approximation from the observed
     variances within cases, the policy's floor (which the drop that is seen must exceed as well), and the fewest cases
-    that must break altogether, among cases that never vary, for the exact test to speak.
+    that must break altogether, among cases that never vary, for the exact test to speak. Of two stages the test sees
+    every run, but the further ones of a few cases only; the drop that must exceed the floor is the first stage's.
     """
     paired = [sample for sample in outcomes if sample.paired]
     if not paired:
         return None
     if fact:
-        return Power(drop=_beyond_floor(1, len(paired), floor), repeats=repeats)
-    variances = [variance(sample) for sample in paired]
-    error = math.sqrt(
-        math.fsum(
-            own * (1 / _known(sample.head) + 1 / _known(sample.base))
-            for own, sample in zip(variances, paired, strict=True)
-        )
-    )
+        return Power(drop=_beyond_floor(1, len(paired), floor), repeats=repeats, more=more)
+    first = [_first(sample) for sample in paired]
+    further = [stage for sample in paired if (stage := _further(sample)) is not None]
+    variances = [stage.variance for stage in first]
     stages = (repeats, more) if more else (repeats,)
-    would = [(k, _smallest(variances, (k,), alpha=alpha, floor=floor)) for k in REPEATS if k > repeats + more]
+    noise = _Noise(
+        test=_error([*first, *further]),
+        spread=math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in first)) / len(paired),
+    )
+    would = [(k, _smallest(variances, k, alpha=alpha, floor=floor)) for k in REPEATS if k > repeats + more]
     return Power(
-        drop=_bound(error, len(paired), stages, alpha=alpha, floor=floor),
+        drop=_bound(noise, len(paired), stages, alpha=alpha, floor=floor),
         repeats=repeats,
+        more=more,
         would=tuple((k, drop) for k, drop in would if drop is not None),
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """One stage of a case: the variance of one run, and how many runs a side it is worth."""
+
+    variance: float
+    runs: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Noise:
+    """Standard errors of a drop: as the test sees it, and as it is reported."""
+
+    test: float
+    spread: float
+
+
+def _first(sample: Sample) -> _Stage:
+    stage = _stage(sample.head[: sample.head_first], sample.base[: sample.base_first])
+    # where all of it is missing on one side, the whole case has to do
+    return stage or _Stage(variance=variance(sample), runs=_worth(_known(sample.head), _known(sample.base)))
+
+
+def _further(sample: Sample) -> _Stage | None:
+    return _stage(sample.head[sample.head_first :], sample.base[sample.base_first :])
+
+
+def _stage(head: Sequence[float | None], base: Sequence[float | None]) -> _Stage | None:
+    if not _known(head) or not _known(base):
+        return None
+    return _Stage(variance=_variance([*head, *base]), runs=_worth(_known(head), _known(base)))
+
+
+def _worth(head: int, base: int) -> float:
+    """The harmonic mean: as many runs on both sides tell as much."""
+    return 2 * head * base / (head + base)
+
+
+def _error(stages: Sequence[_Stage]) -> float:
+    """The standard error of a drop that every run shows alike."""
+    noise = math.fsum(2 * stage.variance * stage.runs for stage in stages)
+    return math.sqrt(noise) / math.fsum(stage.runs for stage in stages)
+
+
 def variance(sample: Sample) -> float:
     """The variance of one run of a case, from both sides together: unbiased where they are alike."""
-    values = [value for value in (*sample.head, *sample.base) if value is not None]
+    return _variance([*sample.head, *sample.base])
+
+
+def _variance(outcomes: Sequence[float | None]) -> float:
+    values = [value for value in outcomes if value is not None]
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-def _smallest(variances: Sequence[float], stages: Sequence[int], *, alpha: float, floor: float) -> float | None:
-    error = math.sqrt(2 * math.fsum(variances) / sum(stages))
-    return _bound(error, len(variances), stages, alpha=alpha, floor=floor)
+def _smallest(variances: Sequence[float], runs: int, *, alpha: float, floor: float) -> float | None:
+    """As `detectable`, for so many runs of every case."""
+    error = math.sqrt(2 * math.fsum(variances) / runs) / len(variances)
+    return _bound(_Noise(test=error, spread=error), len(variances), (runs,), alpha=alpha, floor=floor)
 
 
-def _bound(error: float, cases: int, stages: Sequence[int], *, alpha: float, floor: float) -> float | None:
-    """`error`: standard error of the sum over cases. None where not even breaking every case would be seen."""
-    broken = fewest_broken(stages, alpha=alpha)
-    discrete = _beyond_floor(broken, cases, floor)
+def _bound(noise: _Noise, cases: int, stages: Sequence[int], *, alpha: float, floor: float) -> float | None:
+    """None where not even breaking every case would be seen."""
+    discrete = _beyond_floor(fewest_broken(stages, alpha=alpha), cases, floor)
     if discrete is None:
         return None
     normal = NormalDist()
     sure = normal.inv_cdf(POWER)
-    spread = error / cases
-    drop = max(discrete, (normal.inv_cdf(1 - alpha) + sure) * spread, floor + sure * spread)
+    drop = max(discrete, (normal.inv_cdf(1 - alpha) + sure) * noise.test, floor + sure * noise.spread)
     return drop if drop <= 1 else None
 
 

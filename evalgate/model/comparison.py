@@ -161,11 +161,13 @@ class PassRates:
 class Power:
     """The smallest drop of the pass rate that these runs could have told from noise with a probability of 80 %.
 
-    `would`: the same for other numbers of repeats, as (repeats, drop).
+    `more`: further runs of the cases whose outcomes differed, beside the `repeats` of every case. `would`: the same for
+    other numbers of repeats, as (repeats, drop).
     """
 
     drop: float | None
     repeats: int
+    more: int = 0
     would: tuple[tuple[int, float], ...] = ()
 
 

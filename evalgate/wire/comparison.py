@@ -99,6 +99,7 @@ class PowerResult(_Shape):
 
     drop: float | None = None
     repeats: int
+    more: int = Field(default=0, description="Further runs of the cases whose outcomes differed.")
     would: list[tuple[int, float]] = Field(default_factory=list)
 
 
@@ -179,7 +180,10 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         power=None
         if comparison.power is None
         else PowerResult(
-            drop=comparison.power.drop, repeats=comparison.power.repeats, would=list(comparison.power.would)
+            drop=comparison.power.drop,
+            repeats=comparison.power.repeats,
+            more=comparison.power.more,
+            would=list(comparison.power.would),
         ),
         loosened=[_loosening(each) for each in comparison.loosened],
         alpha=comparison.alpha,

@@ -170,6 +170,8 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
     [
         (None, ""),
         (Power(drop=0.25, repeats=3), "With 3 runs a case, a drop of the pass rate by 25 points or more"),
+        (Power(drop=0.25, repeats=2, more=3), "With 2 runs a case and 3 more where outcomes differed, a drop"),
+        (Power(drop=None, repeats=2, more=3), "With 2 runs a case and 3 more where outcomes differed no drop"),
         (Power(drop=None, repeats=1), "With 1 run a case no drop of the pass rate could have been told from noise."),
         (Power(drop=None, repeats=1, would=((5, 0.4),)), "5 runs would find 40 points."),
         (Power(drop=0.1, repeats=2, would=((5, 0.08), (10, 0.05))), "5 runs would find 8 points and 10 runs"),
