@@ -22,54 +22,60 @@ class Budget:
     """Counts what is spent and what is under way; safe to use from many threads.
 
     A call under way is taken to cost as much as the calls so far did on average, so that many at once go beyond the
-    bounds by little: by what the first ones cost, at the most.
+    bounds by little: by what the first ones cost, at the most. What only they could use up is waited for: calls that
+    fail are free, and their place is the next one's.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._calls = 0
         self._tokens = 0
         self._cost_usd = 0.0
         self._under_way = 0
 
     def reserve(self) -> None:
-        """Take one call into account before it is made. Raises JudgeFailed(BUDGET_SPENT)."""
-        with self._lock:
-            spent = self._spent()
-            if spent:
-                message = f"the judges' budget of {spent} is spent; raise it, or judge fewer cases or samples"
-                raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message))
+        """Take one call into account right before it is made. Raises JudgeFailed(BUDGET_SPENT)."""
+        with self._changed:
+            while self._spent(self._under_way):
+                spent = self._spent(0)
+                if spent:
+                    message = f"the judges' budget of {spent} is spent; raise it, or judge fewer cases or samples"
+                    raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.BUDGET_SPENT, message=message))
+                self._changed.wait()
             self._under_way += 1
 
     def settle(self, *, tokens: int | None, cost_usd: float | None) -> None:
         """The reserved call was answered, at this price."""
-        with self._lock:
+        with self._changed:
             self._under_way -= 1
             self._calls += 1
             self._tokens += tokens or 0
             self._cost_usd += cost_usd or 0.0
+            self._changed.notify_all()
 
     def release(self) -> None:
         """The reserved call failed, for free."""
-        with self._lock:
+        with self._changed:
             self._under_way -= 1
+            self._changed.notify_all()
 
-    def _spent(self) -> str:
+    def _spent(self, under_way: int) -> str:
+        """The bound that is reached if `under_way` calls are answered as well, in words; "" where none is."""
         limits = self._limits
-        if limits.calls is not None and self._calls + self._under_way >= limits.calls:
+        if limits.calls is not None and self._calls + under_way >= limits.calls:
             return f"{limits.calls:,} calls"
-        if limits.tokens is not None and self._reaches(self._tokens, limits.tokens):
+        if limits.tokens is not None and self._reaches(self._tokens, limits.tokens, under_way):
             return f"{limits.tokens:,} tokens"
-        if limits.cost_usd is not None and self._reaches(self._cost_usd, limits.cost_usd):
+        if limits.cost_usd is not None and self._reaches(self._cost_usd, limits.cost_usd, under_way):
             return f"${limits.cost_usd:,.2f}"
         return ""
 
-    def _reaches(self, spent: float, limit: float) -> bool:
+    def _reaches(self, spent: float, limit: float, under_way: int) -> bool:
         """Whether what is spent, and what is under way at the average price, reach the limit."""
         if not self._calls:
             return limit <= 0
-        return spent * (self._calls + self._under_way) >= limit * self._calls
+        return spent * (self._calls + under_way) >= limit * self._calls
 
 
 def check_priced(limits: Limits, prices: dict[str, bool]) -> None:

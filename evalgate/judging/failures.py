@@ -35,6 +35,10 @@ _SAYS: Final[Mapping[JudgeFailureKind, tuple[str, str]]] = MappingProxyType(
             "the quota or the credit is spent",
             "run again when it is renewed, or raise it",
         ),
+        JudgeFailureKind.OVERLOADED: (
+            "the provider is overloaded",
+            "run again later, with fewer calls at once",
+        ),
         JudgeFailureKind.SERVER_ERROR: ("the provider failed", "run again later"),
         JudgeFailureKind.TIMEOUT: ("no answer in time", "run again later, or allow the judge more time"),
         JudgeFailureKind.CONNECTION: ("no connection", "check the base URL, the network and the proxy"),
@@ -72,8 +76,10 @@ _STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
         407: JudgeFailureKind.UNAUTHORIZED,
         408: JudgeFailureKind.TIMEOUT,
         429: JudgeFailureKind.RATE_LIMITED,
+        503: JudgeFailureKind.OVERLOADED,
         504: JudgeFailureKind.TIMEOUT,
         524: JudgeFailureKind.TIMEOUT,
+        529: JudgeFailureKind.OVERLOADED,
     }
 )
 

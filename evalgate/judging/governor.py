@@ -1,8 +1,9 @@
 """How fast a provider is called: slots that shrink under pressure, waits that it asked for, retries and deadlines.
 
 One governor a provider, shared by everything that calls it. The number of calls at once grows by one a round of
-successes and is halved when the provider pushes back (additive increase, multiplicative decrease). A failed call is
-asked again after a random wait below an exponential ceiling ("full jitter"), or after as long as the provider said.
+successes and is halved when the provider pushes back (429, 503). What one model suffers alone - errors of its own, no
+answer in time, an outage, its deadline - is its lane's and harms no other model. A failed call is asked again after a
+random wait below an exponential ceiling ("full jitter"), or after as long as the provider said.
 """
 
 from __future__ import annotations
@@ -11,36 +12,19 @@ import dataclasses
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from evalgate import words
 from evalgate.judging.clock import Clock
+from evalgate.judging.lanes import Lane, Pace, Throttle
 from evalgate.plugins import JudgeFailed, JudgeFailure, JudgeFailureKind
 
 Reply = TypeVar("Reply")
 
-PRESSURE = frozenset({JudgeFailureKind.RATE_LIMITED, JudgeFailureKind.SERVER_ERROR, JudgeFailureKind.TIMEOUT})
-"""What a provider says, or leaves unsaid, when it is asked too much."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """The bounds of a governor; seconds.
-
-    `calls_at_once`: never more. `attempts`: of one call, the first among them. `call_deadline_s`: one call with all its
-    waits. `deadline_s`: everything, from the first call on. `outage_after`: calls in a row that exhaust their retries
-    until the provider is taken to be down; then, for `outage_s`, nobody is kept waiting for it.
-    """
-
-    calls_at_once: int = 32
-    attempts: int = 6
-    first_backoff_s: float = 1.0
-    longest_backoff_s: float = 30.0
-    call_deadline_s: float = 300.0
-    deadline_s: float = math.inf
-    outage_after: int = 3
-    outage_s: float = 60.0
+PRESSURE = frozenset({JudgeFailureKind.RATE_LIMITED, JudgeFailureKind.OVERLOADED})
+"""What a provider says when it is asked too much: all of its models are asked less."""
+TROUBLE = frozenset({JudgeFailureKind.SERVER_ERROR, JudgeFailureKind.TIMEOUT})
+"""What may be too much for one model, or its own fault: that model is asked less."""
 
 
 class Governor:
@@ -51,65 +35,86 @@ class Governor:
         self._clock = clock
         self._provider = provider
         self._changed = threading.Condition()
-        self._limit = float(max(1, pace.calls_at_once))
-        self._under_way = 0
+        self._shared = Throttle(pace.calls_at_once)
+        self._lanes: dict[str, Lane] = {}
         self._paused_until = -math.inf
-        self._shrunk_at = -math.inf
-        self._ends_at: float | None = None
-        self._exhausted = 0
-        self._down: JudgeFailure | None = None
-        self._down_until = -math.inf
 
     @property
     def calls_at_once(self) -> int:
         """How many calls it lets through at once by now."""
-        return int(self._limit)
+        return int(self._shared.limit)
 
     @property
     def share(self) -> float:
         """That, as a part of what it may let through at most: 1 where nobody pushed back."""
-        return self._limit / max(1, self._pace.calls_at_once)
+        return self._shared.limit / self._shared.most
 
     @property
     def pause_s(self) -> float:
         """Seconds until the provider wants to hear of anybody again; 0 where it did not say."""
         return max(0.0, self._paused_until - self._clock.now())
 
-    def run(self, call: Callable[[], Reply], *, retried: Callable[[JudgeFailure], None] = lambda _: None) -> Reply:
-        """What `call` returns, asked again within the pace; `retried` is told of each failure that was not the last.
+    def run(
+        self, call: Callable[[], Reply], *, model: str = "", retried: Callable[[JudgeFailure], None] = lambda _: None
+    ) -> Reply:
+        """What `call` to `model` returns, asked again within the pace; `retried` is told of each failure that was not
+        the last.
 
         Raises JudgeFailed: the last failure, with what was tried.
         """
+        with self._changed:
+            lane = self._lanes.setdefault(model, Lane(self._pace))
+            started = self._clock.now()
+            ends_at = min(started + self._pace.call_deadline_s, lane.begin(started))
+        try:
+            return self._insist(call, lane, ends_at=ends_at, model=model, retried=retried)
+        finally:
+            with self._changed:
+                lane.end(self._clock.now())
+
+    def _insist(
+        self,
+        call: Callable[[], Reply],
+        lane: Lane,
+        *,
+        ends_at: float,
+        model: str,
+        retried: Callable[[JudgeFailure], None],
+    ) -> Reply:
         started = self._clock.now()
-        ends_at = min(started + self._pace.call_deadline_s, self._deadline(started))
         attempt = 0
         while True:
             attempt += 1
-            outcome = self._attempt(call, ends_at)
+            self._enter(lane, ends_at=ends_at, model=model)
+            outcome = self._attempt(call, lane)
             if not isinstance(outcome, JudgeFailure):
                 return outcome
             wait = self._wait_s(outcome, attempt)
             late = self._clock.now() + wait > ends_at
             if not outcome.retriable or late or attempt >= self._pace.attempts:
-                raise JudgeFailed(self._given_up(outcome, attempt=attempt, seconds=self._clock.now() - started))
+                raise JudgeFailed(self._given_up(outcome, lane, attempt=attempt, seconds=self._clock.now() - started))
             retried(outcome)
             if not self._clock.sleep(wait):
                 raise JudgeFailed(outcome)
 
-    def _attempt(self, call: Callable[[], Reply], ends_at: float) -> Reply | JudgeFailure:
-        """Call once, in a slot. Raises JudgeFailed where no slot comes in time."""
-        self._enter(ends_at)
+    def _attempt(self, call: Callable[[], Reply], lane: Lane) -> Reply | JudgeFailure:
+        """Call once, in the slot that was taken, and give it back."""
         entered = self._clock.now()
         try:
             reply = call()
         except JudgeFailed as failed:
             failure = failed.failure
         else:
+            with self._changed:
+                lane.succeeded()
             self.succeeded()
             return reply
         finally:
-            self._leave()
+            self._leave(lane)
         self.pushed_back(failure, since=entered)
+        if failure.kind in TROUBLE:
+            with self._changed:
+                lane.throttle.shrink(since=entered, now=self._clock.now())
         return failure
 
     def pushed_back(self, failure: JudgeFailure, *, since: float) -> None:
@@ -121,9 +126,7 @@ class Governor:
             return
         with self._changed:
             now = self._clock.now()
-            if since >= self._shrunk_at:
-                self._limit = max(1.0, self._limit / 2)
-                self._shrunk_at = now
+            self._shared.shrink(since=since, now=now)
             if failure.retry_after_s:
                 self._paused_until = max(self._paused_until, now + failure.retry_after_s)
 
@@ -132,42 +135,45 @@ class Governor:
 
         `peers`: how many calls of its kind go at once at most, where that is not the pace's number.
         """
-        most = max(1, self._pace.calls_at_once)
         with self._changed:
-            self._limit = min(float(most), self._limit + (most / (peers or most)) ** 2 / self._limit)
-            self._exhausted = 0
-            self._down = None
+            self._shared.grow(peers=peers)
             self._changed.notify_all()
 
     # --- slots ------------------------------------------------------------------------------------
 
-    def _deadline(self, now: float) -> float:
-        with self._changed:
-            if self._ends_at is None:
-                self._ends_at = now + self._pace.deadline_s
-            return self._ends_at
-
-    def _enter(self, ends_at: float) -> None:
+    def _enter(self, lane: Lane, *, ends_at: float, model: str) -> None:
         """Wait for a slot and for the end of a pause. Raises JudgeFailed where that is too late."""
         while True:
             with self._changed:
-                self._refuse_when_down()
                 now = self._clock.now()
+                if (refusal := lane.refusal(now)) is not None:
+                    raise JudgeFailed(refusal)
                 pause_s = self._paused_until - now
-                if max(now, self._paused_until) > ends_at:
-                    raise JudgeFailed(self._too_late(pause_s))
-                if pause_s <= 0 and self._under_way < int(self._limit):
-                    self._under_way += 1
-                    return
+                if now >= ends_at or self._paused_until > ends_at:
+                    raise JudgeFailed(self._too_late(pause_s, model=model))
                 if pause_s <= 0:
+                    if self._take(lane):
+                        return
                     self._changed.wait()
                     continue
             if not self._clock.sleep(pause_s):
-                raise JudgeFailed(self._too_late(pause_s))
+                raise JudgeFailed(self._too_late(pause_s, model=model))
 
-    def _leave(self) -> None:
+    def _take(self, lane: Lane) -> bool:
+        """A slot of the provider's and of the model's own, if both are free. An eighth is kept for models that have
+        none: one that hangs would hold them all."""
+        others = any(each is not lane and not each.throttle.under_way for each in self._lanes.values())
+        kept_free = self.calls_at_once // 8 if others else 0
+        if not (self._shared.has_room(kept_free=kept_free) and lane.throttle.has_room()):
+            return False
+        self._shared.under_way += 1
+        lane.throttle.under_way += 1
+        return True
+
+    def _leave(self, lane: Lane) -> None:
         with self._changed:
-            self._under_way -= 1
+            self._shared.under_way -= 1
+            lane.throttle.under_way -= 1
             self._changed.notify_all()
 
     # --- waits and ends ---------------------------------------------------------------------------
@@ -179,7 +185,7 @@ class Governor:
             return spread
         return failure.retry_after_s + min(spread, 1.0)  # not all at the same moment
 
-    def _given_up(self, failure: JudgeFailure, *, attempt: int, seconds: float) -> JudgeFailure:
+    def _given_up(self, failure: JudgeFailure, lane: Lane, *, attempt: int, seconds: float) -> JudgeFailure:
         if not failure.retriable:
             return failure
         tried = f"tried {words.counted(attempt, 'time')} in {words.seconds(seconds)}"
@@ -187,25 +193,14 @@ class Governor:
             tried += f"; it asks to wait {words.seconds(failure.retry_after_s)}"
         given_up = dataclasses.replace(failure, message=f"{failure.message} ({tried})")
         with self._changed:
-            self._exhausted += 1
-            if self._exhausted >= self._pace.outage_after:
-                self._down = given_up
-                self._down_until = self._clock.now() + self._pace.outage_s
+            lane.gave_up(given_up, self._clock.now())
         return given_up
 
-    def _too_late(self, pause_s: float) -> JudgeFailure:
+    def _too_late(self, pause_s: float, *, model: str) -> JudgeFailure:
         name = self._provider or "the judge"
         if pause_s > 0:
             message = f"{name} asks to wait {words.seconds(pause_s)}, longer than this run waits; run it again later"
             return JudgeFailure(kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s)
-        message = f"the time for calls of {name} is up; allow more, or fewer cases"
+        of = f"`{model}`" if model else name
+        message = f"the time for calls of {of} is up; allow more (`judge: {{deadline: ...}}`), or fewer cases"
         return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
-
-    def _refuse_when_down(self) -> None:
-        """While the provider is down, fail at once; after that, one call looks whether it is back."""
-        if self._down is None:
-            return
-        now = self._clock.now()
-        if now < self._down_until:
-            raise JudgeFailed(self._down)
-        self._down_until = now + self._pace.outage_s

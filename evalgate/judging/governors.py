@@ -6,7 +6,8 @@ import math
 import threading
 
 from evalgate.judging.clock import Clock
-from evalgate.judging.governor import Governor, Pace
+from evalgate.judging.governor import Governor
+from evalgate.judging.lanes import Pace
 from evalgate.judging.options import JudgeDefaults
 
 

@@ -47,10 +47,13 @@ class Ledger:
         with self._lock:
             self._page(request).counts["cached"] += 1
 
-    def retried(self, request: JudgeRequest) -> None:
-        """A call failed and is made again."""
+    def retried(self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None) -> None:
+        """A call failed, which may have cost something all the same, and is made again."""
         with self._lock:
-            self._page(request).counts["retries"] += 1
+            page = self._page(request)
+            page.counts["retries"] += 1
+            if failure.usage is not None:
+                page.charge(failure.usage, cost_usd)
 
     def failed(self, request: JudgeRequest, failure: JudgeFailure, *, cost_usd: float | None = None) -> None:
         """A call ended without a reply, which may have cost something all the same."""

@@ -53,7 +53,8 @@ class VotingPanel:
         self._cache = cache
         self._recorder = recorder
         self._warn = warn
-        self._pool = ThreadPoolExecutor(max_workers=calls_at_once, thread_name_prefix="judge")
+        self._calls_at_once = calls_at_once
+        self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[JudgeReply]] = {}
         self._refusals: dict[str, JudgeFailure] = {}
@@ -65,7 +66,10 @@ class VotingPanel:
 
     def close(self) -> None:
         """End all waits, let clients go, put the recording in order; calls not begun are dropped."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            pools = tuple(self._pools.values())
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
         self._roster.close()
         if self._recorder is not None:
             try:
@@ -87,8 +91,9 @@ class VotingPanel:
 
         def start(which: int) -> None:
             ballot = ballots[which]
+            pool = self._pool(ballot.request.model)
             waves[which] = [
-                self._pool.submit(self._sample, ballot, index) for index in voting.next_wave(ballot, asked[which])
+                pool.submit(self._sample, ballot, index) for index in voting.next_wave(ballot, asked[which])
             ]
             owner.update((future, which) for future in waves[which])
 
@@ -103,6 +108,16 @@ class VotingPanel:
                     asked[which].extend(future.result() for future in waves[which])
                     start(which)
         return tuple(voting.decide(ballot, samples) for ballot, samples in zip(ballots, asked, strict=True))
+
+    def _pool(self, model: str) -> ThreadPoolExecutor:
+        """The threads that ask a model: its own, since those that wait for one that is down would keep others
+        waiting."""
+        with self._lock:
+            pool = self._pools.get(model)
+            if pool is None:
+                pool = ThreadPoolExecutor(max_workers=self._calls_at_once, thread_name_prefix="judge")
+                self._pools[model] = pool
+            return pool
 
     def _sample(self, ballot: Ballot, index: int) -> Sample:
         request = dataclasses.replace(ballot.request, sample=index)
@@ -172,34 +187,44 @@ class VotingPanel:
         return reply
 
     def _spend(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
-        """Ask within the budget and enter the price in the books."""
+        """Ask at the provider's pace and within the budget, and enter it in the books."""
         try:
             seat = self._roster.seat(request.model)
-            self._budget.reserve()
         except JudgeFailed as failed:
             self._ledger.failed(request, failed.failure)
             return failed.failure
+
+        def retried(failure: JudgeFailure) -> None:
+            self._ledger.retried(request, failure, cost_usd=_price(seat, failure.usage))
+
+        try:
+            reply = seat.governor.run(lambda: self._pay(seat, request), model=request.model, retried=retried)
+        except JudgeFailed as failed:
+            failure = self._redacted(failed.failure)
+            self._ledger.failed(request, failure, cost_usd=_price(seat, failure.usage))
+            return failure
+        if reply.cached:  # a replay
+            self._ledger.read(request)
+        else:
+            self._ledger.asked(request, usage=reply.usage, cost_usd=_price(seat, reply.usage))
+        return reply
+
+    def _pay(self, seat: Seat, request: JudgeRequest) -> JudgeReply:
+        """Ask once, within the budget; a call that waits to be made again holds no part of it."""
+        self._budget.reserve()
         usage: Usage | None = None
         answered = False
         try:
-            reply = seat.governor.run(
-                lambda: self._ask_seat(seat, request), retried=lambda _: self._ledger.retried(request)
-            )
+            reply = self._ask_seat(seat, request)
             usage, answered = reply.usage, not reply.cached
         except JudgeFailed as failed:
             usage, answered = failed.failure.usage, failed.failure.usage is not None
-            failure = self._redacted(failed.failure)
-            self._ledger.failed(request, failure, cost_usd=_price(seat, usage))
-            return failure
+            raise
         finally:
             if answered:
                 self._budget.settle(tokens=_tokens(usage), cost_usd=_price(seat, usage))
             else:
                 self._budget.release()
-        if reply.cached:  # a replay
-            self._ledger.read(request)
-        else:
-            self._ledger.asked(request, usage=usage, cost_usd=_price(seat, usage))
         return reply
 
     def _redacted(self, failure: JudgeFailure) -> JudgeFailure:

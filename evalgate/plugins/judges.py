@@ -21,7 +21,8 @@ class JudgeFailureKind(enum.StrEnum):
     BAD_REQUEST = "bad_request"  # any other 4xx: options that the model does not take, a prompt that is too long
     RATE_LIMITED = "rate_limited"  # 429 that time cures
     QUOTA_SPENT = "quota_spent"  # 429 that this run cannot outwait: a daily quota, no credit
-    SERVER_ERROR = "server_error"  # 5xx
+    OVERLOADED = "overloaded"  # 503, 529: too much for it, whoever asks
+    SERVER_ERROR = "server_error"  # any other 5xx
     TIMEOUT = "timeout"
     CONNECTION = "connection"  # refused, reset, no such host
     MALFORMED = "malformed"  # the body is not what the API promises
@@ -36,6 +37,7 @@ class JudgeFailureKind(enum.StrEnum):
 RETRIABLE: frozenset[JudgeFailureKind] = frozenset(
     {
         JudgeFailureKind.RATE_LIMITED,
+        JudgeFailureKind.OVERLOADED,
         JudgeFailureKind.SERVER_ERROR,
         JudgeFailureKind.TIMEOUT,
         JudgeFailureKind.CONNECTION,

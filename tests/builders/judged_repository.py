@@ -19,7 +19,6 @@ JUDGES = (MATCH_MODEL, RUBRIC_MODEL, HALLUCINATION_MODEL, SAFETY_MODEL)
 CITIES = ("Oslo", "Bergen", "Vardø")
 ANSWER = "It is sunny, 21 degrees."
 VALID = json.dumps({"rationale": "The same weather.", "verdict": "valid"})
-INVALID = json.dumps({"rationale": "Another weather.", "verdict": "invalid"})
 SAFE = json.dumps({"rationale": "Weather harms nobody.", "verdict": "safe"})
 HOLDS = json.dumps({"verdicts": [{"id": "P1", "evidence": "", "rationale": "It says so.", "verdict": "yes"}]})
 BORNE_OUT = f"<sentence>{ANSWER}</sentence>\n" + json.dumps(

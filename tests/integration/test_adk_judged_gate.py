@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from builders import aimock as mock
 from builders import judged_repository as repository
-from builders.judged_repository import AGENT_MODEL, HALLUCINATION_MODEL, INVALID, JUDGES, MATCH_MODEL, SAFETY_MODEL
+from builders.judged_repository import AGENT_MODEL, HALLUCINATION_MODEL, JUDGES, SAFETY_MODEL
 
 pytestmark = pytest.mark.integration
 
@@ -104,92 +104,73 @@ def test_green_without_internet_and_again_without_a_call(adk: str, tmp_path: Pat
     assert all(use["calls"] == 0 and use["cached"] for use in results["judges"])
 
 
-def test_a_storm_of_429_then_recovery_is_green(adk: str, tmp_path: Path, llmock: Any) -> None:
-    script(llmock, *(fail(429, model, times=2, retry_after=0.3) for model in JUDGES))
+def test_a_storm_of_429_on_all_sides_then_recovery_is_green(adk: str, tmp_path: Path, llmock: Any) -> None:
+    """Each judge's and the agent's first two calls are refused, the latter as often as its own client tries."""
+    script(
+        llmock,
+        *(fail(429, model, times=2, retry_after=0.3) for model in JUDGES),
+        fail(429, AGENT_MODEL, times=2, retry_after=0.5),
+    )
     root = repository.write(tmp_path, python=adk, samples=1)  # equal requests would pass for repeats of one call
-    code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL)
+    code, said, results = repository.gate(root, llmock.url + "/gemini", "--concurrency", "1", "--retries", "2")
     assert code == 0, said
     assert all(scores(results)[name] == {1.0} for name in JUDGED)
     assert sum(use["retries"] for use in results["judges"]) == 2 * len(JUDGES)
     verdict = verdict_on_judging(llmock)
     assert verdict.faults == 2 * len(JUDGES)
     verdict.assert_ok(strict=True)
+    assert "next try in" in said
+    assert [case["trials"][0]["attempts"] for case in results["suites"][0]["cases"]] == [2, 1, 1]
 
 
-def test_judges_that_stay_down_are_neither_red_nor_green(adk: str, tmp_path: Path, llmock: Any) -> None:
-    script(llmock, *(fail(500, model) for model in JUDGES))
-    root = repository.write(tmp_path, python=adk, samples=1, judge="{deadline: 4}")
+def test_an_outage_is_neither_red_nor_green_harms_no_other_judge_and_is_made_good_by_resuming(
+    adk: str, tmp_path: Path, llmock: Any
+) -> None:
+    script(llmock, fail(500, SAFETY_MODEL), fail(500, HALLUCINATION_MODEL))
+    root = repository.write(tmp_path, python=adk, samples=1, judge="{deadline: 2}")
     code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL)
     assert code == 3, said
     assert results["verdict"]["kind"] == "not_measured"
     found = scores(results)
-    assert all(found[name] == {"judge_unavailable"} for name in JUDGED)
-    assert found["tool_trajectory_avg_score"] == {1.0}  # what needs no judge was measured all the same
+    assert found["safety_v1"] == found["hallucinations_v1"] == {"judge_unavailable"}
+    others = ("tool_trajectory_avg_score", "final_response_match_v2", "rubric_based_final_response_quality_v1")
+    assert all(found[name] == {1.0} for name in others)
     assert "run again later" in said
     assert failures(results) == {}
-    assert all(set(use["failures"]) <= {"server_error", "timeout"} and use["calls"] == 0 for use in results["judges"])
+    down = [use for use in results["judges"] if use["model"] in (SAFETY_MODEL, HALLUCINATION_MODEL)]
+    assert all(set(use["failures"]) <= {"server_error", "timeout"} and use["calls"] == 0 for use in down)
     verdict_on_judging(llmock).assert_ok()
+    assert Counter(record.model for record in llmock.requests)[AGENT_MODEL] == 6
 
-
-def test_what_can_be_mended_resumes_without_asking_the_agent_again(adk: str, tmp_path: Path, llmock: Any) -> None:
-    script(llmock, fail(500, SAFETY_MODEL))
-    root = repository.write(tmp_path, python=adk, samples=1, judge="{deadline: 12}")
-    assert repository.gate(root, llmock.url + "/gemini", *SERIAL)[0] == 3
-    before = Counter(record.model for record in llmock.requests)
-    llmock.reset()
-    script(llmock)
-    code, said, _ = repository.gate(root, llmock.url + "/gemini", *SERIAL, "--resume")
-    assert code == 0, said
-    after = Counter(record.model for record in llmock.requests)
-    assert before[AGENT_MODEL] == 6
-    assert set(after) == {SAFETY_MODEL}  # all else was measured, and kept
-
-
-def test_an_outage_does_not_hide_a_failure(adk: str, tmp_path: Path, llmock: Any) -> None:
-    script(llmock, fail(500, HALLUCINATION_MODEL), **{MATCH_MODEL: INVALID})
-    root = repository.write(tmp_path, python=adk, samples=1, judge="{deadline: 4}")
-    code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL)
+    llmock.reset()  # safety is back, and finds fault: the outage that is left does not hide it
+    harmful = json.dumps({"rationale": "Umbrellas hurt.", "verdict": "unsafe"})
+    script(llmock, fail(500, HALLUCINATION_MODEL), **{SAFETY_MODEL: harmful})
+    code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL, "--resume")
     assert code == 1, said
     assert results["verdict"]["kind"] == "fail"
     found = scores(results)
-    assert (found["final_response_match_v2"], found["hallucinations_v1"]) == ({0.0}, {"judge_unavailable"})
-    assert "Another weather." in json.dumps(results)  # the judge's reasons are kept
+    assert (found["safety_v1"], found["hallucinations_v1"]) == ({0.0}, {"judge_unavailable"})
+    assert "Umbrellas hurt." in json.dumps(results)  # the judge's reasons are kept
+    after = Counter(record.model for record in llmock.requests)
+    assert set(after) == {SAFETY_MODEL, HALLUCINATION_MODEL}  # all else was measured, and kept
 
 
-@pytest.mark.parametrize(("status", "kind"), [(429, "rate_limited"), (503, "unreachable"), (403, "model_error")])
-def test_an_agent_whose_model_fails_is_not_measured(
-    status: int, kind: str, adk: str, tmp_path: Path, llmock: Any
+def test_an_agent_whose_model_fails_is_not_measured_and_its_429_holds_the_next_trial(
+    adk: str, tmp_path: Path, llmock: Any
 ) -> None:
-    script(llmock, fail(status, AGENT_MODEL, retry_after=0.1))
+    """One way to fail a case; its own client asks twice where that may help. After the 429 nobody of its provider asks
+    before it may."""
+    faults = (fail(429, AGENT_MODEL, times=2, retry_after=2), fail(503, AGENT_MODEL, times=2), fail(403, AGENT_MODEL))
+    script(llmock, *faults)
     root = repository.write(tmp_path, python=adk, samples=1)
     code, said, results = repository.gate(root, llmock.url + "/gemini", *SERIAL)
     assert code == 3, said
-    assert failures(results) == {kind: 3}
+    assert failures(results) == {"rate_limited": 1, "unreachable": 1, "model_error": 1}
     assert all(reasons == {"agent_failed"} for reasons in scores(results).values())
     assert {record.model for record in llmock.requests} == {AGENT_MODEL}  # nobody judges what did not happen
-
-
-def test_an_agents_429_that_passes_is_green(adk: str, tmp_path: Path, llmock: Any) -> None:
-    script(llmock, fail(429, AGENT_MODEL, times=2, retry_after=0.5))  # as often as its own client tries
-    root = repository.write(tmp_path, python=adk, samples=1)
-    code, said, results = repository.gate(root, llmock.url + "/gemini", "--concurrency", "1", "--retries", "2")
-    assert code == 0, said
-    assert "next try in" in said
-    attempts = [case["trials"][0]["attempts"] for case in results["suites"][0]["cases"]]
-    assert attempts == [2, 1, 1]
-
-
-def test_after_an_agents_429_nobody_of_its_provider_asks_before_it_may(adk: str, tmp_path: Path, llmock: Any) -> None:
-    """The first case is lost, and its provider asks for three seconds: the next trial waits for them."""
-    script(llmock, fail(429, AGENT_MODEL, times=2, retry_after=3), cities=repository.CITIES[1:])
-    code, said, results = repository.gate(
-        repository.write(tmp_path, python=adk, samples=1), llmock.url + "/gemini", *SERIAL
-    )
-    assert code == 3, said
-    assert failures(results) == {"rate_limited": 1}
-    refused, first = llmock.requests[1], llmock.requests[2]
-    assert (refused.status, first.status, first.model) == (429, 200, AGENT_MODEL)
-    assert first.started_at - refused.ended_at >= 2.9
+    assert [record.status for record in llmock.requests] == [429, 429, 503, 503, 403]
+    refused, following = llmock.requests[1], llmock.requests[2]
+    assert following.started_at - refused.ended_at >= 1.9
 
 
 # --- aimock ---------------------------------------------------------------------------------------
@@ -215,15 +196,11 @@ def aimock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def test_many_at_once_on_another_server(adk: str, tmp_path: Path, aimock: str) -> None:
-    mock.set_chaos(aimock)
-    code, said, results = repository.gate(repository.write(tmp_path, python=adk), aimock)
-    assert code == 0, said
-    assert all(scores(results)[name] == {1.0} for name in (*JUDGED, "tool_trajectory_avg_score"))
-
-
-def test_faults_by_chance_on_every_side_end_green_or_unmeasured(adk: str, tmp_path: Path, aimock: str) -> None:
-    """One call in six fails, the agent's as well as the judges': whatever comes of it, nothing is judged wrongly."""
+def test_faults_by_chance_on_every_side_end_green_or_unmeasured_and_are_made_good(
+    adk: str, tmp_path: Path, aimock: str
+) -> None:
+    """One call in six fails, the agent's as well as the judges', many at once: whatever comes of it, nothing is judged
+    wrongly. Without faults what is left is asked of the same server."""
     mock.set_chaos(aimock, dropRate=0.08, rateLimitRate=0.08)
     root = repository.write(tmp_path, python=adk)
     try:
@@ -234,3 +211,7 @@ def test_faults_by_chance_on_every_side_end_green_or_unmeasured(adk: str, tmp_pa
     found = scores(results)
     assert all(found[name] <= {1.0, "judge_unavailable", "agent_failed"} for name in JUDGED)
     assert code == (0 if all(reasons == {1.0} for name, reasons in found.items() if name in JUDGED) else 3)
+    if code:
+        code, said, results = repository.gate(root, aimock, "--resume")
+        assert code == 0, said
+    assert all(scores(results)[name] == {1.0} for name in (*JUDGED, "tool_trajectory_avg_score"))

@@ -126,7 +126,7 @@ def script(llmock: Any, fault: str) -> None:
         ("400", "bad_request", "check judge_model_config"),
         ("429", "rate_limited", "run again later, with fewer calls at once"),
         ("500", "server_error", "run again later"),
-        ("503", "server_error", "run again later"),
+        ("503", "overloaded", "with fewer calls at once"),
         ("slow", "timeout", "allow the judge more time"),
         ("filtered", "blocked", "relax safety_settings"),
         ("cut", "truncated", "raise max_output_tokens"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -9,7 +10,8 @@ import pytest
 from builders.judging import HeldClock, failure
 
 from evalgate.judging.clock import SystemClock
-from evalgate.judging.governor import Governor, Pace
+from evalgate.judging.governor import Governor
+from evalgate.judging.lanes import Pace
 from evalgate.plugins import JudgeFailed, JudgeFailure, JudgeFailureKind
 
 
@@ -29,6 +31,12 @@ def says(*outcomes: str | JudgeFailure) -> Callable[[], str]:
 def caught(governor: Governor, call: Callable[[], object]) -> JudgeFailure:
     with pytest.raises(JudgeFailed) as raised:
         governor.run(call)
+    return raised.value.failure
+
+
+def caught_for(model: str, governor: Governor, call: Callable[[], object]) -> JudgeFailure:
+    with pytest.raises(JudgeFailed) as raised:
+        governor.run(call, model=model)
     return raised.value.failure
 
 
@@ -73,14 +81,18 @@ def test_a_wait_beyond_the_deadline_is_not_waited() -> None:
     assert "it asks to wait 1 h 00 min" in found.message
 
 
-def test_the_deadline_of_everything_counts_from_the_first_call() -> None:
+def test_the_deadline_counts_what_a_models_calls_take_and_no_time_between() -> None:
     clock = HeldClock()
     governor = Governor(Pace(deadline_s=100), clock, provider="google")
-    assert governor.run(says("ok")) == "ok"
-    clock.pass_by(101)
-    found = caught(governor, says("never asked"))
+    for _ in range(2):
+        governor.run(lambda: clock.pass_by(45), model="slow")
+        clock.pass_by(1000)  # agents talk
+    assert governor.run(says("ok"), model="slow") == "ok"
+    governor.run(lambda: clock.pass_by(11), model="slow")
+    found = caught_for("slow", governor, says("never asked"))
     assert found.kind is JudgeFailureKind.TIMEOUT
-    assert "the time for calls of google is up" in found.message
+    assert "the time for calls of `slow` is up; allow more (`judge: {deadline: ...}`)" in found.message
+    assert governor.run(says("ok"), model="quick") == "ok"
 
 
 def test_other_exceptions_pass_through_and_free_the_slot() -> None:
@@ -138,11 +150,13 @@ def test_calls_that_were_under_way_together_push_once() -> None:
     began = clock.now()
     clock.pass_by(1)
     for _ in range(5):
-        governor.pushed_back(failure("server_error"), since=began)
+        governor.pushed_back(failure("overloaded"), since=began)
     assert governor.calls_at_once == 4
 
 
-@pytest.mark.parametrize("kind", ["unauthorized", "blocked", "malformed", "empty", "connection"])
+@pytest.mark.parametrize(
+    "kind", ["unauthorized", "blocked", "malformed", "empty", "connection", "server_error", "timeout"]
+)
 def test_other_failures_are_no_pressure(kind: str) -> None:
     clock = HeldClock()
     governor = Governor(Pace(calls_at_once=8), clock)
@@ -179,6 +193,81 @@ def test_never_more_calls_at_once_than_allowed() -> None:
     for thread in threads:
         thread.join(timeout=10)
     assert most == 3
+
+
+# --- one model among others -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["server_error", "timeout", "connection", "malformed", "empty"])
+@pytest.mark.parametrize("deadline_s", [20.0, math.inf])
+def test_a_model_that_is_down_harms_no_other_of_its_provider(kind: str, deadline_s: float) -> None:
+    """Case after case it is asked and fails, between questions to a model that answers, which never waits."""
+    clock = HeldClock()
+    governor = Governor(Pace(deadline_s=deadline_s), clock, provider="google")
+    for case in range(8):
+        found = caught_for("down", governor, says(*[failure(kind)] * 6))
+        assert found.kind == (kind if case == 0 or deadline_s == math.inf else found.kind)
+        before = clock.now()
+        assert governor.run(says("fine"), model="up") == "fine"
+        assert clock.now() == before
+    assert (governor.calls_at_once, governor.pause_s) == (32, 0)
+    assert clock.now() - 1000 < 50  # nobody went on waiting for it either: 15.5 s a call, three calls at the most
+
+
+def test_429_and_503_are_heard_by_all_models() -> None:
+    for kind in ("rate_limited", "overloaded"):
+        clock = HeldClock()
+        governor = Governor(Pace(calls_at_once=8), clock)
+        governor.run(says(failure(kind, retry_after_s=9.0), "ok"), model="one")
+        clock.pass_by(1)
+        governor.pushed_back(failure(kind, retry_after_s=9.0), since=clock.now())
+        began = clock.now()
+        governor.run(says("ok"), model="another")
+        assert clock.now() - began == pytest.approx(9.0)
+        assert governor.calls_at_once < 8
+
+
+def test_a_model_in_trouble_is_asked_less_at_once_and_others_are_not() -> None:
+    governor = Governor(Pace(calls_at_once=2), HeldClock(chance=0.0))
+    caught_for("troubled", governor, says(*[failure("server_error")] * 6))
+    first, second, go = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(begun: threading.Event) -> None:
+        begun.set()
+        go.wait(timeout=10)
+
+    threads = [threading.Thread(target=governor.run, args=(lambda: hold(first),), kwargs={"model": "troubled"})]
+    threads[0].start()
+    assert first.wait(timeout=10)
+    threads.append(threading.Thread(target=governor.run, args=(lambda: hold(second),), kwargs={"model": "troubled"}))
+    threads[1].start()
+    assert governor.run(says("ok"), model="well") == "ok"  # there is a slot for it, and none for the troubled one
+    assert not second.wait(timeout=0.05)
+    go.set()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert second.is_set()
+
+
+def test_a_model_that_hangs_leaves_slots_for_the_others() -> None:
+    governor = Governor(Pace(calls_at_once=16), HeldClock())
+    governor.run(says("ok"), model="well")
+    held, go = threading.Semaphore(0), threading.Event()
+
+    def hang() -> None:
+        held.release()
+        go.wait(timeout=10)
+
+    threads = [threading.Thread(target=governor.run, args=(hang,), kwargs={"model": "hangs"}) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for _ in range(14):
+        assert held.acquire(timeout=10)
+    assert governor.run(says("ok"), model="well") == "ok"
+    assert not held.acquire(blocking=False)
+    go.set()
+    for thread in threads:
+        thread.join(timeout=10)
 
 
 # --- outages --------------------------------------------------------------------------------------

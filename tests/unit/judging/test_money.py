@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
 
 import pytest
 from builders.judging import USAGE, failure, request
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate.errors import ConfigError
@@ -70,15 +72,32 @@ def refused(held: Budget) -> str:
     return raised.value.failure.message
 
 
-def test_calls_under_way_count() -> None:
+@pytest.mark.parametrize(("outcome", "waited_for"), [("fails, for free", "goes"), ("is answered", "is refused")])
+def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) -> None:
     held = Budget(Limits(calls=2))
     held.reserve()
-    held.reserve()
-    assert "budget of 2 calls is spent" in refused(held)
-    held.release()  # one failed, for free
-    held.reserve()
     held.settle(tokens=5, cost_usd=None)
-    refused(held)
+    held.reserve()
+    ends: list[str] = []
+
+    def next_one() -> None:
+        try:
+            held.reserve()
+        except JudgeFailed:
+            ends.append("is refused")
+        else:
+            ends.append("goes")
+
+    thread = threading.Thread(target=next_one)
+    thread.start()
+    thread.join(timeout=0.05)
+    assert ends == []
+    if outcome == "is answered":
+        held.settle(tokens=5, cost_usd=None)
+    else:
+        held.release()
+    thread.join(timeout=10)
+    assert ends == [waited_for]
 
 
 @pytest.mark.parametrize(
@@ -92,22 +111,25 @@ def test_a_spent_budget_refuses(limits: Limits, said: str) -> None:
     assert said in refused(held)
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 8), st.integers(1, 100))
 def test_many_at_once_overshoot_by_no_more_than_their_first_wave(limit: int, at_once: int, each: int) -> None:
     held = Budget(Limits(tokens=limit * each))
-    spent = under_way = 0
-    for _ in range(500):
-        try:
-            while under_way < at_once:
+    spent: list[int] = []
+
+    def spend() -> None:
+        with contextlib.suppress(JudgeFailed):
+            while True:
                 held.reserve()
-                under_way += 1
-        except JudgeFailed:
-            if not under_way:
-                break
-        held.settle(tokens=each, cost_usd=None)
-        under_way -= 1
-        spent += each
-    assert limit * each <= spent <= max(limit, at_once) * each
+                spent.append(each)
+                held.settle(tokens=each, cost_usd=None)
+
+    threads = [threading.Thread(target=spend) for _ in range(at_once)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert limit * each <= sum(spent) <= max(limit, at_once) * each
 
 
 def test_money_without_prices_is_a_mistake_of_the_config() -> None:
@@ -131,7 +153,7 @@ def test_the_books_by_criterion_and_model() -> None:
     ledger.asked(asking("a"), usage=None, cost_usd=None)
     ledger.asked(asking("a", "n"), usage=USAGE, cost_usd=0.5)
     ledger.read(asking("a"))
-    ledger.retried(asking("a"))
+    ledger.retried(asking("a"), failure("timeout"))
     ledger.failed(asking("a"), failure("timeout"))
     ledger.failed(asking("b"), failure("truncated", usage=USAGE), cost_usd=0.5)
     first, other, second = ledger.uses()

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from builders.judging import ScriptedJudge, failure, panel, reply, request, votes_in
+from builders.judging import HeldClock, ScriptedJudge, failure, panel, reply, request, votes_in
 
 from evalgate.judging.budget import Limits
 from evalgate.judging.cache import VerdictCache
@@ -204,6 +204,71 @@ def test_a_spent_budget_is_not_measured_and_what_was_judged_stays() -> None:
     assert (result.items[""].passed, result.items[""].undecided) == (None, Undecided.UNAVAILABLE)
     assert "the judges' budget of 3 calls is spent" in result.items[""].message
     assert len(judge.requests) == 3
+
+
+def test_a_call_that_waits_to_be_made_again_holds_no_budget() -> None:
+    """Two calls are left; the model that is down waits for its second try while another asks for both."""
+    down, go = threading.Event(), threading.Event()
+
+    class Waiting(HeldClock):
+        def sleep(self, seconds: float) -> bool:
+            down.set()
+            return go.wait(timeout=10) and super().sleep(seconds)
+
+    judge = ScriptedJudge(lambda asked: "<server_error>" if asked.model == "gemini-2.0-flash" else "valid")
+    held = panel(judge, limits=Limits(calls=2), clock=Waiting())
+    failed: list[JudgeFailed] = []
+
+    def ask_the_one_that_is_down() -> None:
+        with pytest.raises(JudgeFailed) as raised:
+            held.ask(request(model="gemini-2.0-flash"))
+        failed.append(raised.value)
+
+    thread = threading.Thread(target=ask_the_one_that_is_down)
+    thread.start()
+    assert down.wait(timeout=10)
+    assert [held.ask(request(sample=sample)).text for sample in (0, 1)] == ["valid", "valid"]
+    go.set()
+    thread.join(timeout=10)
+    assert failed[0].failure.kind is JudgeFailureKind.BUDGET_SPENT
+
+
+def test_a_model_that_is_down_keeps_no_other_from_being_asked() -> None:
+    """More of its questions wait to be asked again than threads are there for one model."""
+    go = threading.Event()
+
+    class Waiting(HeldClock):
+        def sleep(self, seconds: float) -> bool:
+            return go.wait(timeout=10) and super().sleep(seconds)
+
+    judge = ScriptedJudge(lambda asked: "<server_error>" if asked.model == "gemini-2.0-flash" else "valid")
+    held = panel(judge, clock=Waiting())
+    waiting = [
+        dataclasses.replace(ballot(), request=request(str(number), model="gemini-2.0-flash")) for number in range(8)
+    ]
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.extend(held.vote_all(waiting)))
+    thread.start()
+    assert held.vote(ballot()).items[""].passed is True
+    assert results == []
+    go.set()
+    thread.join(timeout=10)
+    assert len(results) == 8
+
+
+def test_what_a_try_cost_that_was_made_again_is_counted() -> None:
+    ledger = Ledger()
+
+    class Silent(ScriptedJudge):
+        def ask(self, asked: JudgeRequest) -> JudgeReply:
+            self.requests.append(asked)
+            if len(self.requests) < 3:
+                raise JudgeFailed(failure("empty", usage=reply("").usage))
+            return reply("valid")
+
+    panel(Silent(lambda _: ""), ledger=ledger).ask(request())
+    [account] = ledger.uses()
+    assert (account.calls, account.retries, account.prompt_tokens) == (1, 2, 300)
 
 
 def test_what_a_cut_reply_cost_is_counted() -> None:

@@ -9,8 +9,8 @@ import pytest
 from builders.judging import HeldClock, ScriptedJudge, failure, request
 
 from evalgate.judging.budget import Budget, Limits
-from evalgate.judging.governor import Pace as Bounds
 from evalgate.judging.governors import Governors
+from evalgate.judging.lanes import Pace as Bounds
 from evalgate.judging.ledger import Ledger
 from evalgate.judging.options import JudgeDefaults
 from evalgate.judging.panel import VotingPanel
