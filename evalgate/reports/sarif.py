@@ -81,9 +81,8 @@ def render(report: Report) -> str:
     if report.version:
         run["tool"]["driver"]["version"] = report.version
     if report.links.repository and report.links.commit:
-        run["versionControlProvenance"] = [
-            {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
-        ]
+        provenance = {"repositoryUri": report.links.repository, "revisionId": report.links.commit}
+        run["versionControlProvenance"] = [{**provenance, "mappedTo": {"uriBaseId": "%SRCROOT%"}}]
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -16,7 +17,12 @@ from hypothesis import strategies as st
 from evalgate.model import Finding, Report, Score
 from evalgate.reports import sarif
 
-# --- what we use of OASIS SARIF 2.1.0, and nothing else; GitHub's "properties" of a rule ----------
+# OASIS SARIF 2.1.0 as SchemaStore publishes it (npm: @microsoft/jest-sarif)
+OFFICIAL = jsonschema.Draft4Validator(
+    json.loads((Path(__file__).parents[2] / "data/sarif/sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))
+)
+
+# --- what we use of it, and nothing else; GitHub's "properties" of a rule -------------------------
 
 
 def shape(required: str, **properties: Any) -> dict[str, Any]:
@@ -76,17 +82,25 @@ RUN = shape(
     },
     results=listed(RESULT, maxItems=5_000),
     versionControlProvenance=listed(
-        shape("repositoryUri", repositoryUri={"type": "string", "format": "uri"}, revisionId=TEXT), uniqueItems=True
+        shape(
+            "repositoryUri",
+            repositoryUri={"type": "string", "format": "uri"},
+            revisionId=TEXT,
+            mappedTo=shape("uriBaseId", uriBaseId=TEXT),
+        ),
+        uniqueItems=True,
     ),
 )
 SCHEMA = shape(
     "version runs", **{"$schema": {"type": "string"}, "version": {"const": "2.1.0"}, "runs": listed(RUN, minItems=1)}
 )
 
+OURS = jsonschema.Draft202012Validator(SCHEMA)
+
 
 def run_of(report: Report) -> dict[str, Any]:
     log = json.loads(sarif.render(report))
-    jsonschema.validate(log, SCHEMA)
+    OURS.validate(log)
     (run,) = log["runs"]
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert {result["ruleId"] for result in run["results"]} <= rules
@@ -98,7 +112,9 @@ def run_of(report: Report) -> dict[str, Any]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_log_is_valid(scenario: str) -> None:
-    run_of(SCENARIOS[scenario]())
+    report = SCENARIOS[scenario]()
+    run_of(report)
+    OFFICIAL.validate(json.loads(sarif.render(report)))
 
 
 def test_what_is_found_is_told_by_criterion_case_and_turn() -> None:
@@ -164,9 +180,11 @@ def test_a_failing_case_without_any_finding_is_told_all_the_same() -> None:
     assert result["message"]["text"].startswith("c0: unsafe answer")
 
 
-def test_no_more_than_github_shows_and_the_rest_is_counted() -> None:
-    run = run_of(unsafe(bad("harm"), cases=5_003))
-    assert len(run["results"]) == 5_000
+def test_no_more_than_github_shows_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sarif.LIMIT == 5_000
+    monkeypatch.setattr(sarif, "LIMIT", 20)
+    run = run_of(unsafe(bad("harm"), cases=23))
+    assert len(run["results"]) == 20
     assert "3 results more" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
 
 
