@@ -7,7 +7,7 @@ import platform
 import sys
 from typing import Any
 
-from . import adk_loading, importing
+from . import adk_loading, adk_thrift, importing
 from .adk_loading import LoadedAgent
 from .tool_desk import ToolDesk
 
@@ -30,6 +30,7 @@ class Host:
         """Import the agent; raises faults.CannotLoad."""
         root = os.getcwd()
         path = options.get("path") or "."
+        adk_thrift.begin()
         importing.add_roots(tuple(options.get("import_roots") or ()))
         loaded = await adk_loading.load(path, wanted=options.get("agent"), root=root)
         from . import adk_warming, adk_watching
@@ -38,6 +39,7 @@ class Host:
         self._plugins = (adk_watching.Closing(), adk_watching.Opening(adk_watching.retry_options()))
         self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]
         await adk_warming.run(self._plugins)
+        adk_thrift.settle()
         return _about(loaded)
 
     async def open(self, start: Message, desk: ToolDesk | None) -> Any:

@@ -9,10 +9,11 @@ from typing import Any
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from . import faults, turn_watch
+from . import adk_thrift, faults, turn_watch
 from .adk_loading import LoadedAgent
 
 Message = dict[str, Any]
@@ -57,7 +58,7 @@ class AdkSession:
         failed: Any = None
         invocation_id = ""
         async for event in self._runner.run_async(
-            user_id=self._user_id, session_id=self._session_id, new_message=message
+            user_id=self._user_id, session_id=self._session_id, new_message=message, **adk_thrift.run_options()
         ):
             invocation_id = invocation_id or event.invocation_id
             if event.partial:
@@ -76,7 +77,10 @@ class AdkSession:
     async def end(self) -> Message:
         """The session's state at the end, without what ADK calls temporary."""
         session = await self._service.get_session(
-            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id
+            app_name=self._app_name,
+            user_id=self._user_id,
+            session_id=self._session_id,
+            config=GetSessionConfig(num_recent_events=0),  # every event would be copied
         )
         if session is None:
             return {}

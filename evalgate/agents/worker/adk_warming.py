@@ -31,7 +31,9 @@ class WarmingLlm(BaseLlm):  # type: ignore[misc]  # google-adk is not installed 
         answered = any(part.function_response for content in llm_request.contents for part in content.parts or ())
         call = types.Part(function_call=types.FunctionCall(name="warm", args={}))
         part = types.Part(text="warm") if answered else call
-        usage = types.GenerateContentResponseUsageMetadata(total_token_count=1)
+        usage = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=1, candidates_token_count=1, total_token_count=2
+        )
         yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 

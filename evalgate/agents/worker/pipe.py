@@ -11,14 +11,17 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+HELD_BYTES = 64 * 1024
+
 
 class Pipe:
-    """Lines in, lines out; `send` may be called from any thread."""
+    """Lines in, lines out; `send` and `hold` may be called from any thread."""
 
     def __init__(self, source: io.BufferedReader, sink: int) -> None:
         self._source = source
         self._sink = sink
         self._lock = threading.Lock()
+        self._held = bytearray()
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """Every message until the end of input; a line that is no JSON object raises ValueError."""
@@ -31,14 +34,27 @@ class Pipe:
             yield message
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one message; a parent that is gone ends the worker."""
+        """Write one message, behind those that are held; a parent that is gone ends the worker."""
         data = encode(message)
         with self._lock:
-            try:
-                while data:
-                    data = data[os.write(self._sink, data) :]
-            except BrokenPipeError:
-                os._exit(0)
+            self._held += data
+            self._write()
+
+    def hold(self, message: dict[str, Any]) -> None:
+        """Write one message with the next that is sent: nobody waits for it, and each write wakes the reader."""
+        data = encode(message)
+        with self._lock:
+            self._held += data
+            if len(self._held) > HELD_BYTES:
+                self._write()
+
+    def _write(self) -> None:
+        data, self._held = bytes(self._held), bytearray()
+        try:
+            while data:
+                data = data[os.write(self._sink, data) :]
+        except BrokenPipeError:
+            os._exit(0)
 
 
 def encode(message: dict[str, Any]) -> bytes:

@@ -149,7 +149,7 @@ class Server:
     async def _turn(self, name: str, message: Message) -> None:
         def emit(event: Message) -> None:
             if name not in self._given_up:
-                self._pipe.send({"type": "event", "session": name, **event})
+                self._pipe.hold({"type": "event", "session": name, **event})
 
         session = self._sessions[name]
         CURRENT.set(self._desks.get(name))

@@ -180,3 +180,14 @@ def test_it_leaves_when_it_is_told_to_or_left_alone(spawn) -> None:
     left = spawn({"path": "adk_plain"})
     left.process.stdin.close()
     assert left.process.wait(30) == 0
+
+
+def test_telemetry_that_somebody_records_is_what_the_framework_would_give(spawn) -> None:
+    # While nothing records it, model calls are described in fewer words; an agent may begin to record at any time.
+    worker = spawn({"path": "adk_recorded.py"})
+    worker.ask("record")
+    worker.ask("tell")
+    events, _ = worker.ask("tell")
+    [told] = texts(events)
+    assert "gen_ai.provider.name" in told  # `gen_ai.system` in the shorter description
+    assert 'gen_ai.system"' not in told
