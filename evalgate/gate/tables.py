@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evalgate import parting
 from evalgate.gate import origins, pairing
 from evalgate.gate import verdict as verdicts
 from evalgate.gate.pairing import CaseKey, Pair
 from evalgate.gate.threshold import Scale
-from evalgate.model import Arm, CaseComparison, CaseVerdict, CriterionUse, Policy, Run, Standing
+from evalgate.model import Arm, CaseComparison, CaseVerdict, CriterionUse, Parting, Policy, Run, Standing, Suite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +31,12 @@ class Table:
 
     def cases(self, policy: Policy) -> tuple[CaseComparison, ...]:
         """Every case of head, then those that only base has."""
-        own = [self._case(key, alpha=policy.alpha) for key in self.uses]
+        led = _led(self.head)
+        own = [self._case(key, alpha=policy.alpha, led=led) for key in self.uses]
         gone = [key for key in self.unpaired if key not in self.uses]
         return (*own, *(_removed(key, self.unpaired[key]) for key in gone))
 
-    def _case(self, key: CaseKey, *, alpha: float) -> CaseComparison:
+    def _case(self, key: CaseKey, *, alpha: float, led: Mapping[CaseKey, Suite]) -> CaseComparison:
         standing = self.unpaired.get(key, Standing.PAIRED)
         head, base = self._arm(key, head=True), self._arm(key, head=False)
         ran = bool(self.base_trials.get(key))
@@ -47,6 +49,7 @@ class Table:
             base=known,
             origin=origins.origin(head, known, alpha=alpha),
             why=_why(standing, base_ran=ran),
+            parting=_parting(self, key, led.get(key)),
         )
 
     def _arm(self, key: CaseKey, *, head: bool) -> Arm:
@@ -89,6 +92,27 @@ def of(
         deciding=tuple(pair for pair in pairs if pair.key not in silent),
         shown=tuple(pair for pair in pairs if pair.key in silent),
     )
+
+
+def _led(run: Run) -> dict[CaseKey, Suite]:
+    """The suites of the cases that a simulated user leads."""
+    return {
+        (suite.key, case.case_id): suite
+        for suite in run.suites
+        for case in suite.eval_set.cases
+        if case.scenario is not None
+    }
+
+
+def _parting(table: Table, key: CaseKey, suite: Suite | None) -> Parting | None:
+    """Where the conversations of a simulated user part, in the first repeat that both sides have; None without one
+    (`suite` None), and where they do not part."""
+    for trial in () if suite is None else table.head_trials.get(key, ()):
+        head, base = (run.transcripts.find(trial.key) for run in (table.head, table.base))
+        if suite is not None and head is not None and base is not None:
+            hears_calls = suite.simulator.include_function_calls
+            return parting.compare(base.invocations, head.invocations, hears_calls=hears_calls)
+    return None
 
 
 def _removed(key: CaseKey, standing: Standing) -> CaseComparison:

@@ -65,11 +65,25 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Where two conversations of one simulated user part, by turns counted from 1.
+
+    `answers`: the first turn in which the user hears different things of the two agents; None: it never does. `users`:
+    the first turn in which the user says different things, or speaks on one side alone; None: it says the same to the
+    end.
+    """
+
+    answers: int | None = None
+    users: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseComparison:
     """One case on both sides.
 
     `origin`: whose failure it is, None where head does not fail. `confirmations`: fresh pairs of runs that agreed with
-    a new failure. `why`: what keeps it from being compared.
+    a new failure. `why`: what keeps it from being compared. `parting`: where the conversations of a simulated user
+    part, in the first repeat that both sides have.
     """
 
     suite: str
@@ -80,6 +94,7 @@ class CaseComparison:
     origin: FailureOrigin | None = None
     confirmations: int = 0
     why: str = ""
+    parting: Parting | None = None
 
     @property
     def flaky(self) -> bool:

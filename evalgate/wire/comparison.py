@@ -1,5 +1,4 @@
-"""A comparison as it stands in results.json: what the gate found, without the base's trials (they have a file of
-their own)."""
+"""A comparison as it stands in results.json: what the gate found; the base's trials have a file of their own."""
 
 from __future__ import annotations
 
@@ -25,6 +24,8 @@ from evalgate.model import (
     Standing,
     VerdictKind,
 )
+from evalgate.wire import parting as partings
+from evalgate.wire.parting import PartingResult
 from evalgate.wire.shapes import Wire
 
 
@@ -51,7 +52,7 @@ class ArmResult(_Shape):
 
 
 class CaseComparisonResult(_Shape):
-    """One case on both sides; those that pass alike on both are left out."""
+    """One case on both sides; those that pass alike on both, in the same words, are left out."""
 
     suite: str
     case_id: str
@@ -61,6 +62,7 @@ class CaseComparisonResult(_Shape):
     origin: FailureOrigin | None = None
     confirmations: int = 0
     why: str = ""
+    parting: PartingResult | None = None
 
 
 class CriterionComparisonResult(_Shape):
@@ -218,7 +220,8 @@ def parse_comparison(raw: Mapping[str, Any]) -> Comparison:
 
 def _is_worth_telling(case: CaseComparison) -> bool:
     alike = case.head is not None and case.base is not None and case.head == case.base
-    return not alike or case.flaky or case.origin is not None or case.standing is not Standing.PAIRED
+    told = case.flaky or case.origin is not None or case.parting is not None
+    return not alike or told or case.standing is not Standing.PAIRED
 
 
 def _criterion(each: CriterionComparison) -> CriterionComparisonResult:
@@ -256,6 +259,7 @@ def _case(case: CaseComparison) -> CaseComparisonResult:
         origin=case.origin,
         confirmations=case.confirmations,
         why=case.why,
+        parting=partings.of(case.parting),
     )
 
 

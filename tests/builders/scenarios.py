@@ -9,6 +9,7 @@ from builders import build
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.compared_scenarios import COMPARED
 from builders.hostile import HOSTILE
+from builders.led_scenarios import LED
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import FailureKind, Finding, JudgeUse, Links, NotEvaluated, Reason, Report, Score, VerdictKind
 
@@ -313,4 +314,5 @@ SCENARIOS: Mapping[str, Callable[[], Report]] = {
     "judged": judged,
     "unsafe": unsafe,
     **COMPARED,
+    **LED,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import base_side, calls, cases, compared, opinions, sentences
+from evalgate.exhibits import base_side, calls, cases, compared, opinions, parted, sentences
 from evalgate.exhibits.base_side import BaseTurn
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.gfm import differences
@@ -154,6 +154,9 @@ def _turns(exhibit: CaseExhibit, report: Report, *, limit: int) -> Iterator[str]
     elif exhibit.trials == ():
         chosen = []
     yield from _findings(cases.conversation_findings(exhibit))
+    where = parted.sentence(exhibit, report)
+    if where:
+        yield github.prose(where)
     base = base_side.turns(exhibit, report)
     for turn in chosen[:limit]:
         yield from _turn(turn, of=len(known), explained=exhibit.agent_failed)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from evalgate import words
-from evalgate.exhibits import base_side, calls, cases, compared, opinions, sentences, wording
+from evalgate.exhibits import base_side, calls, cases, compared, opinions, parted, sentences, wording
 from evalgate.exhibits.base_side import BaseTurn
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.web import overview
@@ -121,6 +121,9 @@ def _failures(exhibit: CaseExhibit) -> Iterator[Html]:
 def _conversation(exhibit: CaseExhibit, report: Report) -> Iterator[Html]:
     known = cases.turns(exhibit, report.run.transcripts)
     yield from findings_list(cases.conversation_findings(exhibit))
+    where = parted.sentence(exhibit, report)
+    if where:
+        yield element("p", where)
     base = base_side.turns(exhibit, report)
     for turn in known[:TURNS]:
         beside = _base(base[turn.number - 1], turn) if turn.number <= len(base) else ()

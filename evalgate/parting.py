@@ -1,0 +1,45 @@
+"""Where two conversations of the same simulated user part: what the agents said first that made a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evalgate.model import Content, Invocation, Parting, Text
+
+
+def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool) -> Parting | None:
+    """The first turns that differ; None where both sides had the same conversation.
+
+    `hears_calls`: the user sees tool calls as well (`include_function_calls`). Both users begin with the same prompt
+    and are played with the same seed and remembered replies, so that they say the same until they hear something else.
+    After that turns of the same number are no pair any more.
+    """
+    both = tuple(zip(base, head, strict=False))
+    answers = users = None
+    for number, (left, right) in enumerate(both, 1):
+        if _said(left.user_content) != _said(right.user_content):
+            users = number
+            break
+        if answers is None and heard(left, with_calls=hears_calls) != heard(right, with_calls=hears_calls):
+            answers = number
+    if users is None and len(base) != len(head):
+        users = len(both) + 1
+    return None if answers is None and users is None else Parting(answers=answers, users=users)
+
+
+def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
+    """What a user hears of a turn: the agents' words without thoughts, and their calls where it sees them; an answer
+    that is an event's own words counts once."""
+    events = [_said(event.content) for event in turn.events or () if event.content is not None]
+    texts = [text for text in events if text]
+    final = _said(turn.final_response)
+    if final and (not texts or texts[-1] != final):
+        texts.append(final)
+    calls = [(call.name, dict(call.args or {})) for call in turn.tool_calls] if with_calls else []
+    return (*texts, *calls)
+
+
+def _said(content: Content | None) -> str:
+    if content is None:
+        return ""
+    return "\n".join(part.text for part in content.parts if isinstance(part, Text) and part.text and not part.thought)

@@ -1,0 +1,75 @@
+"""What is said of where head's conversation parts from the base's."""
+
+from __future__ import annotations
+
+import pytest
+from builders import comparing, led_scenarios
+from builders.build import call, turn
+
+from evalgate.exhibits import base_side, cases, parted
+from evalgate.model import Invocation, SimulatorUse, ToolCall
+from evalgate.wire import comparison as written
+
+A = turn("A table, please.", answer="For how many?")
+B = turn("For two.", answer="At what time?")
+
+
+def says(answer: str | None, *calls: ToolCall, user: str = "For two.") -> Invocation:
+    return turn(user, *calls, answer=answer)
+
+
+def sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], simulator: SimulatorUse | None = None) -> str:
+    report = led_scenarios.report({"c": head}, {"c": base}, simulator=simulator)
+    return parted.sentence(cases.collect(report)[0], report)
+
+
+PAID = (says("Paid.", call("pay", francs=2)), says("Paid.", call("pay", francs=3)))
+HEARS_CALLS = SimulatorUse(include_function_calls=True)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "words"),
+    [
+        ((A, B), (A, B), "The base had the same conversation."),
+        (
+            (A, B, A),
+            (A, says("Booked."), B),
+            "part in turn 2: the base's agent said “At what time?”, head's said “Booked.”",
+        ),
+        ((A, B, A), (A, says("Booked."), B), "from turn 3 on their users say different things."),
+        ((A, B, A), (A, says("Booked.")), "from turn 3 on only the base's goes on."),
+        ((A, B), (A, says("Booked."), B), "from turn 3 on only head's goes on."),
+        ((A, B), (A, says(None)), "head's said nothing; the user says the same to both."),
+        ((A, B), (A, says("At what time?", user="Two!")), "From turn 2 on the simulated user says something else"),
+    ],
+)
+def test_the_sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], words: str) -> None:
+    assert words in sentence(base, head)
+
+
+def test_calls_that_the_user_sees_are_quoted() -> None:
+    base, head = ((A, PAID[0], A), (A, PAID[1], B))
+    assert "base's agent called pay(francs=2), head's called pay(francs=3)" in sentence(base, head, HEARS_CALLS)
+    assert "having heard the same" in sentence(base, head)
+
+
+def test_a_case_that_is_written_down_parts_nowhere() -> None:
+
+    report = comparing.report("fail", "pass")
+    assert parted.sentence(cases.collect(report)[0], report) == ""
+
+
+def test_the_base_is_shown_as_far_as_the_user_said_the_same() -> None:
+    report = led_scenarios.parted()
+    [broken, _, alike] = cases.collect(report)
+    assert [each.answer for each in base_side.turns(broken, report)] == ["For how many?", "At what time?"]
+    assert len(base_side.turns(alike, report)) == 3
+
+
+def test_results_hold_where_each_conversation_parts() -> None:
+    report = led_scenarios.parted()
+    assert report.comparison is not None
+    found = {each.case_id: each.parting for each in report.comparison.cases}
+    told = written.comparison_json(report.comparison)
+    assert [each.get("parting") for each in told["cases"]] == [{"answers": 2, "users": 3}, None]
+    assert found["opening_hours"] is None
