@@ -170,7 +170,7 @@ class Child:
                     os.read(fd, 1024)
                 elif fd in exit_fd:
                     poll.unregister(fd)
-                elif not self._drain(fd, feeds[fd]):
+                elif not self._drain(fd, feeds):
                     poll.unregister(fd)
                     del feeds[fd]
             self._send_due_signals()
@@ -184,16 +184,16 @@ class Child:
         due = min((at for at, _ in self._signals), default=None)
         return TICK_S if due is None else min(max(due - time.monotonic(), 0.0), TICK_S)
 
-    @staticmethod
-    def _drain(fd: int, feed: Callable[[bytes], None]) -> bool:
-        try:
-            chunk = os.read(fd, CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError:
-            chunk = b""
-        feed(chunk)
-        return bool(chunk)
+    def _drain(self, fd: int, feeds: Mapping[int, Callable[[bytes], None]]) -> bool:
+        """Hand on what is there; False at its end. Before a word on standard output comes all that was said on
+        standard error before it: it may explain the word."""
+        chunk = _read(fd)
+        errors = self._process.stderr.fileno() if self._process.stderr is not None else fd
+        if chunk is not None and fd != errors and errors in feeds:
+            self.stderr.feed(_read(errors) or b"")
+        if chunk is not None:
+            feeds[fd](chunk)
+        return chunk != b""
 
     def _send_due_signals(self) -> None:
         if self._leaving.is_set() and self._process.stdin is not None and not self._process.stdin.closed:
@@ -232,6 +232,16 @@ class Child:
             os.close(self._wake_read)
             os.close(self._wake_write)
         self._on_end(ended)
+
+
+def _read(fd: int) -> bytes | None:
+    """What is there, b"" at the end, None where there is nothing yet."""
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
 
 
 # --- children that run to their end ---------------------------------------------------------------

@@ -66,6 +66,22 @@ def test_how_a_child_ends(script: str, returncode: int, stdout: str, stderr: str
     assert not finished.timed_out
 
 
+def test_what_was_said_on_standard_error_first_is_heard_first() -> None:
+    explained: list[str] = []
+    started = Child(("sh", "-c", "echo a; echo why >&2; echo b; cat"), cwd="/", environment=ENVIRONMENT)
+
+    def hear(chunk: bytes) -> None:
+        if b"a" in chunk:
+            time.sleep(0.2)  # by now all of it has been said
+        if b"b" in chunk:
+            explained.append(started.stderr.text())
+
+    started.listen(hear)
+    assert eventually(lambda: explained)
+    started.close()
+    assert explained == ["why\n"]
+
+
 @pytest.mark.parametrize(
     ("command", "cwd", "words"),
     [
