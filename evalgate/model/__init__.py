@@ -1,6 +1,7 @@
 """The nouns of evalgate: frozen values, no behaviour beyond arithmetic on themselves."""
 
 from evalgate.model.calibration import (
+    AskedJudge,
     Calibration,
     Confusion,
     ConfusionKind,
@@ -107,6 +108,7 @@ __all__ = [
     "AgentFailure",
     "AgentUse",
     "Arm",
+    "AskedJudge",
     "Attachment",
     "BaseOrigin",
     "BaseSource",

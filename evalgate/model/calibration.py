@@ -26,6 +26,14 @@ class JudgeIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedJudge:
+    """Who a criterion of a run asks."""
+
+    criterion: str
+    judge: JudgeIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """What a person says of one thing that a judge can say yes or no to.
 

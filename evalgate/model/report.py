@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evalgate.errors import Problem
-from evalgate.model.calibration import JudgedCriterion
+from evalgate.model.calibration import AskedJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison
 from evalgate.model.run import Run
 from evalgate.model.verdict import Policy, Verdict
@@ -24,7 +24,8 @@ class Links:
 class Report:
     """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
 
-    `judged`: the judged criteria of each suite, where a calibration of their judges is configured.
+    `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
+    each criterion, where that is known.
     """
 
     run: Run
@@ -33,6 +34,7 @@ class Report:
     comparison: Comparison | None = None
     problems: tuple[Problem, ...] = ()
     judged: tuple[JudgedCriterion, ...] = ()
+    asked: tuple[AskedJudge, ...] = ()
     links: Links = Links()
     title: str = "evalgate"
     reproduce: str = ""

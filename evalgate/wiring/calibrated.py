@@ -11,7 +11,16 @@ from evalgate import criteria
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate import calibrations, judge_bias
 from evalgate.judged import identity
-from evalgate.model import Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Report, Suite, SuiteVerdict
+from evalgate.model import (
+    AskedJudge,
+    Calibration,
+    CriterionUse,
+    JudgedCriterion,
+    JudgeIdentity,
+    Report,
+    Suite,
+    SuiteVerdict,
+)
 from evalgate.plugins import Need
 from evalgate.wiring import calibrating
 from evalgate.wiring.choosing import Choice
@@ -53,6 +62,18 @@ def with_calibration(report: Report, choice: Choice) -> Report:
         if judge is not None and suite.key in verdicts
     )
     return dataclasses.replace(report, judged=judged)
+
+
+def asked(suites: Iterable[Suite], choice: Choice) -> tuple[AskedJudge, ...]:
+    """Who judges each criterion of settled suites, once; nobody where no judge is asked."""
+    if choice.settings.skip_judged:
+        return ()
+    found = [
+        AskedJudge(criterion=use.name, judge=judge)
+        for _, use, judge in _judged_uses(suites, adk_compat=choice.settings.adk_compat)
+        if judge is not None
+    ]
+    return tuple(each for at, each in enumerate(found) if each not in found[:at])
 
 
 def _judged(

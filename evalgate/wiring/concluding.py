@@ -62,6 +62,7 @@ def conclude(
         verdict=verdict,
         policy=policy,
         comparison=found.comparison,
+        asked=calibrated.asked(found.head.suites, ending.choice),
         problems=ending.problems,
         links=ending.links,
         reproduce=ending.reproduce,

@@ -11,12 +11,14 @@ from builders.comparing import BASE_SHA, RERUN
 from builders.hostile import HOSTILE
 from evalgate.errors import Place
 from evalgate.model import (
+    AskedJudge,
     BaseOrigin,
     BaseSource,
     Case,
     Comparison,
     Finding,
     Invocation,
+    JudgeIdentity,
     JudgeUse,
     Links,
     Loosening,
@@ -110,7 +112,37 @@ def regressed() -> Report:
         criterion=MEANING, model="gemini-2.5-flash", calls=318, cached=282, prompt_tokens=250_000, cost_usd=0.0421
     )
     made = comparing.beside([suite], head, base, judged=frozenset({MEANING}), policy=Policy())
-    return dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(judge,)))
+    made = dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(judge,)))
+    return with_fingerprints(made)
+
+
+def with_fingerprints(report: Report) -> Report:
+    """Both sides as they would tell of themselves: the prompt and a package differ, the model and the judge do not."""
+    sides = [
+        dataclasses.replace(
+            run,
+            codes={"a": code},
+            models=frozenset({"gemini-2.5-pro"}),
+            agents={
+                "a": {
+                    "framework": "google-adk",
+                    "framework_version": version,
+                    "python": "3.11.9",
+                    "requirements": packages,
+                }
+            },
+        )
+        for run, code, version, packages in (
+            (report.run, "5b1f0c2d3e4a5968", "2.13.0", "9e107d9d372bb682"),
+            (report.comparison.base if report.comparison else None, "c3fcd3d76192e400", "2.12.1", "e4d909c290d0fb1c"),
+        )
+        if run is not None
+    ]
+    comparison = None if report.comparison is None else dataclasses.replace(report.comparison, base=sides[-1])
+    asked = JudgeIdentity(model="gemini-2.5-flash", prompt_version="3", num_samples=5)
+    return dataclasses.replace(
+        report, run=sides[0], comparison=comparison, asked=(AskedJudge(criterion=MEANING, judge=asked),)
+    )
 
 
 def fact() -> Report:

@@ -15,7 +15,7 @@ from cmarkgfm.cmark import Options
 
 import evalgate.reports
 from evalgate import reports
-from evalgate.exhibits import cases, compared, totals
+from evalgate.exhibits import cases, compared, fingerprint, totals
 from evalgate.markup import budget
 from evalgate.model import Report
 
@@ -119,6 +119,9 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
             expected[5] += 1 + len(family) if family else 0
     flaky = sum(len(exhibit.flaky) for exhibit in exhibits)
     expected[4] += 1 + flaky if flaky else 0
+    facts = fingerprint.facts(report)
+    if facts:
+        expected[3 if any(fact.base for fact in facts) else 2] += 1 + len(facts)
     if summary:
         expected[4] += 1 + len(exhibits)
         expected[9] += 1 + len(report.run.judges) if report.run.judges else 0

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import corrected, guidance, judge_use, sentences
+from evalgate.exhibits import corrected, fingerprint, guidance, judge_use, sentences
+from evalgate.exhibits.fingerprint import Fact
 from evalgate.exhibits.guidance import Answer
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import github, plain
@@ -15,6 +16,7 @@ from evalgate.model import Report, VerdictKind
 DASH = "\N{EN DASH}"
 SUITE_WIDTH = 80
 REASON_LIMIT = 600
+FACT_WIDTH = 200
 
 
 def render_verdict(report: Report) -> str:
@@ -135,20 +137,28 @@ def render_reproduce(report: Report) -> str:
     if not command:
         return ""
     shown = github.fence(plain.clip(command, 2_000), language="sh")
-    return github.details("Run it at your desk", f"{shown}\n\n{_fingerprint(report)}")
+    known = _fingerprint(report)
+    return github.details("Run it at your desk", f"{shown}\n\n{known}" if known else shown)
 
 
 def _fingerprint(report: Report) -> str:
-    """What the numbers of a comparison depend on beside the agents; "" without one."""
-    comparison = report.comparison
-    if comparison is None or not comparison.draws:
+    """What the numbers depend on, both sides beside each other; "" where nothing is known."""
+    facts = fingerprint.facts(report)
+    if not facts:
         return ""
-    head, base = report.links.commit or report.run.commit, comparison.origin.commit
-    shas = ", ".join(
-        f"{name} {github.code(plain.label(sha, 40))}" for name, sha in (("head", head), ("base", base)) if sha
-    )
-    tests = f"seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
-    return f"<sub>{f'{shas}, ' if shas else ''}{tests}</sub>"
+    beside = any(fact.base for fact in facts)
+    rows = [[_name(fact), _value(fact.head), *([_value(fact.base)] if beside else [])] for fact in facts]
+    return github.table(["What was measured", "Head", *(["Base"] if beside else [])], rows)
+
+
+def _value(text: str) -> str:
+    if text in ("", fingerprint.SAME, fingerprint.UNKNOWN):
+        return text
+    return github.cell_code(plain.label(text, FACT_WIDTH))
+
+
+def _name(fact: Fact) -> str:
+    return f"{fact.name} of {github.cell_code(plain.label(fact.of, SUITE_WIDTH))}" if fact.of else fact.name
 
 
 def render_footer(report: Report) -> str:

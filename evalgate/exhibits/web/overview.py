@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import compared, corrected, guidance, judge_use, sentences
+from evalgate.exhibits import compared, corrected, fingerprint, guidance, judge_use, sentences
+from evalgate.exhibits.fingerprint import Fact
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
@@ -91,18 +92,28 @@ def render_problems(problems: Sequence[Problem]) -> Html:
 def render_footer(report: Report) -> Html:
     """When, with what, and the command that repeats it."""
     command = plain.clip(guidance.reproduce(report), COMMAND_LIMIT)
-    facts = [
+    about = [
         f"evalgate {report.version}" if report.version else "",
         f"started {report.run.started_at}" if report.run.started_at else "",
-        *(f"{agent}: {_about(about)}" for agent, about in report.run.agents.items()),
     ]
     again = [element("h2", "Run it at your desk"), element("pre", command)] if command else []
-    shown = [element("p", fact) for fact in facts if fact]
-    return element("footer", *again, *shown, _run_link(report))
+    shown = [element("p", each) for each in about if each]
+    return element("footer", *again, *_fingerprint(report), *shown, _run_link(report))
 
 
-def _about(about: object) -> str:
-    return ", ".join(f"{name} {value}" for name, value in about.items()) if isinstance(about, dict) else str(about)
+def _fingerprint(report: Report) -> list[Html]:
+    """What the numbers depend on, both sides beside each other."""
+    facts = fingerprint.facts(report)
+    if not facts:
+        return []
+    beside = any(fact.base for fact in facts)
+    rows: list[list[Html | str]] = [[_name(fact), fact.head, *([fact.base] if beside else [])] for fact in facts]
+    header = ["What was measured", "Head", *(["Base"] if beside else [])]
+    return [page.table(header, rows, label="What was measured", numeric=range(0))]
+
+
+def _name(fact: Fact) -> Html | str:
+    return html.join([f"{fact.name} of ", element("code", fact.of)]) if fact.of else fact.name
 
 
 def _run_link(report: Report) -> Html:
