@@ -28,6 +28,7 @@ pytestmark = pytest.mark.integration
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 A, B, C, D = (letter * 40 for letter in "abcd")
+SAVES = 8  # by each of two writers
 
 
 class Make(Protocol):
@@ -222,7 +223,7 @@ def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
 
 def write_to_folder(folder: str, scratch: str, letter: str) -> None:
     store = Folder(Path(folder), scratch=Path(scratch), keep=100)
-    for number in range(20):
+    for number in range(SAVES):
         commit = f"{letter}{number:039d}"
         store.save(commit, results(Path(scratch), commit), now=NOW + timedelta(seconds=number), revise=count_up)
 
@@ -234,9 +235,9 @@ def test_writers_of_a_folder_take_turns(tmp_path: Path) -> None:
         arguments.append((str(tmp_path / "stored"), str(tmp_path / letter), letter))
     in_processes(write_to_folder, arguments)
     store = Folder(tmp_path / "stored", scratch=tmp_path / "scratch")
-    assert json.loads(store.read("ledger.json") or b"")["count"] == 40
+    assert json.loads(store.read("ledger.json") or b"")["count"] == 2 * SAVES
     for letter in "ab":
-        assert all(store.find([f"{letter}{number:039d}"]) for number in range(20))
+        assert all(store.find([f"{letter}{number:039d}"]) for number in range(SAVES))
     assert not list((tmp_path / "stored").rglob(".new-*"))
 
 
@@ -256,31 +257,31 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
 def write_to_branch(workspace: str, private: str, letter: str, keep: str) -> None:
     with repository.opened(Path(workspace), environ=ENVIRON, token=None, under=Path(private)) as repo:
         store = DataBranch(repo, branch="evalgate-data", keep=int(keep))
-        for number in range(20):
+        for number in range(SAVES):
             commit = f"{letter}{number:039d}"
             moment = NOW + timedelta(seconds=number)
             store.save(commit, results(repo.folder, commit), now=moment, revise=count_up)
 
 
-@pytest.mark.parametrize("keep", [100, 10])
+@pytest.mark.parametrize("keep", [100, 5])
 def test_two_runs_race_for_the_branch(
     origin: Path, workspace: Path, tmp_path: Path, repo: Repository, keep: int
 ) -> None:
-    """Twenty saves each: none is lost, the ledger counts all of them, history is a line."""
+    """Several saves each: none is lost, the ledger counts all of them, history is a line."""
     before = photograph(workspace)
     private = str(tmp_path / "race")
     in_processes(write_to_branch, [(str(workspace), private, letter, str(keep)) for letter in "ab"])
 
     assert photograph(workspace) == before
     store = DataBranch(repo, branch="evalgate-data")
-    assert json.loads(store.read("ledger.json") or b"")["count"] == 40
-    there = [f"{letter}{n:039d}" for n in range(20) for letter in "ab" if store.find([f"{letter}{n:039d}"])]
+    assert json.loads(store.read("ledger.json") or b"")["count"] == 2 * SAVES
+    there = [f"{letter}{n:039d}" for n in range(SAVES) for letter in "ab" if store.find([f"{letter}{n:039d}"])]
     if keep == 100:
-        assert len(there) == 40
-        assert int(git(origin, "rev-list", "--count", "evalgate-data")) == 40
+        assert len(there) == 2 * SAVES
+        assert int(git(origin, "rev-list", "--count", "evalgate-data")) == 2 * SAVES
     else:
-        assert len(there) == 10
-        assert int(git(origin, "rev-list", "--count", "evalgate-data")) <= 20, "old runs are not carried for ever"
+        assert len(there) == keep
+        assert int(git(origin, "rev-list", "--count", "evalgate-data")) <= 2 * keep, "old runs are not carried for ever"
     assert git(origin, "rev-list", "--count", "--min-parents=2", "evalgate-data") == "0"
 
 

@@ -16,9 +16,8 @@ pytestmark = pytest.mark.integration
 TIMES = {"seconds", "started_at", "measured_at", "age_days", "duration", "model_duration", "invocation_duration_v1"}
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Repository:
-    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+def made_in(folder: Path) -> Repository:
+    made = Repository(folder / "repo", folder / "asked.log")
     made.write(".gitignore", "evalgate-report/\nparts/\nmerged/\n*.json.bak\n")
     made.agent("base", wrong=(1,))
     made.gate_file()
@@ -28,6 +27,28 @@ def repo(tmp_path: Path) -> Repository:
     made.agent("head", wrong=(1, 4))
     made.commit("head")
     return made
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    return made_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose two halves and whole were measured; not to be changed."""
+    made = made_in(tmp_path_factory.mktemp("measured"))
+    assert measure_parts(made, 2) == [0, 0]
+    assert made.call("run")[0] == 1
+    return made.root
+
+
+@pytest.fixture
+def halves(repo: Repository, measured: Path) -> Repository:
+    """A repository with both halves in `parts` and the whole run beside them."""
+    for name in ("parts", "evalgate-report"):
+        shutil.copytree(measured / name, repo.root / name)
+    return repo
 
 
 def timeless(value: Any) -> Any:
@@ -62,8 +83,9 @@ def merge(repo: Repository, *arguments: str, places: tuple[str, ...] = ("parts",
     return repo.call("merge", *places, "--output", "merged", *arguments)
 
 
-@pytest.mark.parametrize("of", [1, 2, 3, 5])
-@pytest.mark.parametrize("base", ["", "main"], ids=["alone", "with a base"])
+@pytest.mark.parametrize(
+    ("base", "of"), [("", 3), ("main", 1), ("main", 5)], ids=["alone-3", "with a base-1", "with a base-5"]
+)
 def test_parts_merged_are_one_run(repo: Repository, of: int, base: str) -> None:
     chosen = ("--runs", "2", *(("--base", base) if base else ()))
     whole_code, _ = repo.call("run", *chosen)
@@ -124,10 +146,11 @@ def test_a_part_whose_agent_never_ran_is_red(repo: Repository) -> None:
 
 
 def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
-    assert measure_parts(repo, 9) == [0] * 9
+    repo.cases(0, 1)
+    assert measure_parts(repo, 3) == [0] * 3
     code, said = merge(repo)
     assert code == 1, said
-    assert len(json.loads((repo.root / "merged/results.json").read_text())["suites"][0]["cases"]) == 7
+    assert len(json.loads((repo.root / "merged/results.json").read_text())["suites"][0]["cases"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -142,8 +165,8 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
         ("nowhere", "does not exist"),
     ],
 )
-def test_what_does_not_belong_together_is_a_clear_error(repo: Repository, change: str, words: str) -> None:
-    measure_parts(repo, 2)
+def test_what_does_not_belong_together_is_a_clear_error(halves: Repository, change: str, words: str) -> None:
+    repo = halves
     place = repo.root / "parts/2/results.json"
     places: tuple[str, ...] = ("parts",)
     match change:
@@ -154,7 +177,7 @@ def test_what_does_not_belong_together_is_a_clear_error(repo: Repository, change
         case "schema":
             place.write_text(place.read_text().replace('"schema_version":', '"schema_version":9', 1))
         case "whole":
-            repo.call("run", "--output", "parts/4")
+            shutil.copytree(repo.root / "evalgate-report", repo.root / "parts/4")
         case "torn":
             place.write_text(place.read_text()[:-100])
         case "nothing":
@@ -168,8 +191,8 @@ def test_what_does_not_belong_together_is_a_clear_error(repo: Repository, change
     assert "Traceback" not in said
 
 
-def test_durations_of_a_merge_balance_the_next_run(repo: Repository) -> None:
-    measure_parts(repo, 2)
+def test_durations_of_a_merge_balance_the_next_run(halves: Repository) -> None:
+    repo = halves
     merge(repo)
     found = json.loads((repo.root / "merged/durations.json").read_text())
     assert set(found["desk.evalset.json"]) == {f"case_{number}" for number in range(7)}
@@ -268,8 +291,9 @@ def test_compare_says_what_a_run_with_that_base_says(repo: Repository) -> None:
     assert "1 new and 1 known" in comment
 
 
-def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_loosened(repo: Repository) -> None:
-    repo.call("run", "--output", "then")
+def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_loosened(halves: Repository) -> None:
+    repo = halves
+    (repo.root / "evalgate-report").rename(repo.root / "then")
     repo.cases(1, 2, 3, 4, 5, 6, 9, threshold=0.5, answers={2: "answer 2 of course"})
     repo.call("run", "--output", "now")
     code, said = repo.call("compare", "then/results.json", "now/results.json", "--output", "merged")
@@ -281,10 +305,9 @@ def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_loosened
     assert "case_0" in said
 
 
-def test_compare_refuses_parts_and_nonsense(repo: Repository) -> None:
-    repo.call("run", "--shard", "1/2", "--output", "part")
-    repo.call("run")
-    code, said = repo.call("compare", "evalgate-report/results.json", "part/results.json")
+def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
+    repo = halves
+    code, said = repo.call("compare", "evalgate-report/results.json", "parts/1/results.json")
     assert (code, "is part 1/2 of a run" in said) == (2, True), said
     code, said = repo.call("compare", "evalgate.yml", "evalgate-report/results.json")
     assert code == 2, said
