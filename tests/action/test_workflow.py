@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -24,8 +23,10 @@ DEMO = ROOT / "examples" / "demo"
 ACT = Path(sys.executable).with_name("act")
 SHIPPED = ("action.yml", "Dockerfile", ".dockerignore", "requirements.lock", "requirements-build.lock", "entrypoint.py")
 SURROUNDINGS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
-REPOSITORY, NUMBER = "org/repo", 7
+REPOSITORY, NUMBER = "o/r", 7
 TOKEN = "ghs_t0ken-of-the-job"
+IMAGE = "act-owner-evalgate-v1-dockeraction:latest"  # as act calls what it builds from the Dockerfile
+RUN_ID = 77
 
 NEXT_STEP = """\
 set -e
@@ -36,6 +37,7 @@ for file in "$JUNIT" "$COMMENT" "$RESULTS" "$HTML"; do
 done
 if [ -n "$JUNIT" ]; then echo "junit=[$(grep -o '<testsuites[^>]*>' "$JUNIT" | head -n 1)]"; fi
 find . -path ./.git -prune -o -user 0 -print | sed 's/^/of root: /'
+if [ -n "$RESULTS" ]; then cp "$RESULTS" /cache/; fi
 """
 
 
@@ -65,13 +67,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Change:
-    """What a job is run for: the event's name, what is laid over the demo's repository, and the step's inputs."""
+    """What a job is run for: the event's name, what is laid over the demo's repository, the inputs of the steps before
+    the last one and of that one, and a workflow instead of all that.
+    """
 
     event: str = "pull_request"
     overlay: Path | None = None
     patch: dict[str, str] = field(default_factory=dict)
+    before: tuple[dict[str, str], ...] = ()
     inputs: dict[str, str] = field(default_factory=lambda: {"baseline": "none"})
     fork: str = ""
+    example: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,9 @@ class Actor:
         shutil.copytree(
             DEMO / "repository", repository, ignore=shutil.ignore_patterns("__pycache__", ".adk"), dirs_exist_ok=True
         )
-        flow = {".github/workflows/gate.yml": yaml.safe_dump(workflow(change.inputs))}
+        example = ROOT / "examples" / "workflows" / change.example
+        text = example.read_text(encoding="utf-8") if change.example else yaml.safe_dump(workflow(change))
+        flow = {".github/workflows/gate.yml": text}
         base = repositories.commit(repository, flow)
         repositories.git(repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
         if change.overlay is not None:
@@ -107,11 +115,24 @@ class Actor:
             timeout=600,
             check=False,
         )
+        self._take_built()
         return Job(code=done.returncode, log=done.stdout + done.stderr, head=head, base=base)
+
+    def _take_built(self) -> None:
+        """From now on the action names the image that the first job built, as a release's action.yml does."""
+        action = self.temp / "action" / "action.yml"
+        built = f"  image: docker://{IMAGE}"
+        action.write_text(action.read_text(encoding="utf-8").replace("  image: Dockerfile", built), encoding="utf-8")
 
     def _command(self, change: Change, *, base: str, head: str) -> list[str]:
         event = self.temp / "event.json"
-        payload = pull_request(change, base=base, head=head) if change.event == "pull_request" else push(head)
+        match change.event:
+            case "pull_request":
+                payload = pull_request(change, base=base, head=head)
+            case "workflow_run":
+                payload = workflow_run(change)
+            case _:
+                payload = push(head)
         event.write_text(json.dumps(payload), encoding="utf-8")
         return [
             str(ACT),
@@ -132,12 +153,14 @@ class Actor:
         ]
 
 
-def workflow(inputs: dict[str, str]) -> dict[str, object]:
+def workflow(change: Change) -> dict[str, object]:
     """The example's workflow, with a mounted cache instead of actions/cache, and a step that looks at what is left."""
     flow = yaml.safe_load((ROOT / "examples" / "workflows" / "minimal.yml").read_text(encoding="utf-8"))
     checkout, _, gate, _ = flow["jobs"]["gate"]["steps"]
-    gate["with"] = {"cache": "/cache", "env": "DESK_KEY", **inputs}
     gate["env"] = {"DESK_KEY": "${{ secrets.DESK_KEY }}"}
+    always = {"cache": "/cache", "env": "DESK_KEY"}
+    before = [{**gate, "id": f"before{at}", "with": always | each} for at, each in enumerate(change.before)]
+    gate["with"] = always | change.inputs
     names = ("verdict", "reason", "exit-code", "failed", "junit", "comment", "results", "html")
     seen = {name.replace("-", "_").upper(): f"${{{{ steps.gate.outputs.{name} }}}}" for name in names}
     look = {"if": "always()", "run": NEXT_STEP, "env": {**seen, "OUTCOME": "${{ steps.gate.outcome }}"}}
@@ -145,7 +168,7 @@ def workflow(inputs: dict[str, str]) -> dict[str, object]:
     foreign = {"run": "chown -R 1001:1001 ."}
     # PyYAML reads the key `on` as true
     return {"name": "gate", "on": ["pull_request", "push"], "jobs": {"gate": {
-        "runs-on": "ubuntu-latest", "steps": [checkout, foreign, gate, look],
+        "runs-on": "ubuntu-latest", "steps": [checkout, foreign, *before, gate, look],
     }}}  # fmt: skip
 
 
@@ -158,14 +181,24 @@ def pull_request(change: Change, *, base: str, head: str) -> dict[str, object]:
     return {"pull_request": {"number": NUMBER, **sides}, "number": NUMBER}
 
 
+def workflow_run(change: Change) -> dict[str, object]:
+    """The end of the run whose artifact holds what the fork's pull request was found to be."""
+    head = change.inputs["head"]
+    run = {"id": RUN_ID, "head_sha": head, "head_branch": "change", "event": "pull_request", "pull_requests": []}
+    run |= {"conclusion": "success", "head_repository": {"full_name": change.fork}, "name": "evalgate"}
+    return {"action": "completed", "workflow_run": run, "repository": {"full_name": REPOSITORY}}
+
+
 def push(after: str) -> dict[str, object]:
     repository = {"full_name": REPOSITORY, "default_branch": "main"}
     return {"ref": "refs/heads/main", "before": "0" * 40, "after": after, "repository": repository}
 
 
-def only(rows: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    (row,) = rows.values()
-    return row
+def comment_of(actor: Actor) -> str:
+    """The one comment on the pull request, whichever job wrote or updated it."""
+    (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == NUMBER)
+    body: str = comment["body"]
+    return body
 
 
 @pytest.fixture(scope="module")
@@ -206,21 +239,7 @@ assert not seen and os.environ["DESK_KEY"] == "s3cret-of-the-desk", f"the agent 
     assert job.left_to_root() == [], "the next checkout could not remove these"
     check = list(actor.double.state.checks.values())[-1]
     assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
-    assert "8" in only(actor.double.state.comments)["body"]
-
-
-def test_a_failing_gate_ends_the_job_red_and_later_steps_can_read_why(actor: Actor) -> None:
-    job = actor.run("failing", Change(overlay=DEMO / "change"))
-
-    assert job.code == 1, job.log[-6000:]
-    assert "Job failed" in job.log
-    assert (job.told("verdict"), job.told("exit"), job.told("failed")) == ("fail", "1", "3")
-    assert job.told("outcome") == "failure"
-    assert job.readable() == 4
-    assert "renewal_refused_while_others_wait" in job.log
-    assert list(actor.double.state.checks.values())[-1]["conclusion"] == "failure"
-    assert "renewal_refused_while_others_wait" in only(actor.double.state.comments)["body"], "updated in place"
-    assert job.left_to_root() == []
+    assert "8" in comment_of(actor)
 
 
 def test_a_broken_agent_ends_the_job_red_with_the_reason(actor: Actor) -> None:
@@ -231,20 +250,47 @@ def test_a_broken_agent_ends_the_job_red_with_the_reason(actor: Actor) -> None:
     assert "a_package_that_nobody_installed" in job.log
     assert job.readable() == 4
     assert list(actor.double.state.checks.values())[-1]["conclusion"] == "action_required"
-    assert "a_package_that_nobody_installed" in only(actor.double.state.comments)["body"]
+    assert "a_package_that_nobody_installed" in comment_of(actor)
 
 
-def test_a_forks_pull_request_is_judged_posts_nothing_and_says_why(actor: Actor) -> None:
+def test_a_forks_pull_request_is_judged_without_posting_and_the_second_workflow_posts_it(actor: Actor) -> None:
     before = len(actor.double.seen)
-    job = actor.run("forked", Change(fork="someone/repo"))
+    job = actor.run("forked", Change(fork="someone/r"))
 
     assert job.code == 0, job.log[-6000:]
     assert job.told("verdict") == "pass"
     assert "comes from a fork" in job.log
     assert len(actor.double.seen) == before
 
+    results = (actor.temp / "cache" / "results.json").read_bytes()
+    actor.double.state.add_artifact("evalgate", {"results.json": results}, run_id=RUN_ID, head_sha=job.head)
+    fork = {"fork": "someone/r", "head_sha": job.head, "head_ref": "change", "linked": False}
+    actor.double.state.add_pull(NUMBER + 1, **fork)
+    second = Change(event="workflow_run", example="fork-safe-post.yml", fork="someone/r", inputs={"head": job.head})
+    posted = actor.run("posted", second)
 
-def test_a_push_seeds_what_the_next_pull_request_is_compared_with(actor: Actor) -> None:
+    assert posted.code == 0, posted.log[-6000:]
+    check = list(actor.double.state.checks.values())[-1]
+    assert (check["name"], check["conclusion"]) == ("evalgate (fork, unverified)", "neutral")
+    (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == NUMBER + 1)
+    assert "read them as a claim" in comment["body"]
+    assert "8" in comment["body"]
+
+
+def test_parts_are_joined_into_one_verdict(actor: Actor) -> None:
+    parts = tuple({"baseline": "none", "shard": f"{at}/2", "output": f"parts/{at}"} for at in (1, 2))
+    before = len(actor.double.state.checks)
+    job = actor.run("parts", Change(before=parts, inputs={"mode": "merge", "results": "parts"}))
+
+    assert job.code == 0, job.log[-6000:]
+    assert (job.told("verdict"), job.told("exit")) == ("pass", "0")
+    assert 'tests="8"' in job.told("junit")
+    assert job.left_to_root() == []
+    (check,) = list(actor.double.state.checks.values())[before:]
+    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
+
+
+def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_the_job_red(actor: Actor) -> None:
     inputs = {"baseline-folder": "/cache/baseline"}
     seeded = actor.run("pushed", Change(event="push", inputs=inputs))
     assert seeded.code == 0, seeded.log[-6000:]
@@ -253,7 +299,14 @@ def test_a_push_seeds_what_the_next_pull_request_is_compared_with(actor: Actor) 
 
     job = actor.run("compared", Change(overlay=DEMO / "change", inputs=inputs))
     assert job.base == seeded.head, "the same commit, made again"
-    assert job.told("verdict") == "fail", job.log[-6000:]
-    body = only(actor.double.state.comments)["body"]
+    assert job.code == 1, job.log[-6000:]
+    assert "Job failed" in job.log
+    assert (job.told("verdict"), job.told("exit"), job.told("failed")) == ("fail", "1", "3")
+    assert job.told("outcome") == "failure"
+    assert job.readable() == 4
+    assert job.left_to_root() == []
+    assert list(actor.double.state.checks.values())[-1]["conclusion"] == "failure"
+    body = comment_of(actor)
+    assert "renewal_refused_while_others_wait" in body
     assert job.base[:7] in body
     assert "(stored results, measured" in body, "the base was not run again"
