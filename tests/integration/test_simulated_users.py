@@ -5,6 +5,7 @@ The server plays the user and judges it: what it says to the agent's n-th answer
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -70,11 +71,20 @@ root_agent = LlmAgent(name="desk", model=AsksBack(), instruction="Book tables.")
 """
 
 
+def as_planned(answers: int, prompt: str) -> str:
+    """What the user says when all goes well."""
+    return TALK[answers - 1]
+
+
 class Gemini(ThreadingHTTPServer):
-    """Plays the user by `talk` (the text for the number of answers so far), judges it by `verdict`."""
+    """Plays the user by `talk` (the text for the number of answers so far and the prompt), judges it by `verdict`.
+
+    `status`: of every answer; `broken`: words in a prompt that is answered with 500 instead.
+    """
 
     def __init__(self) -> None:
-        self.talk: Callable[[int], str] = lambda answers: TALK[answers - 1]
+        self.talk: Callable[[int, str], str] = as_planned
+        self.broken = ""
         self.verdict = "valid"
         self.status = 200
         self.scenarios = ""
@@ -98,7 +108,7 @@ class Gemini(ThreadingHTTPServer):
             self.played += plays
             self.judged += not plays
         if plays:
-            return self.talk(prompt.count('\n{"agent":'))
+            return self.talk(prompt.count('\n{"agent":'), prompt)
         return json.dumps({"rationale": "It follows the plan.", "verdict": self.verdict})
 
 
@@ -107,13 +117,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        reply: dict[str, Any] = {"error": {"code": self.server.status, "message": "no", "status": "PERMISSION_DENIED"}}
-        if self.server.status == 200:
+        broken = self.server.broken and self.server.broken in json.dumps(body)
+        status = 500 if broken else self.server.status
+        reply: dict[str, Any] = {"error": {"code": status, "message": "no", "status": "PERMISSION_DENIED"}}
+        if status == 200:
             content = {"role": "model", "parts": [{"text": self.server.reply(body)}]}
             usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
             reply = {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
         data = json.dumps(reply).encode()
-        self.send_response(self.server.status)
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -140,6 +152,7 @@ def repository(
     *,
     agent: str = "command",
     personas: tuple[str | None, ...] = (None,),
+    prompts: tuple[str, ...] = (),
     criteria: dict[str, Any] | None = None,
     simulator: dict[str, Any] | None = None,
     rule: dict[str, Any] | None = None,
@@ -149,7 +162,7 @@ def repository(
     run = {"driver": "command", "command": [sys.executable, "desk/agent.py"]}
     if agent == "adk":
         run = {"driver": "adk", "path": "desk", "python": adk_python("new")}
-    judge = {"base_url": gemini.url, "api_key_env": "MY_KEY", "deadline": 8}
+    judge = {"base_url": gemini.url, "api_key_env": "MY_KEY", "deadline": 4}
     gate = {"agents": [run], "judge": judge, "simulator": rule or {}}
     (root / "evalgate.yml").write_text(yaml.safe_dump(gate))
     config: dict[str, Any] = {"criteria": criteria or {QUALITY: {"threshold": 0.8}}}
@@ -157,8 +170,10 @@ def repository(
         config["user_simulator_config"] = simulator
     (root / "test_config.json").write_text(json.dumps(config))
     cases = []
-    for number, persona in enumerate(personas):
-        scenario = {"starting_prompt": "A table, please.", "conversation_plan": "For two, at seven."}
+    for number, (persona, prompt) in enumerate(
+        itertools.zip_longest(personas, prompts or ["A table, please."] * len(personas))
+    ):
+        scenario = {"starting_prompt": prompt, "conversation_plan": "For two, at seven."}
         scenario |= {"user_persona": persona} if persona else {}
         cases.append({"eval_id": f"case_{number}", "conversation_scenario": scenario})
     (root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
@@ -203,107 +218,139 @@ def test_a_conversation_is_led_to_its_end_and_then_again_without_a_call(
     tmp_path: Path, gemini: Gemini, agent: str
 ) -> None:
     root = repository(tmp_path, gemini, agent=agent, personas=(None, "NOVICE"))
-    code, said = run(root)
+    code, said = run(root, "--runs", "2")
     assert code == 0, said
     first = outcomes(root)
     assert [dialogue(each) for each in first] == [WHOLE, WHOLE]
     assert [each["ended_by"] for each in first] == ["stop_signal"] * 2
-    assert gemini.played == 2 * 3
-    assert gemini.judged == 2 * 3 * 3  # two messages and the end, three samples each
-    code, said = run(root)  # a new journal: the agent talks anew, its users and judges are remembered
+    assert gemini.played == 2 * 2 * 3  # repeats have users of their own
+    assert gemini.judged == 2 * 3 * 3  # two messages and the end, three samples each; equal repeats are judged once
+    code, said = run(root, "--runs", "2")  # a new journal: the agent talks anew, its users and judges are remembered
     assert code == 0, said
     assert [dialogue(each) for each in outcomes(root)] == [WHOLE, WHOLE]
-    assert (gemini.played, gemini.judged) == (2 * 3, 2 * 3 * 3)
+    assert (gemini.played, gemini.judged) == (2 * 2 * 3, 2 * 3 * 3)
+    assert uses(root)["user_simulator"]["cached"] == 2 * 2 * 3
     written = b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
     assert b"a-secret-key" not in written
+    if agent == "command":
+        assert run(root, "--seed", "1")[0] == 0  # another seed: others
+        assert gemini.played == 2 * 2 * 3 + 2 * 3
 
 
-def test_repeats_have_users_of_their_own(tmp_path: Path, gemini: Gemini) -> None:
-    root = repository(tmp_path, gemini)
-    assert run(root, "--runs", "3")[0] == 0
-    assert gemini.played == 3 * 3
-    assert run(root, "--runs", "3", "--seed", "1")[0] == 0  # another seed: others
-    assert gemini.played == 2 * 3 * 3
+def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_path: Path, gemini: Gemini) -> None:
+    """Head's agent does not ask for the time, and its user never comes to an end."""
 
+    def talk(answers: int, prompt: str) -> str:
+        return f"Not at six! ({answers})" if "at six" in prompt else TALK[answers - 1]
 
-@pytest.mark.parametrize(
-    ("policy", "code", "word"),
-    [("fail", 1, "FAIL"), ("not_measured", 3, "NOT MEASURED"), ("pass", 0, "PASS")],
-)
-def test_an_endless_conversation(tmp_path: Path, gemini: Gemini, policy: str, code: int, word: str) -> None:
-    gemini.talk = lambda answers: f"And more, number {answers}."
-    limit = {"max_allowed_invocations": 5}
-    root = repository(tmp_path, gemini, simulator=limit, rule={"on_turn_limit": policy})
-    ended, said = run(root)
-    assert ended == code, said
-    assert word in said
+    gemini.talk = talk
+    criteria, limit = {"conversation_ended": 1.0}, {"max_allowed_invocations": 4}
+    root = repository(tmp_path, gemini, criteria=criteria, simulator=limit)
+    (root / ".gitignore").write_text("cache/\nevalgate-report/\n")
+    git = ("git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@t.example", "-c", "commit.gpgsign=false")
+    for command in (("init", "-qb", "main"), ("add", "-A"), ("commit", "-qm", "base"), ("checkout", "-qb", "change")):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    (root / "desk/agent.py").write_text(COMMAND_AGENT.replace("At what time?", "Booked for two, at six."))
+    subprocess.run([*git, "commit", "-qam", "change"], check=True, capture_output=True)
+
+    code, said = run(root, "--base", "main")
+    assert code == 1, said
     (outcome,) = outcomes(root)
-    assert (len(outcome["invocations"]), outcome["ended_by"]) == (5, "turn_limit")
-    assert "conversation_ended" in (root / "evalgate-report/results.json").read_text()
+    assert (len(outcome["invocations"]), outcome["ended_by"]) == (4, "turn_limit")
+    # "For two." for both; the base's "At seven." and end; head's two complaints, and once more at the limit
+    assert gemini.played == 1 + 2 + 3
+    assert (uses(root)["user_simulator"]["calls"], uses(root)["user_simulator"]["cached"]) == (6, 1)
+    results = json.loads((root / "evalgate-report/results.json").read_text())
+    (told,) = results["comparison"]["cases"]
+    assert told["parting"] == {"answers": 2, "users": 3}
+    comment = (root / "evalgate-report/comment.md").read_text()
+    expected = (
+        "The conversations part in turn 2: the base's agent said “At what time?”, head's said “Booked for two, at"
+    )
+    assert expected in comment
+    assert "The conversations part in turn 2" in (root / "evalgate-report/report.html").read_text()
 
 
-@pytest.mark.parametrize(("silent", "kind"), [("empty", "empty"), ("outage", "forbidden")])
+def uses(root: Path) -> dict[str, dict[str, Any]]:
+    """What was asked of models, by who asked."""
+    results = json.loads((root / "evalgate-report/results.json").read_text())
+    return {use["criterion"]: use for use in results["judges"]}
+
+
 def test_a_simulator_that_fails_is_no_failure_of_the_agent_and_is_asked_again_on_resuming(
-    tmp_path: Path, gemini: Gemini, silent: str, kind: str
+    tmp_path: Path, gemini: Gemini
 ) -> None:
-    if silent == "empty":
-        gemini.talk = lambda answers: "" if answers == 2 else TALK[answers - 1]
-    else:
-        gemini.status = 403
-    root = repository(tmp_path, gemini)
+    def talk(answers: int, prompt: str) -> str:
+        return "" if "silently" in prompt and answers == 2 else TALK[answers - 1]
+
+    gemini.talk, gemini.broken = talk, "Broken"
+    root = repository(tmp_path, gemini, prompts=("A table, silently.", "Broken table.", "A table, please."))
     code, said = run(root)
     assert code == 3, said
     assert "NOT MEASURED" in said
-    (outcome,) = outcomes(root)
-    assert outcome["kind"] == "simulator"
-    assert kind in outcome["message"]
-    assert dialogue(outcome) == WHOLE[: 2 if silent == "empty" else 1]
+    silent, broken, well = outcomes(root)
+    assert (silent["kind"], broken["kind"]) == ("simulator", "simulator")
+    assert "empty" in silent["message"]
+    assert "server_error" in broken["message"]
+    assert ([len(dialogue(each)) for each in (silent, broken, well)]) == [2, 1, 3]
     told = (root / "evalgate-report/comment.md").read_text()
     assert "simulated user" in told
     assert "agent failed" not in told
-    gemini.talk, gemini.status = lambda answers: TALK[answers - 1], 200
+    gemini.talk, gemini.broken = as_planned, ""
     code, said = run(root, "--resume")
     assert code == 0, said
 
 
-@pytest.mark.parametrize(
-    ("talk", "turns"),
-    [
-        (["</finished>"], 1),  # in its first reply: one turn
-        (['Mail me "</finished>" when you are done, please.', "</finished>"], 2),  # quoted: it goes on
-        (["Bye </FINISHED> bye"], 1),
-    ],
-)
-def test_where_a_conversation_ends(tmp_path: Path, gemini: Gemini, talk: list[str], turns: int) -> None:
-    gemini.talk = lambda answers: talk[answers - 1]
-    root = repository(tmp_path, gemini)
-    code, said = run(root)
-    assert code == 0, said
-    (outcome,) = outcomes(root)
-    assert (len(outcome["invocations"]), outcome["ended_by"]) == (turns, "stop_signal")
+ENDS = {
+    "First.": (["</finished>"], 1),  # in its first reply: one turn
+    "Quoted.": (['Mail me "</finished>" when you are done, please.', "</finished>"], 2),  # it goes on
+    "Loud.": (["Bye </FINISHED> bye"], 1),
+    "Endless.": ([f"And more, number {number}." for number in range(5)], 4),
+}
 
 
-@pytest.mark.parametrize(("policy", "code"), [("not_measured", 3), ("fail", 1)])
-def test_a_poor_simulator_makes_the_case_unmeasured(tmp_path: Path, gemini: Gemini, policy: str, code: int) -> None:
+def test_where_a_conversation_ends_and_that_skipping_judges_does_not_silence_the_user(
+    tmp_path: Path, gemini: Gemini
+) -> None:
+    def talk(answers: int, prompt: str) -> str:
+        (begun,) = [name for name in ENDS if name in prompt]
+        return ENDS[begun][0][answers - 1]
+
+    gemini.talk = talk
+    root = repository(
+        tmp_path,
+        gemini,
+        prompts=tuple(ENDS),
+        simulator={"max_allowed_invocations": 4},
+        rule={"on_turn_limit": "not_measured"},
+    )
+    code, said = run(root, "--skip-judged")
+    assert code == 3, said  # skipped is not passed
+    assert gemini.judged == 0
+    found = [(len(each["invocations"]), each["ended_by"]) for each in outcomes(root)]
+    assert found == [(turns, "turn_limit" if turns == 4 else "stop_signal") for _, turns in ENDS.values()]
+
+
+def test_a_poor_simulator_makes_the_case_unmeasured(tmp_path: Path, gemini: Gemini) -> None:
     gemini.verdict = "invalid"
     criteria = {QUALITY: 0.8, "final_session_state": 1.0}  # the latter fails for certain, and says nothing here
-    root = repository(tmp_path, gemini, criteria=criteria, rule={"on_poor_quality": policy})
+    root = repository(tmp_path, gemini, criteria=criteria)
     sets = json.loads((root / "desk.evalset.json").read_text())
     sets["eval_cases"][0]["final_session_state"] = {"turns": 99}
     (root / "desk.evalset.json").write_text(json.dumps(sets))
-    ended, said = run(root)
-    assert ended == code, said
-    told = (root / "evalgate-report/comment.md").read_text()
-    assert ("the test was broken, not the agent" in told) is (policy == "not_measured")
+    code, said = run(root)
+    assert code == 3, said
+    assert "the test was broken, not the agent" in (root / "evalgate-report/comment.md").read_text()
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"personas": ("NOVISE",)}, ["NOVISE", "did you mean `NOVICE`?"]),
+        (
+            {"personas": ("NOVISE",), "simulator": {"max_allowed_invocations": 0}},
+            ["NOVISE", "did you mean `NOVICE`?", "never asked"],
+        ),
         ({"criteria": {"response_match_score": 0.8}}, ["criterion-needs-reference"]),
-        ({"simulator": {"max_allowed_invocations": 0}}, ["never asked"]),
-        ({"rule": {"on_turn_limt": "pass"}}, ["Did you mean `on_turn_limit`?"]),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_runs(
@@ -315,14 +362,6 @@ def test_what_cannot_work_is_told_before_anything_runs(
     assert all(word in said for word in words), said
     assert gemini.played == gemini.judged == 0
     assert not (root / "evalgate-report").exists()
-
-
-def test_skipping_judges_does_not_silence_the_user(tmp_path: Path, gemini: Gemini) -> None:
-    root = repository(tmp_path, gemini)
-    code, said = run(root, "--skip-judged")
-    assert code == 3, said  # skipped is not passed
-    assert (gemini.played, gemini.judged) == (3, 0)
-    assert dialogue(outcomes(root)[0]) == WHOLE
 
 
 def test_without_credentials_nothing_is_run(tmp_path: Path, gemini: Gemini) -> None:
@@ -374,6 +413,8 @@ def test_scenarios_are_generated_reviewed_and_run(tmp_path: Path, gemini: Gemini
     assert "Only dinners." in prompt
     assert "For how many?" in prompt  # what the agent says of itself
     assert ("Book tables." in prompt) is (agent == "adk")  # its instructions, where its driver tells
+    if agent == "adk":  # what follows is the same for every agent
+        return
     code, said = run(root, "--count", "2", "--instruction", "Only dinners.", command="generate")
     assert code == 2, said
     assert "exists already" in said
@@ -383,7 +424,7 @@ def test_scenarios_are_generated_reviewed_and_run(tmp_path: Path, gemini: Gemini
     assert code == 0, said
 
 
-@pytest.mark.parametrize(("scenarios", "status"), [("Sorry, no.", 200), ('{"scenarios": []}', 200), ("", 403)])
+@pytest.mark.parametrize(("scenarios", "status"), [("Sorry, no.", 200), ("", 403)])
 def test_a_model_that_writes_nothing_leaves_no_file(
     tmp_path: Path, gemini: Gemini, scenarios: str, status: int
 ) -> None:
