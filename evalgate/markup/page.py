@@ -17,6 +17,7 @@ STYLE = """
 body{margin:0;background:var(--bg);color:var(--text);font:16px/1.5 system-ui,"Noto Sans",sans-serif;
 overflow-wrap:anywhere}
 header,main,footer{max-width:68rem;margin:0 auto;padding:1rem}
+header{padding-bottom:0}main{padding-top:0}
 h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.25rem;margin:2rem 0 .5rem}
 h3{font-size:1rem;margin:1.25rem 0 .25rem}
 p{margin:.4rem 0}a{color:var(--link)}
@@ -36,6 +37,7 @@ white-space:pre-wrap;overflow-wrap:anywhere;max-height:32rem;overflow:auto}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th{overflow-wrap:normal}
 th,td{text-align:left;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+td:not(.n){min-width:8rem}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
 details.case{border:1px solid var(--line);border-left:.3rem solid var(--kind);border-radius:6px;margin:.5rem 0}
 details.case>summary{padding:.5rem .75rem;cursor:pointer}

@@ -135,7 +135,7 @@ def _figures(report: Report, totals: Totals) -> Html:
         ("inconclusive", f"{totals.inconclusive:,}" if totals.inconclusive else ""),
         ("not measured", f"{totals.not_measured:,}"),
         *_turned(report),
-        ("pass rate", "" if totals.pass_rate is None else words.percent(totals.pass_rate)),
+        (f"pass rate{_of_measured(totals)}", "" if totals.pass_rate is None else words.percent(totals.pass_rate)),
         ("runs per case", _runs(report)),
         ("tokens", "" if totals.tokens is None else words.tokens(totals.tokens)),
         ("agent time", words.seconds(totals.agent_s)),
@@ -144,6 +144,11 @@ def _figures(report: Report, totals: Totals) -> Html:
     ]
     shown = [element("div", element("dt", name), element("dd", value)) for name, value in figures if value]
     return element("dl", *shown, class_="figures")
+
+
+def _of_measured(totals: Totals) -> str:
+    """What the rate is of, where that is not all cases."""
+    return f" of {totals.total - totals.not_measured:,} measured" if totals.not_measured else ""
 
 
 def _turned(report: Report) -> list[tuple[str, str]]:
