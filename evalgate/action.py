@@ -157,8 +157,11 @@ def _approval(environ: Mapping[str, str], choice: Choice, event: EventContext) -
     token = token_of(environ)
     if token is None or not choice.settings.allow_pull_request_target:
         return None
+    run = environ.get("GITHUB_RUN_ID", "")
     with closing(Client(connection_of(environ, token=token))) as client:
-        return rules.approval(event, choice.settings, client)
+        return rules.approval(
+            event, choice.settings, client, run_id=int(run) if run.isascii() and run.isdigit() else None
+        )
 
 
 def _post(environ: Mapping[str, str], choice: Choice, event: EventContext) -> int:

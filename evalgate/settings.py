@@ -308,13 +308,20 @@ class Settings(BaseModel):
     allow_pull_request_target: bool = Field(
         default=False,
         description="Run on `pull_request_target`: the agent sees no variable and no judge is asked, unless a "
-        "maintainer has approved the commit (`approve-label`).",
+        "maintainer has approved the commit (`approve-label`, `approve-environment`).",
         json_schema_extra={"doors": ["action"]},
     )
     approve_label: str = Field(
         default="",
         max_length=50,
         description="A label by which a maintainer lets the one commit that is the head when it is added run with "
+        "secrets; for `allow-pull-request-target` (docs/forks.md).",
+        json_schema_extra={"doors": ["action"]},
+    )
+    approve_environment: str = Field(
+        default="",
+        max_length=255,
+        description="The environment of the job, whose reviewers let the commit of this run go, which then runs with "
         "secrets; for `allow-pull-request-target` (docs/forks.md).",
         json_schema_extra={"doors": ["action"]},
     )

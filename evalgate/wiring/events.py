@@ -19,7 +19,9 @@ TARGET_HINT = (
     "Use `on: pull_request`: a fork's pull request is judged there too, without secrets, and `mode: post` posts what "
     "it found. docs/forks.md tells of `allow-pull-request-target` as well."
 )
-UNAPPROVED_HINT = "A maintainer can let one commit run with secrets: `approve-label` (docs/forks.md)."
+UNAPPROVED_HINT = (
+    "A maintainer can let one commit run with secrets: `approve-label`, `approve-environment` (docs/forks.md)."
+)
 
 
 def check(event: EventContext, settings: Settings, *, root: Path, approved: Approved | None = None) -> None:
@@ -60,21 +62,31 @@ def check(event: EventContext, settings: Settings, *, root: Path, approved: Appr
         )
 
 
-def approval(event: EventContext, settings: Settings, client: Client) -> Approved | None:
-    """The approval that this very event is, None where none is asked for or it is another event.
+def approval(event: EventContext, settings: Settings, client: Client, *, run_id: int | None) -> Approved | None:
+    """The approval that this very event, or this very run `run_id`, is; None where none is asked for.
 
-    Raises ConfigError where somebody tried who may not, or where there was a push since; GitHubFailed.
+    Raises ConfigError where somebody tried who may not, where nobody approved the run of `approve-environment`, or
+    where there was a push since; GitHubFailed.
     """
-    if event.kind is not EventKind.PULL_REQUEST_TARGET or not settings.approve_label or event.action != "labeled":
+    if event.kind is not EventKind.PULL_REQUEST_TARGET or event.number is None:
         return None
-    if event.label != settings.approve_label or event.number is None:
+    found: Approved | NotApproved
+    if settings.approve_label and event.action == "labeled" and event.label == settings.approve_label:
+        found = approvals.by_label(
+            event,
+            pulls.fetch_pull(client, event.number),
+            label=settings.approve_label,
+            may_write=approvals.fetch_may_write(client, event.sender),
+        )
+    elif settings.approve_environment and run_id is not None:
+        found = approvals.by_environment(
+            approvals.fetch_approvals(client, run_id),
+            pulls.fetch_pull(client, event.number),
+            environment=settings.approve_environment,
+            run_sha=event.head_sha,
+        )
+    else:
         return None
-    found = approvals.by_label(
-        event,
-        pulls.fetch_pull(client, event.number),
-        label=settings.approve_label,
-        may_write=approvals.fetch_may_write(client, event.sender),
-    )
     if isinstance(found, NotApproved):
         raise ConfigError(f"the commit is not approved: {found.reason}")
     return found

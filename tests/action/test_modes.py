@@ -140,3 +140,30 @@ def test_one_commit_runs_with_secrets_when_a_maintainer_labels_it(
     if code == 1:
         assert "secret-of-the-repository" in failing.dump.read_text()
         assert only(double.state.checks)["head_sha"] == failing.head
+
+
+@pytest.mark.parametrize(
+    ("approved", "pushed", "code", "words"),
+    [
+        (["safe"], False, 1, ""),  # it runs, and the case fails
+        # an environment without reviewers holds no job back
+        ([], False, 2, "no reviewer of the environment `safe` has approved this run"),
+        (["other"], False, 2, "no reviewer of the environment `safe`"),
+        (["safe"], True, 2, "there was a push after the run was approved"),
+    ],
+)
+def test_one_commit_runs_with_secrets_when_the_reviewers_of_an_environment_let_its_run_go(
+    failing, double: Double, approved: list[str], pushed, code: int, words: str
+) -> None:
+    failing._clone(failing.head, "refs/heads/change")
+    double.state.add_pull(7, fork="mallory/r", head_sha="e" * 40 if pushed else failing.head)
+    for environment in approved:
+        double.state.add_approval(int(failing.surroundings()["GITHUB_RUN_ID"] or 0), environment, "ada")
+    failing.on_pull_request(fork="mallory/r", name="pull_request_target")
+    failing.environment["KEY"] = "secret-of-the-repository"
+    step = failing.run(
+        agent=AGENT, baseline="none", allow_pull_request_target="true", approve_environment="safe", env="KEY"
+    )
+    assert step.code == code, step.stdout
+    assert words in step.stdout
+    assert bool(failing.asked()) is (code == 1)

@@ -93,5 +93,6 @@ def test_a_branch_that_is_checked_out_is_no_approved_commit(tmp_path: Path) -> N
 def test_evalgate_yml_cannot_allow_any_of_it() -> None:
     from evalgate.settings import doors_of
 
-    for name in ("mode", "results", "artifact", "allow_pull_request_target", "approve_label", "shard"):
+    allowing = ("allow_pull_request_target", "approve_label", "approve_environment")
+    for name in ("mode", "results", "artifact", *allowing, "shard"):
         assert "file" not in doors_of(name), name
