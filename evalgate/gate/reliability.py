@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evalgate.model import (
     CaseHistory,
@@ -13,6 +13,7 @@ from evalgate.model import (
     Reliability,
     ReliabilityLedger,
     RunSummary,
+    Trend,
 )
 
 LAST_RUNS = 50
@@ -81,9 +82,23 @@ def is_admitted(history: CaseHistory | None, *, fingerprint: str, runs: int, pas
     return rate is None or rate >= pass_rate
 
 
-def trend(ledger: ReliabilityLedger, criterion: str, *, recent: int = RECENT) -> tuple[float | None, ...]:
-    """The criterion's means in the last runs, oldest first; None where a run has none."""
-    return tuple(run.means.get(criterion) for run in ledger.runs[-recent:])
+def trends(ledger: ReliabilityLedger, now: Mapping[str, float], *, recent: int = RECENT) -> tuple[Trend, ...]:
+    """How each criterion of this run went in the last base runs, where at least two of them have it.
+
+    `now`: this run's means, in the order of the answer.
+    """
+    runs = ledger.runs[-recent:]
+    found = [
+        Trend(
+            criterion=name,
+            means=tuple(run.means.get(name) for run in runs),
+            now=mean,
+            since=runs[0].at if runs else "",
+            until=runs[-1].at if runs else "",
+        )
+        for name, mean in now.items()
+    ]
+    return tuple(each for each in found if sum(mean is not None for mean in each.means) >= 2)
 
 
 def examine(ledger: ReliabilityLedger, *, recent: int = RECENT) -> Health:

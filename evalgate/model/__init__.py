@@ -73,6 +73,7 @@ from evalgate.model.reliability import (
     Reliability,
     ReliabilityLedger,
     RunSummary,
+    Trend,
 )
 from evalgate.model.report import Links, Report
 from evalgate.model.run import GradedTrial, InMemoryTranscripts, JudgeUse, Run, Transcripts
@@ -195,6 +196,7 @@ __all__ = [
     "ToolResponse",
     "Transcript",
     "Transcripts",
+    "Trend",
     "Trial",
     "TrialKey",
     "Usage",

@@ -70,6 +70,20 @@ class ReliabilityLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A criterion's mean in the last runs of the base branch, oldest first, None where a run has none; and in this run.
+
+    `since`, `until`: when the first and the last of them ran, ISO 8601, UTC.
+    """
+
+    criterion: str
+    means: tuple[float | None, ...]
+    now: float | None
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
     """What a history says. Passes, failures and unmeasured count repeats; rates are None where nothing tells them.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evalgate.errors import Problem
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison
+from evalgate.model.reliability import Trend
 from evalgate.model.run import Run
 from evalgate.model.verdict import Policy, Verdict
 
@@ -25,7 +26,7 @@ class Report:
     """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
 
     `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
-    each criterion, where that is known.
+    each criterion, where that is known. `trends`: where a ledger of base runs is at hand.
     """
 
     run: Run
@@ -35,6 +36,7 @@ class Report:
     problems: tuple[Problem, ...] = ()
     judged: tuple[JudgedCriterion, ...] = ()
     asked: tuple[AskedJudge, ...] = ()
+    trends: tuple[Trend, ...] = ()
     links: Links = Links()
     title: str = "evalgate"
     reproduce: str = ""

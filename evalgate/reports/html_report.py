@@ -8,7 +8,7 @@ from evalgate import words
 from evalgate.exhibits import cases, totals
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.exhibits.web import cases as web_cases
-from evalgate.exhibits.web import compared, overview
+from evalgate.exhibits.web import compared, overview, trends
 from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
 from evalgate.model import Report, VerdictKind
@@ -38,6 +38,7 @@ def render(report: Report) -> str:
         "main",
         compared.render(report),
         overview.render_criteria(totals.by_criterion(report)),
+        trends.render_trends(report.trends),
         _cases(exhibits, report),
         overview.render_judges(report),
         overview.render_problems(report.problems),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evalgate import words
 from evalgate.exhibits import cases, sentences, totals
 from evalgate.exhibits.cases import CaseExhibit
-from evalgate.exhibits.gfm import compared, forest, lists, overview
+from evalgate.exhibits.gfm import compared, forest, lists, overview, trends
 from evalgate.exhibits.gfm.lists import Depth
 from evalgate.markup import budget, github, plain
 from evalgate.model import Report, VerdictKind
@@ -34,6 +34,7 @@ def render(report: Report) -> str:
         compared.render_strip(report, found) or overview.render_figures(report, found),
         *_beside(report),
         overview.render_criteria(totals.by_criterion(report), limit=200),
+        trends.render_trends(report.trends, limit=50),
     ]
     room = (LIMIT - RESERVED) // BYTES_A_UNIT - sum(budget.length(part) for part in head)
     table = _table(exhibits, room=int(room * TABLE_SHARE))

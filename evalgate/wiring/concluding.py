@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import __version__, publish, reports
 from evalgate.errors import ExitCode, Problem
-from evalgate.gate import decision
+from evalgate.gate import decision, reliability
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
 from evalgate.pipeline import results
 from evalgate.pipeline.results import Kept
-from evalgate.wiring import calibrated, comparisons
+from evalgate.wiring import calibrated, comparisons, saving
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.measuring import Measured
+from evalgate.wiring.saving import Past
 
 RESULTS, BASE_RESULTS = "results.json", "base.json"
 
@@ -46,6 +47,7 @@ class Ending:
     problems: tuple[Problem, ...]
     links: Links
     reproduce: str
+    past: Past = field(default_factory=Past)
 
 
 def conclude(
@@ -62,6 +64,7 @@ def conclude(
         verdict=verdict,
         policy=policy,
         comparison=found.comparison,
+        trends=reliability.trends(ending.past.ledger, saving.means_of(found.head)),
         asked=calibrated.asked(found.head.suites, ending.choice),
         problems=ending.problems,
         links=ending.links,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from evalgate import __version__
 from evalgate.errors import ConfigError, Severity
+from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Shard
 from evalgate.pipeline import fingerprints, sharding
 from evalgate.pipeline.journal import Journal
@@ -39,7 +40,7 @@ from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Ending, Gated, Sources
 from evalgate.wiring.measuring import Bout, Measured
 from evalgate.wiring.preparing import Prepared
-from evalgate.wiring.saving import Keeping
+from evalgate.wiring.saving import Keeping, Past
 
 SELDOM = (50_000, 20, 20)
 """How often to look for garbage: what a run makes is mostly kept to its end, and looking through it again and again
@@ -110,13 +111,14 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings))
         journals = Journals(head=journal, base=base_journal)
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
-        unreliable = unreliable_of(keeping, Measured(head=_unmeasured(bar, journal)), bar.policy, scene)
+        past = past_of(keeping, scene)
+        unreliable = unreliable_of(keeping, past, _unmeasured(bar, journal), bar.policy, scene)
         found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
         problems = (*prepared.problems, *bar.problems, *found.problems)
         if shard is not None:
             problems = (shards.note(shard), *problems)
         policy = bar.policy if shard is None else dataclasses.replace(bar.policy, fail_on=frozenset())
-        ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce)
+        ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce, past=past)
         sources = Sources(head=journals.head, base=journals.base)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
@@ -141,10 +143,10 @@ def _tools_of(choice: Choice) -> Callable[[Path], str]:
 
 
 def keeping_of(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
-    """The stores, where this run is to be kept or the ledger is asked; opened before any agent runs."""
+    """The stores that the settings name, to be kept in and for their ledger; opened before any agent runs."""
     settings = choice.settings
     named = bool(settings.data_branch or settings.baseline_folder)
-    if not named or not (_is_saved(settings, scene) or settings.admission):
+    if not named or (settings.shard and not settings.admission):  # a part is not kept, and shows no trend
         return None
     opened = saving.opened(
         settings, choice.root, environ=scene.environ, token=scene.token, cache=cache, say=scene.watcher.say
@@ -158,11 +160,16 @@ def _is_saved(settings: Settings, scene: Scene) -> bool:
     return settings.save_baseline == "always" or (settings.save_baseline == "auto" and scene.on_base_branch)
 
 
-def unreliable_of(keeping: Keeping | None, found: Measured, policy: Policy, scene: Scene) -> frozenset[tuple[str, str]]:
+def past_of(keeping: Keeping | None, scene: Scene) -> Past:
+    """What the stores remember of base runs."""
+    return Past() if keeping is None else saving.past_of(keeping.stores, say=scene.watcher.say)
+
+
+def unreliable_of(keeping: Keeping | None, past: Past, run: Run, policy: Policy, scene: Scene) -> frozenset[CaseKey]:
     """The cases that the ledger does not let decide yet (`admission`)."""
     if keeping is None or not policy.admission:
         return frozenset()
-    return saving.unreliable(keeping.stores, found.head, admission=policy.admission, say=scene.watcher.say)
+    return saving.unreliable(past, run, admission=policy.admission, say=scene.watcher.say)
 
 
 def _unmeasured(bar: Bar, journal: Journal) -> Run:
@@ -200,7 +207,7 @@ def _measured(
     now: datetime,
     cache: Path,
     shard: Shard | None,
-    unreliable: frozenset[tuple[str, str]],
+    unreliable: frozenset[CaseKey],
 ) -> Measured:
     settings, say = choice.settings, scene.watcher.say
     around = _surroundings(choice, scene, cache=cache)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +16,7 @@ from evalgate.baseline.store import Store
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.gate import pairing, reliability
 from evalgate.gate.pairing import CaseKey
-from evalgate.model import CaseTally, Run, RunSummary
+from evalgate.model import CaseTally, ReliabilityLedger, Run, RunSummary
 from evalgate.settings import Settings
 from evalgate.wiring import stores
 
@@ -63,18 +63,23 @@ def opened(
             repo = stack.enter_context(repository.opened(root, environ=environ, token=token, under=cache / "bases"))
             named = stores.opened(settings, repo, root=root, say=say)
         except EvalgateError as error:
-            say(f"nothing will be kept: {error.message}")
+            say(f"the stores of base results cannot be used: {error.message}")
             yield None
             return
         yield Keeping(repo=repo, stores=named, say=say)
 
 
-def unreliable(named: list[Store], run: Run, *, admission: int, say: Callable[[str], None]) -> frozenset[CaseKey]:
-    """The cases of a run that have not been reliable in `admission` base runs yet, by the first ledger there is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """The first ledger that a store has; `known` False: there may be one, and it could not be read."""
 
-    A ledger that cannot be read lets no case off: an outage must not make a gate decide nothing.
-    """
-    histories, unread = {}, False
+    ledger: ReliabilityLedger = field(default_factory=ReliabilityLedger)
+    known: bool = True
+
+
+def past_of(named: list[Store], *, say: Callable[[str], None]) -> Past:
+    """What base runs of the past say, by the stores in their order."""
+    unread = False
     for store in named:
         try:
             ledger = ledger_files.read_ledger(store, warn=say)
@@ -83,12 +88,19 @@ def unreliable(named: list[Store], run: Run, *, admission: int, say: Callable[[s
             unread = True
             continue
         if ledger is not None:
-            histories = reliability.by_case(ledger)
-            break
-    else:
-        if unread:
-            say("every case decides: which of them are admitted is not known")
-            return frozenset()
+            return Past(ledger=ledger)
+    return Past(known=not unread)
+
+
+def unreliable(past: Past, run: Run, *, admission: int, say: Callable[[str], None]) -> frozenset[CaseKey]:
+    """The cases of a run that have not been reliable in `admission` base runs yet.
+
+    A ledger that cannot be read lets no case off: an outage must not make a gate decide nothing.
+    """
+    if not past.known:
+        say("every case decides: which of them are admitted is not known")
+        return frozenset()
+    histories = reliability.by_case(past.ledger)
     return frozenset(
         (suite.key, case.case_id)
         for suite in run.suites
@@ -118,10 +130,11 @@ def summary_of(run: Run, commit: str) -> RunSummary:
             runs=run.expected(*key),
         )
         tallies.append(tally)
-    return RunSummary(commit=commit, at=run.started_at, cases=tuple(tallies), means=_means(run))
+    return RunSummary(commit=commit, at=run.started_at, cases=tuple(tallies), means=means_of(run))
 
 
-def _means(run: Run) -> dict[str, float]:
+def means_of(run: Run) -> dict[str, float]:
+    """Each criterion's mean over all trials that have a score."""
     values: defaultdict[str, list[float]] = defaultdict(list)
     for trial in run.trials:
         for name in trial.grades:

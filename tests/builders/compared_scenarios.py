@@ -29,6 +29,7 @@ from evalgate.model import (
     Score,
     Standing,
     ThresholdRule,
+    Trend,
 )
 
 MEANING = "final_response_match_v2"
@@ -113,7 +114,30 @@ def regressed() -> Report:
     )
     made = comparing.beside([suite], head, base, judged=frozenset({MEANING}), policy=Policy())
     made = dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(judge,)))
-    return with_fingerprints(made)
+    return with_past(with_fingerprints(made))
+
+
+def with_past(report: Report) -> Report:
+    """Twelve runs of the base branch: one fell, one was not measured once, one has grown."""
+    means = {
+        TOOLS: (0.98, 0.99, 1.0, 0.97, 0.99, 0.99, 0.86, 0.99, 1.0, 1.0, 0.98, 0.99),
+        MEANING: (0.95, 0.95, None, 0.9, 0.95, 0.97, 0.99, 0.99, 0.98, 0.99, 0.99, 0.99),
+        TOKENS: (388, 391, 402, 420, 455, 470, 490, 500, 510, 515, 520, 532),
+    }
+    now = {TOOLS: 0.85, MEANING: 0.85, TOKENS: 410.7}
+    return dataclasses.replace(
+        report,
+        trends=tuple(
+            Trend(
+                criterion=name,
+                means=tuple(None if value is None else float(value) for value in each),
+                now=now[name],
+                since="2025-12-18T03:04:05+00:00",
+                until="2026-01-01T03:04:05+00:00",
+            )
+            for name, each in means.items()
+        ),
+    )
 
 
 def with_fingerprints(report: Report) -> Report:

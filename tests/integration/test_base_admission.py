@@ -1,4 +1,4 @@
-"""`admission`: a case decides neither question before it has been reliable on the base branch."""
+"""The ledger of base runs: how criteria went, and `admission`, before which a case decides nothing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     repo.cases(*range(6))
     repo.commit("base")
     store = ("--baseline-folder", str(tmp_path / "store"))
-    code, said = repo.run(*store, "--save-baseline", "always", base="")
-    assert code == 0, said
+    for _ in range(2):
+        code, said = repo.run(*store, "--save-baseline", "always", base="")
+        assert code == 0, said
     repo.git("checkout", "-qb", "change")
     repo.agent("head", wrong=(1, 2, 3, 4))
     repo.commit("worse")
-    assert repo.run(*store, "--runs", "2", "--admission", "1")[0] == 1  # one base run is on record
+    assert repo.run(*store, "--runs", "2", "--admission", "2")[0] == 1  # two base runs are on record
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert gates == {"threshold": "fail", "regression": "fail"}
-    repo.run(*store, "--runs", "2", "--admission", "2")  # nothing has been reliable in two
+    summary = (repo.root / "evalgate-report/summary.md").read_text()
+    assert "How the criteria went in the last 2 runs of the base branch" in summary
+    (trend,) = [line for line in summary.splitlines() if line.startswith("| `response_match_score` | `\u2588")]
+    lowest, highest, last, now = (float(cell) for cell in trend.split("|")[3:7])
+    assert lowest == highest == last == 1 > now
+    repo.run(*store, "--runs", "2", "--admission", "3")  # nothing has been reliable in three
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert "fail" not in gates.values()

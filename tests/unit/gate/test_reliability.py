@@ -163,8 +163,11 @@ def test_new_and_changed_cases_are_not_admitted() -> None:
 
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
     ledger = ledger_of("P P P P", means=(0.5, None, 0.0, 0.75))
-    assert reliability.trend(ledger, "match", recent=3) == (None, 0.0, 0.75)
-    assert reliability.trend(ledger, "unheard of", recent=2) == (None, None)
+    (found,) = reliability.trends(ledger, {"match": 0.5, "unheard of": 1.0}, recent=3)
+    assert (found.criterion, found.means, found.now) == ("match", (None, 0.0, 0.75), 0.5)
+    assert reliability.trends(ledger, {"match": 0.5}, recent=1) == (), "one run is no trend"
+    assert reliability.trends(ReliabilityLedger(), {"match": 0.5}) == ()
+    assert reliability.trends(ledger, {}) == ()
 
 
 def test_health_is_that_of_the_newest_run() -> None:

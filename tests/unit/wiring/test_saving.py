@@ -37,5 +37,6 @@ class Shelf:
 )
 def test_a_ledger_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int) -> None:
     said: list[str] = []
-    assert len(saving.unreliable(shelves, RUN, admission=3, say=said.append)) == unreliable
+    past = saving.past_of(shelves, say=said.append)
+    assert len(saving.unreliable(past, RUN, admission=3, say=said.append)) == unreliable
     assert bool(said) is (unreliable == 0)

@@ -1,0 +1,64 @@
+"""How criteria went in the last runs of the base branch, as figures and as a line of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from evalgate import words
+from evalgate.model import Trend
+
+STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
+"""Blocks from an eighth to a whole."""
+GAP: Final = "\N{MIDDLE DOT}"
+LEAST_REACH: Final = 0.1
+"""A line is drawn from its lowest to its highest value, and over at least this share of the larger of 1 and its
+highest, so that noise does not look like a fall."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Both ends of what is drawn."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """0 at the lower end, 1 at the upper."""
+        return (value - self.low) / (self.high - self.low)
+
+
+def scale(trend: Trend) -> Scale:
+    """The ends for the base runs and this run together."""
+    values = [value for value in (*trend.means, trend.now) if value is not None]
+    low, high = min(values), max(values)
+    lacking = LEAST_REACH * max(1.0, abs(high)) - (high - low)
+    if lacking > 0:
+        # what never left its upper end stays there
+        return Scale(low=low - lacking, high=high)
+    return Scale(low=low, high=high)
+
+
+def line(trend: Trend) -> str:
+    """A block a base run, oldest first; a dot where a run has no score."""
+    ends = scale(trend)
+    return "".join(
+        GAP if value is None else STEPS[min(int(ends.at(value) * len(STEPS)), len(STEPS) - 1)] for value in trend.means
+    )
+
+
+def figures(trend: Trend) -> tuple[str, str, str, str]:
+    """The lowest, the highest and the last mean of the base runs, and this run's."""
+    known = [value for value in trend.means if value is not None]
+    told = words.score if max(map(abs, (*known, trend.now or 0.0))) <= 1 else words.amount
+    low, high, last = (told(value) for value in (min(known), max(known), known[-1]))
+    return low, high, last, told(trend.now)
+
+
+def title(trends: Sequence[Trend]) -> str:
+    """`How the criteria went in the last 12 runs of the base branch, 2026-01-02 to 2026-01-20`."""
+    first = trends[0]
+    days = " to ".join(dict.fromkeys(each[:10] for each in (first.since, first.until) if each))
+    count = words.counted(len(first.means), "run")
+    return f"How the criteria went in the last {count} of the base branch{f', {days}' if days else ''}"
