@@ -232,13 +232,22 @@ def backend() -> Iterator[Backend]:
     service.stop()
 
 
-ALL = pytest.mark.parametrize("kind", ["adk", "adk-old", "python", "command"])
+ALL = pytest.mark.parametrize("kind", ["adk", "python", "command"])
+
+RULES = """
+tools:
+  get_weather:
+    - args: {city: Oslo}
+      error: {type: TimeoutError, message: the backend is down}
+    - where: {city: {regex: "^R"}}
+      response: {city: Rome, degrees: 35}
+      latency: {seconds: 1.2, jitter: 0.2}
+"""
+MOCKED = {"Oslo": "unknown degrees in Oslo", "Rome": "35 degrees in Rome"}
+"""What the agents say by these rules."""
 
 
-@ALL
-def test_record_once_then_gate_without_the_backend(tmp_path: Path, kind: str, backend: Backend) -> None:
-    repository = Repository(tmp_path, kind, backend)
-    assert repository.run("--tools", "record") == 0, repository.output
+def _check_cassettes(repository: Repository, backend: Backend) -> dict[str, str]:
     assert sorted(backend.asked) == sorted(CITIES)
     recorded = repository.cassettes()
     assert list(recorded) == sorted(f"in_{city}.json" for city in CITIES)
@@ -246,44 +255,104 @@ def test_record_once_then_gate_without_the_backend(tmp_path: Path, kind: str, ba
         (call,) = json.loads(recorded[f"in_{city}.json"])["calls"]
         assert (call["tool"], call["args"]["city"]) == ("get_weather", city)
         assert call["response"] == {"city": city, "degrees": len(city), "key": "***"}
-    if kind != "adk-old":  # which takes long to start
+    return recorded
+
+
+@ALL
+def test_record_once_then_gate_without_the_backend(tmp_path: Path, kind: str, backend: Backend) -> None:
+    repository = Repository(tmp_path, kind, backend)
+    assert repository.run("--tools", "record") == 0, repository.output
+    recorded = _check_cassettes(repository, backend)
+    if kind == "command":
         assert repository.run("--tools", "record") == 0, repository.output
         assert repository.cassettes() == recorded  # to the last byte
 
     backend.stop()
-    if kind != "adk-old":
+    if kind == "python":
         assert repository.run("--tools", "live") != 0
     repository.configure(mode="replay")
     assert repository.run() == 0, repository.output
 
     # a change of the agent: it asks for another unit
     assert repository.run(WEATHER_UNIT="F") == 3, repository.output
-    comment = repository.comment()
+    _check_named(repository.comment())
+
+
+def _check_named(comment: str) -> None:
+    """The new call, what was recorded, and what is different."""
     assert "(tool_unmatched)" in comment
     assert "get_weather(city=&quot;Oslo&quot;, unit=&quot;F&quot;)" in comment
     assert "argument <code>unit</code> is new" in comment
 
 
+def test_a_changed_argument_of_a_pull_request_is_named_beside_the_base(tmp_path: Path, backend: Backend) -> None:
+    """The base replays green from the cassettes of its commit; head's new calls have none."""
+    repository = Repository(tmp_path, "python", backend, cities=("Oslo", "Rome"))
+    assert repository.run("--tools", "record") == 0, repository.output
+    backend.stop()
+    repository.configure(mode="replay")
+    (tmp_path / ".gitignore").write_text("evalgate-report/\n__pycache__/\n")
+    git = (
+        "git",
+        "-C",
+        str(tmp_path),
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@t.example",
+        "-c",
+        "commit.gpgsign=false",
+    )
+    agent = tmp_path / "weather/agent.py"
+    for command in (("init", "-qb", "main"), ("add", "-A"), ("commit", "-qm", "base"), ("checkout", "-qb", "change")):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    agent.write_text(agent.read_text().replace('args = {"city": city}', 'args = {"city": city, "unit": "F"}'))
+    subprocess.run([*git, "commit", "-qam", "Fahrenheit"], check=True, capture_output=True)
+
+    assert repository.run("--base", "main") == 3, repository.output
+    _check_named(repository.comment())
+    (beside,) = json.loads((tmp_path / "evalgate-report/base.json").read_text())["suites"]
+    assert {case["trials"][0]["outcome"]["kind"] for case in beside["cases"]} == {"transcript"}
+
+
 @ALL
 def test_mocked_errors_and_latencies(tmp_path: Path, kind: str, backend: Backend) -> None:
-    repository = Repository(tmp_path, kind, backend, cities=("Oslo", "Rome"))
-    (tmp_path / "tools.yml").write_text(
-        "tools:\n  get_weather:\n"
-        "    - args: {city: Oslo}\n      error: {type: TimeoutError, message: the backend is down}\n"
-        "    - where: {city: {regex: '^R'}}\n      response: {city: Rome, degrees: 35}\n"
-        "      latency: {seconds: 1.2, jitter: 0.2}\n"
-    )
+    repository = Repository(tmp_path, kind, backend)
+    (tmp_path / "tools.yml").write_text(RULES)
     repository.configure(mode="mock", mocks="tools.yml")
-    repository.write_cases({"Oslo": "unknown degrees in Oslo", "Rome": "35 degrees in Rome"})
-    assert repository.run() == 0, repository.output
+    repository.write_cases({**MOCKED, "Lima": "4 degrees in Lima"})
+    assert repository.run() == 3, repository.output  # for Lima has no rule
     assert backend.asked == []
-    results = json.loads((tmp_path / "evalgate-report/results.json").read_text())
+    _check_mocked(tmp_path)
+    assert "none of the 2 mock rules for <code>get_weather</code> holds" in repository.comment()
+
+
+def _check_mocked(root: Path) -> None:
+    results = json.loads((root / "evalgate-report/results.json").read_text())
+    cases = {case["case_id"]: case["trials"][0] for case in results["suites"][0]["cases"]}
+    for city in MOCKED:
+        assert cases[f"in_{city}"]["grades"]["response_match_score"]["score"] == 1.0
     assert 1.2 <= _duration(results, "in_Rome") < 3.0
     assert _duration(results, "in_Oslo") < 1.2
 
-    repository.write_cases({"Lima": "4 degrees in Lima"})
-    assert repository.run() == 3
-    assert "none of the 2 mock rules for <code>get_weather</code> holds" in repository.comment()
+
+def test_the_oldest_adk_records_replays_and_hears_rules(tmp_path: Path, backend: Backend) -> None:
+    """It takes long to start: two runs show it all."""
+    repository = Repository(tmp_path, "adk-old", backend)
+    assert repository.run("--tools", "record") == 0, repository.output
+    _check_cassettes(repository, backend)
+    backend.stop()
+    (tmp_path / "tools.yml").write_text(RULES)
+    repository.configure(mode="replay", mocks="tools.yml")
+    cassette = next((tmp_path / "tool-cassettes").rglob("in_Lima.json"))
+    cassette.write_text(cassette.read_text().replace('"city": "Lima"', '"city": "Lima", "unit": "F"'))
+    answers = {city: f"{len(city)} degrees in {city}" for city in CITIES}
+    repository.write_cases({**answers, **MOCKED})
+    assert repository.run() == 3, repository.output
+    _check_mocked(tmp_path)
+    results = json.loads((tmp_path / "evalgate-report/results.json").read_text())
+    kinds = {case["case_id"]: case["trials"][0]["outcome"]["kind"] for case in results["suites"][0]["cases"]}
+    assert kinds == {f"in_{city}": "tool_unmatched" if city == "Lima" else "transcript" for city in CITIES}
 
 
 def _duration(results: dict[str, Any], case_id: str) -> float:
