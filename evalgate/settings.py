@@ -180,7 +180,7 @@ class Settings(BaseModel):
         "for every run of a case.",
     )
     turn_timeout: float = Field(default=300, gt=0, description="Seconds that one turn may take.")
-    case_timeout: float = Field(default=1800, gt=0, description="Seconds that one case may take.")
+    case_timeout: float = Field(default=1800, gt=0, description="Seconds that the agent may take for one case.")
     start_timeout: float = Field(default=120, gt=0, description="Seconds that an agent may take to start.")
     memory: int = Field(default=0, ge=0, description="Megabytes that one agent process may use; 0: no cap.")
     max_output: int = Field(default=16, ge=1, description="Megabytes that an agent may say in one turn.")

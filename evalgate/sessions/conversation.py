@@ -23,6 +23,7 @@ from evalgate.model import (
 )
 from evalgate.plugins import AgentFailed, AgentLimits, TrialTools
 from evalgate.sessions import losses, messages
+from evalgate.sessions.allowance import Allowance
 from evalgate.sessions.boxes import Mail, Phase
 from evalgate.sessions.losses import Loss
 from evalgate.sessions.messages import EndedSaid, EventSaid, SessionMessage, Started, TurnEnd, TurnFailed
@@ -60,7 +61,7 @@ class WorkerConversation:
         self._worker = worker
         self._limits = limits
         self._on_timeout = on_timeout
-        self._case_deadline = time.monotonic() + limits.case_timeout_s
+        self._allowance = Allowance(limits.case_timeout_s)
         self._done: list[Invocation] = []
         self._turn: int | None = None
         self._open = True
@@ -68,13 +69,18 @@ class WorkerConversation:
         self._tools = ToolLine(self._box.name, tools)
         self._vouches_for_tools = vouches_for_tools
         try:
-            self._start(case.session or SessionInput(), seed)
+            with self._allowance:
+                self._start(case.session or SessionInput(), seed)
         except BaseException:
             self.leave()
             raise
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
+        with self._allowance:
+            return self._send(user_content)
+
+    def _send(self, user_content: Content) -> Invocation:
         self._turn = len(self._done) + 1
         self._box.enter(Phase.TURN)
         began = time.monotonic()
@@ -101,9 +107,10 @@ class WorkerConversation:
     def finish(self) -> Json | None:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
         self._box.enter(Phase.ENDING)
-        deadline = self._deadline()
-        self._say(messages.end(self._box.name), deadline)
-        message = self._receive(deadline)
+        with self._allowance:
+            deadline = self._deadline()
+            self._say(messages.end(self._box.name), deadline)
+            message = self._receive(deadline)
         self._open = False
         self._tools.finish()
         return message.state if isinstance(message, EndedSaid) else None
@@ -130,7 +137,7 @@ class WorkerConversation:
             raise self._failed(losses.misplaced(said.type, "instead of 'started'"))
 
     def _deadline(self) -> float:
-        return min(time.monotonic() + self._limits.turn_timeout_s, self._case_deadline)
+        return time.monotonic() + min(self._limits.turn_timeout_s, self._allowance.left_s)
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
@@ -178,7 +185,7 @@ class WorkerConversation:
 
     def _timed_out(self) -> Loss:
         self._on_timeout()
-        if time.monotonic() >= self._case_deadline:
+        if not self._allowance.left_s:
             limit = f"the case took longer than {words.seconds(self._limits.case_timeout_s)}"
         else:
             limit = f"the agent took longer than {words.seconds(self._limits.turn_timeout_s)}"

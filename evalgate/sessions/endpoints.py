@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from evalgate import words
 from evalgate.model import AgentFailure, FailureKind, Invocation
 from evalgate.plugins import AgentFailed, AgentLimits
+from evalgate.sessions.allowance import Allowance
 from evalgate.web import waiting
 from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
 
@@ -29,7 +29,7 @@ class Line:
         self._exchange = exchange
         self._limits = limits
         self._redact = redact
-        self._case_deadline = time.monotonic() + limits.case_timeout_s
+        self._allowance = Allowance(limits.case_timeout_s)
         self.done: list[Invocation] = []
         self.turn: int | None = None
 
@@ -49,9 +49,10 @@ class Line:
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
         """Any answer, whatever its status. Raises AgentFailed where there is none."""
         turn_s = self._limits.turn_timeout_s
-        case_s = max(self._case_deadline - time.monotonic(), 0.0)
+        case_s = self._allowance.left_s
         try:
-            return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
+            with self._allowance:
+                return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
         except ExchangeFailed as error:
             message = str(error)
             if error.fault is Fault.TIMEOUT:
