@@ -178,9 +178,11 @@ def _metrics(suites: Iterable[Suite]) -> Iterator[str]:
             folders += [PurePosixPath(own).parent, PurePosixPath(own)]
         for use in suite.criteria:
             module = (use.code or "").rpartition(".")[0].replace(".", "/")
-            for folder in folders if module else ():
-                yield str(folder / f"{module}.py")
-                yield str(folder / module / "__init__.py")
+            # `agent.` stands for the agent's own package
+            for name in dict.fromkeys(each for each in (module, module.removeprefix("agent/")) if each):
+                for folder in folders:
+                    yield str(folder / f"{name}.py")
+                    yield str(folder / name / "__init__.py")
 
 
 def _digest(path: Path) -> str:

@@ -98,11 +98,11 @@ def test_the_place_in_evalgate_yml_is_told_however_it_is_written(tmp_path: Path)
     assert lines == {"runs": None, "skip_judged": 2, "judge.min_kappa": 4}
 
 
-def suite(code: str, agent: str) -> Suite:
+def suite(*codes: str, agent: str) -> Suite:
     return Suite(
         key="a.evalset.json",
         eval_set=EvalSet(eval_set_id="a", cases=()),
-        criteria=(CriterionUse(name="own", threshold=0.5, code=code),),
+        criteria=tuple(CriterionUse(name=f"own {code}", threshold=0.5, code=code) for code in codes),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
         agent=AgentUse(driver="adk", options={"path": agent}),
     )
@@ -117,6 +117,7 @@ def suite(code: str, agent: str) -> Suite:
         ("metrics/own.py", {}),
         ("agents/desk/metrics/own.py", {}),  # in the agent's folder
         ("agents/metrics/own.py", {}),  # beside it
+        ("agents/desk/mine.py", {}),  # `agent.` is its package
     ],
 )
 def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str, rules: dict[str, Any]) -> None:
@@ -125,7 +126,7 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
         path = side.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    suites = (suite("metrics.own.score", "agents/desk"),)
+    suites = (suite("metrics.own.score", "agent.mine.score", agent="agents/desk"),)
     (told,) = weaker.find(*sides, suites)
     assert told.subject == f"contents of {name}"
     assert told.base != told.head

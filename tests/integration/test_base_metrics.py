@@ -1,0 +1,61 @@
+"""Custom metrics with a base: both sides are scored by head's code, and a change of that code is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+AGENT = """
+def answer(text):
+    return text.replace("question", "{word}")
+"""
+METRIC = """
+from google.adk.evaluation.eval_metrics import EvalStatus
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
+
+
+def word(metric, actual, expected, scenario=None):
+    score = {score} if "answer" in actual[0].final_response.parts[0].text else 0.0
+    status = EvalStatus.PASSED if score >= 0.5 else EvalStatus.FAILED
+    turn = PerInvocationResult(actual_invocation=actual[0], score=score, eval_status=status)
+    return EvaluationResult(overall_score=score, overall_eval_status=status, per_invocation_results=[turn])
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """An interpreter that has google-adk."""
+    named = Path(os.environ.get("EVALGATE_TEST_ADK", Path(__file__).parents[2] / ".venv-adk"))
+    found = named / "bin/python" if named.is_dir() else named
+    if not found.exists():
+        pytest.skip("no interpreter with google-adk: set EVALGATE_TEST_ADK or make .venv-adk")
+    return str(found)
+
+
+def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, python: str) -> None:
+    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    repo.write(".gitignore", "evalgate-report/\n__pycache__/\n")
+    repo.gate_file(agents=[{"driver": "python", "call": "desk:answer", "python": python}])
+    repo.cases(*range(4))
+    metric = {"word": {"code_config": {"name": "metrics.word"}}}
+    repo.write("test_config.json", json.dumps({"criteria": {"word": 0.5}, "custom_metrics": metric}))
+    repo.write("desk.py", AGENT.format(word="answer"))
+    repo.write("metrics.py", METRIC.format(score="0.75"))
+    repo.commit("base")
+    repo.git("checkout", "-qb", "change")
+    repo.write("desk.py", AGENT.format(word="silence"))
+    repo.write("metrics.py", METRIC.format(score="1.0"))
+    repo.commit("head")
+    code, said = repo.run("--runs", "2", "--fail-on", "regression")
+    assert code == 1, said
+    comparison = repo.results()["comparison"]
+    (row,) = [row for row in comparison["criteria"] if row["gating"]]
+    assert (row["name"], row["base"], row["head"]) == ("word", 1.0, 0.0)
+    assert [each["subject"] for each in comparison["loosened"]] == ["contents of metrics.py"]
+    assert "`contents of metrics.py`" in repo.comment()
