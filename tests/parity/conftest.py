@@ -2,20 +2,18 @@
 """What the parity tests share: google-adk's interpreter, and transcripts from the wild and from a seed."""
 
 import copy
-import json
 import os
 import random
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from parity.adk_child import AdkChild
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus/files"
-SIDE = Path(__file__).parent / "adk_side"
 
 Ask = Callable[[Iterable[dict[str, Any]]], list[dict[str, Any]]]
 
@@ -40,17 +38,20 @@ def adk_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def ask_adk(adk_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Ask:
-    """Answers of google-adk's own code to many requests, in one child process (see adk_side/score.py)."""
+def adk(adk_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdkChild]:
+    """google-adk's own code, to be asked; tests on several processes share its answers."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "adk-answers"
+    shared.mkdir(exist_ok=True)
+    child = AdkChild(adk_python, shared)
+    yield child
+    child.close()
 
-    def ask(requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        folder = tmp_path_factory.mktemp("adk")
-        (folder / "requests").write_text("".join(f"{json.dumps(each)}\n" for each in requests), encoding="utf-8")
-        command = [adk_python, SIDE / "score.py", folder / "requests", folder / "answers"]
-        subprocess.run(command, check=True, capture_output=True, timeout=570)
-        return [json.loads(line) for line in (folder / "answers").read_text("utf-8").splitlines()]
 
-    return ask
+@pytest.fixture(scope="session")
+def ask_adk(adk: AdkChild) -> Ask:
+    """Answers to requests of adk_side/score.py."""
+    return lambda requests: adk.ask("score.py", requests)
 
 
 @pytest.fixture(scope="session")
@@ -80,10 +81,10 @@ def corpus_samples(ask_adk: Ask) -> list[Sample]:
 
 @pytest.fixture(scope="session")
 def seeded_samples() -> list[Sample]:
-    """2,500 made conversations with an actual side that is near the expected one, and some that cannot be paired."""
+    """1,300 made conversations with an actual side that is near the expected one, and some that cannot be paired."""
     rng = random.Random(713)
     samples = []
-    for number in range(2500):
+    for number in range(1300):
         expected = [invocation(rng) for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 7)))]
         actual = changed(rng, expected) if rng.random() < 0.95 else [invocation(rng) for _ in expected]
         if rng.random() < 0.03:

@@ -2,9 +2,7 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from builders.judging import ScriptedJudge, panel
@@ -18,19 +16,10 @@ from evalgate.plugins import CriterionServices, JudgeFailed, JudgeFailure, Judge
 from evalgate.wire.cases import ScenarioWire
 from evalgate.wire.invocations import InvocationWire
 
-SIDE = Path(__file__).parent / "adk_side"
 THRESHOLD = 0.5
 MARK = re.compile(r"@[a-z0-9.]+@")
 
 Scripted = dict[str, Any]
-
-
-def ask_adk(requests: Sequence[Scripted], interpreter: Path, folder: Path) -> list[dict[str, Any]]:
-    """ADK's answers, in one child process (see adk_side/judged.py)."""
-    (folder / "requests").write_text("".join(f"{json.dumps(each)}\n" for each in requests), encoding="utf-8")
-    command = [interpreter, SIDE / "judged.py", folder / "requests", folder / "answers"]
-    subprocess.run(command, check=True, capture_output=True, timeout=570)
-    return [json.loads(line) for line in (folder / "answers").read_text("utf-8").splitlines()]
 
 
 def grade(request: Scripted, *, adk_compat: bool) -> Grade:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from parity.adk_child import AdkChild
 
 from evalgate.agents import DRIVERS
 from evalgate.model import Case, Content, Invocation, SessionInput, Text, TrialKey
@@ -20,7 +19,6 @@ pytestmark = pytest.mark.parity
 
 ROOT = Path(__file__).parents[2]
 AGENTS = ROOT / "tests" / "agents"
-INFER = Path(__file__).parent / "adk_side" / "infer.py"
 
 SCRIPTS: list[list[str]] = [
     # an answer, several, none of words
@@ -77,11 +75,8 @@ def run(opened: Any, number: int, texts: list[str]) -> Any:
         return "failed"
 
 
-def theirs(python: str, agent: str, tmp_path: Path) -> list[Any]:
-    (tmp_path / "scripts").write_text(json.dumps(SCRIPTS), encoding="utf-8")
-    command = [python, INFER, AGENTS, agent, tmp_path / "scripts", tmp_path / "answers"]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    found = json.loads((tmp_path / "answers").read_text("utf-8"))
+def theirs(adk: AdkChild, agent: str) -> list[Any]:
+    [found] = adk.ask("infer.py", [{"checkout": str(AGENTS), "agent": agent, "cases": SCRIPTS}])
     return [
         "failed" if isinstance(each, dict) else [InvocationWire.model_validate(turn).noun() for turn in each]
         for each in found
@@ -110,8 +105,8 @@ def _without_ids(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("agent", ["adk_full", "adk_app_only"])
-def test_recorded_invocations_are_the_same(adk_python: Path, tmp_path: Path, agent: str) -> None:
-    expected = theirs(str(adk_python), agent, tmp_path)
+def test_recorded_invocations_are_the_same(adk: AdkChild, adk_python: Path, tmp_path: Path, agent: str) -> None:
+    expected = theirs(adk, agent)
     actual = ours(str(adk_python), agent, tmp_path)
     assert len(expected) == len(actual) == len(SCRIPTS)
     for script, wanted, found in zip(SCRIPTS, expected, actual, strict=True):

@@ -5,11 +5,11 @@ google-adk reads whatever text came; so do we under `adk_compat`, and in no othe
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from parity import scripted
+from parity.adk_child import AdkChild
 from parity.scripted import Scripted
 from parity.test_judged_faults import ANSWER, HALLUCINATIONS, MATCH, TEXT, VALID, request, said, sentences, turn
 
@@ -74,8 +74,8 @@ REQUESTS = all_requests()
 
 
 @pytest.fixture(scope="module")
-def answers(adk_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    found = scripted.ask_adk(list(REQUESTS.values()), adk_python, tmp_path_factory.mktemp("adk"))
+def answers(adk: AdkChild) -> dict[str, dict[str, Any]]:
+    found = adk.ask("judged.py", REQUESTS.values())
     return dict(zip(REQUESTS, found, strict=True))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from parity import scripted
+from parity.adk_child import AdkChild
 from parity.scripted import Scripted
 
 from evalgate.model import NotEvaluated, Reason, Score
@@ -184,9 +185,9 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def answers(adk_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def answers(adk: AdkChild) -> dict[str, dict[str, Any]]:
     requests = [fault.request for fault in FAULTS.values()]
-    return dict(zip(FAULTS, scripted.ask_adk(requests, adk_python, tmp_path_factory.mktemp("adk")), strict=True))
+    return dict(zip(FAULTS, adk.ask("judged.py", requests), strict=True))
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
+from parity.adk_child import AdkChild
 
 from evalgate import criteria as table
 from evalgate.config import criteria
@@ -15,20 +14,6 @@ from evalgate.errors import Severity
 from evalgate.formats import criteria as files
 
 pytestmark = pytest.mark.parity
-
-ADK = """
-import json, sys
-from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
-from google.adk.evaluation.metric_evaluator_registry import DEFAULT_METRIC_EVALUATOR_REGISTRY as registry
-
-for line in sys.stdin:
-    try:
-        config = EvalConfig.model_validate_json(line)
-        registry.get_evaluator(get_eval_metrics_from_config(config)[0])
-        print("taken")
-    except Exception as error:
-        print("refused", type(error).__name__)
-"""
 
 TOOLS, WORDS, MATCH = "tool_trajectory_avg_score", "response_match_score", "final_response_match_v2"
 RUBRICS = "rubric_based_final_response_quality_v1"
@@ -52,11 +37,9 @@ OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
 
 
 @pytest.fixture(scope="module")
-def said(adk_python: Path) -> list[str]:
-    lines = [json.dumps({"criteria": {name: {"threshold": 0.5, **options}}}) for name, options, _ in OPTIONS]
-    command = [adk_python, "-W", "ignore", "-c", ADK]
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True, timeout=300)
-    return done.stdout.splitlines()
+def refusals(adk: AdkChild) -> list[str | None]:
+    configs = [{"criteria": {name: {"threshold": 0.5, **options}}} for name, options, _ in OPTIONS]
+    return [answer["refused"] for answer in adk.ask("options.py", configs)]
 
 
 def worst(name: str, options: dict[str, Any]) -> Severity | None:
@@ -68,7 +51,7 @@ def worst(name: str, options: dict[str, Any]) -> Severity | None:
 
 
 @pytest.mark.parametrize("number", range(len(OPTIONS)), ids=lambda number: json.dumps(OPTIONS[number][1]))
-def test_an_error_where_adk_refuses_and_only_there(number: int, said: list[str]) -> None:
+def test_an_error_where_adk_refuses_and_only_there(number: int, refusals: list[str | None]) -> None:
     name, options, severity = OPTIONS[number]
     assert worst(name, options) is severity
-    assert said[number].startswith("refused" if severity is Severity.ERROR else "taken"), said[number]
+    assert (refusals[number] is not None) == (severity is Severity.ERROR), refusals[number]

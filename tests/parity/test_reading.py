@@ -6,10 +6,10 @@ import copy
 import csv
 import json
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
+from parity.adk_child import AdkChild
 from pydantic.alias_generators import to_camel
 
 from evalgate import formats
@@ -19,18 +19,14 @@ from evalgate.wire import documents
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
-SIDE = Path(__file__).parent / "adk_side" / "read.py"
 LOADERS = ("adk_2_13_accepts", "adk_cli_loader", "adk_agent_evaluator")
 
 pytestmark = pytest.mark.parity
 
 
-def ask(adk_python: Path, folder: Path, paths: list[Path]) -> list[dict]:
+def ask(adk: AdkChild, paths: list[Path]) -> list[dict]:
     """What google-adk makes of each file."""
-    requests, answers = folder / "requests", folder / "answers"
-    requests.write_text("".join(json.dumps({"path": str(path)}) + "\n" for path in paths), encoding="utf-8")
-    subprocess.run([adk_python, SIDE, requests, answers], check=True, capture_output=True, timeout=300)
-    return [json.loads(line) for line in answers.read_text("utf-8").splitlines()]
+    return adk.ask("read.py", ({"path": str(path)} for path in paths))
 
 
 def ours(path: Path, name: str = "x.evalset.json"):
@@ -123,11 +119,11 @@ def readable_sets() -> list[Path]:
     return [CORPUS / "files" / row["file"] for row in rows if any(row[loader] == "yes" for loader in LOADERS)]
 
 
-def test_every_set_that_adk_reads_means_the_same(adk_python, tmp_path):
+def test_every_set_that_adk_reads_means_the_same(adk):
     paths = readable_sets()
     if not paths:
         pytest.skip("the corpus of public files is not beside the repository")
-    answers = ask(adk_python, tmp_path, paths)
+    answers = ask(adk, paths)
     assert len(paths) > 60
     differing = []  # compared one by one: a diff of whole sets takes minutes
     for path, answer in zip(paths, answers, strict=True):
@@ -215,13 +211,13 @@ def damaged(seed: int) -> dict:
     return value
 
 
-def test_what_adk_rejects_is_never_read_in_silence(adk_python, tmp_path):
+def test_what_adk_rejects_is_never_read_in_silence(adk, tmp_path):
     sets = [damaged(seed) for seed in range(600)]
     paths = []
     for i, value in enumerate(sets):
         paths.append(tmp_path / f"{i}.json")
         paths[-1].write_text(json.dumps(value), encoding="utf-8")
-    answers = ask(adk_python, tmp_path, paths)
+    answers = ask(adk, paths)
     wrong = []
     for seed, (path, answer) in enumerate(zip(paths, answers, strict=True)):
         reading = ours(path)

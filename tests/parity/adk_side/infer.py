@@ -1,7 +1,7 @@
 """Runs in google-adk's own environment: what LocalEvalService infers for an agent, one case after another.
 
-Usage: infer.py CHECKOUT AGENT SCRIPTS ANSWERS: SCRIPTS is a JSON list of cases, each a list of user texts; ANSWERS
-becomes a JSON list of their invocations, or {"failed": why}.
+Usage: infer.py REQUESTS ANSWERS, both one JSON object a line: {"checkout", "agent", "cases": [[user text...]...]} -> a list
+of each case's invocations, or of {"failed": why}.
 """
 
 import asyncio
@@ -45,12 +45,15 @@ def told(result):
     return [each.model_dump(mode="json", exclude_none=True) for each in result.inferences]
 
 
-if __name__ == "__main__":
-    checkout, name, scripts, answers = sys.argv[1:]
-    sys.path.insert(0, checkout)
-    module = importlib.import_module(f"{name}.agent")
+def answered(request):
+    sys.path.insert(0, request["checkout"])
+    module = importlib.import_module(f"{request['agent']}.agent")
     app = getattr(module, "app", None)
     agent = app.root_agent if app else module.root_agent
-    cases = json.loads(pathlib.Path(scripts).read_text("utf-8"))
-    found = asyncio.run(infer(agent, app, cases))
-    pathlib.Path(answers).write_text(json.dumps(found), "utf-8")
+    return asyncio.run(infer(agent, app, request["cases"]))
+
+
+if __name__ == "__main__":
+    requests, answers = map(pathlib.Path, sys.argv[1:])
+    found = [answered(json.loads(line)) for line in requests.read_text("utf-8").splitlines()]
+    answers.write_text("".join(json.dumps(each) + "\n" for each in found), "utf-8")

@@ -7,6 +7,7 @@ Usage: score.py REQUESTS ANSWERS, both one JSON object a line.
 """
 
 import asyncio
+import functools
 import inspect
 import json
 import logging
@@ -88,16 +89,19 @@ def score(request):
             expected = [Invocation.model_validate(each) for each in expected]
     except Exception as error:
         return {"unreadable": str(error)}
-    return {"results": [_score_all(config, actual, expected) for config in request["configs"]]}
+    return {"results": [_score_all(json.dumps(config), actual, expected) for config in request["configs"]]}
 
 
 def _score_all(raw_config, actual, expected):
-    config = EvalConfig.model_validate(raw_config)
+    config = _read(raw_config)
     registry = register_custom_metrics_from_config(config, REGISTRY)
     return {
         metric.metric_name: _score_one(registry, metric, actual, expected)
         for metric in get_eval_metrics_from_config(config)
     }
+
+
+_read = functools.cache(EvalConfig.model_validate_json)
 
 
 def _score_one(registry, metric, actual, expected):
