@@ -6,6 +6,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+
+from evalgate import criteria
+from evalgate.judged import identity
 from evalgate.model import (
     AgentDetails,
     CaseVerdict,
@@ -163,8 +167,18 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
         on_the_test=use.on_the_test,
         code=use.code,
         fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
+        prompt_version=_prompt_version(use, adk_compat=report.policy.adk_compat),
         calibration=None if judged is None else calibration.judged_json(judged),
     )
+
+
+def _prompt_version(use: CriterionUse, *, adk_compat: bool) -> str:
+    """Of the question to the criterion's judge; "" where it asks none, or has options that cannot be read."""
+    try:
+        judge = identity.judge_of(use, criteria.pick(use.name, use.code), adk_compat=adk_compat)
+    except ValidationError:
+        return ""
+    return "" if judge is None else judge.prompt_version
 
 
 def _trial(trial: GradedTrial, kept: Kept) -> dict[str, Any]:

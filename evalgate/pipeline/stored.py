@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,8 @@ class Stored:
     """A results.json that was read: its run, its outcomes, and what the file itself says.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
-    `comparison`: head beside base as it was told, as JSON, None where there was none.
+    `comparison`: head beside base as it was told, as JSON, None where there was none. `prompts`: version of the question
+    to a criterion's judge, by suite key and name, where the file tells it.
     """
 
     run: Run
@@ -105,6 +106,7 @@ class Stored:
     criteria: Mapping[tuple[str, str], str]
     adk_compat: bool = False
     comparison: Mapping[str, Any] | None = None
+    prompts: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def read_results(path: Path, *, shown_as: str = "") -> Stored:
@@ -175,6 +177,12 @@ def _stored(read: _Results) -> Stored:
         criteria=criteria,
         adk_compat=read.adk_compat,
         comparison=read.comparison,
+        prompts={
+            (suite.suite, use.name): use.prompt_version
+            for suite in read.suites
+            for use in suite.criteria
+            if use.prompt_version
+        },
     )
 
 

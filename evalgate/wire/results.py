@@ -67,6 +67,7 @@ class CriterionResult(ResultsShape):
     on_the_test: bool = Field(default=False, description="It measures the test: below its threshold, not measured.")
     code: str | None = Field(default=None, description="Dotted path of a custom metric.")
     fingerprint: str = Field(default="", description="Equal where scores can be compared; thresholds do not count.")
+    prompt_version: str = Field(default="", description="Of the question to its judge; empty where none is asked.")
     calibration: JudgedWire | None = Field(
         default=None, description="What people's labels say of the judge, where evalgate.yml names a calibration."
     )

@@ -36,7 +36,7 @@ from evalgate.project import discovery
 from evalgate.wire.labels import LabelsReading
 from evalgate.wiring import judging, labelled
 from evalgate.wiring.choosing import Choice
-from evalgate.wiring.labelled import Asked
+from evalgate.wiring.label_places import Asked
 
 AT_ONCE = 16
 OF_AGENTS = frozenset({"no-agent", "ambiguous-agent", "app-name-unmatched", "mixed-app-names"})

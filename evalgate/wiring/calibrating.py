@@ -26,7 +26,7 @@ from evalgate.wire import labels as label_files
 from evalgate.wiring import asking_labels, labelled
 from evalgate.wiring.asking_labels import Desk, Judged
 from evalgate.wiring.choosing import Choice
-from evalgate.wiring.labelled import Asked
+from evalgate.wiring.label_places import Asked
 
 SEED = 0
 
@@ -159,17 +159,12 @@ def _from_results(read: label_files.LabelsReading, path: Path) -> Judged:
     run = stored.read_results(path)
     finds, grades, elsewhere = labelled.find_grades(read.labels, run)
     asking_labels.insist([*read.problems, *finds.problems])
-    if run.version != __version__:
-        finds.asked = [
-            dataclasses.replace(each, judge=dataclasses.replace(each.judge, prompt_version="")) for each in finds.asked
-        ]
     verdicts = [(asked, labelled.verdict_of(asked, grade)) for asked, grade in zip(finds.asked, grades, strict=True)]
     notes = []
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
         notes.append(f"{lines} no `suite` and `case`: left out, only asking the judge covers them")
-    if run.version != __version__:
-        notes.append(f"the results are of evalgate {run.version}: the version of the prompts is not known")
+    notes += labelled.other_prompts(finds.asked, adk_compat=run.adk_compat)
     return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(finds.problems))
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from evalgate import criteria, words
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Severity
 from evalgate.judged import identity, labelling
 from evalgate.model import (
-    Case,
     CriterionUse,
     Evidence,
     Grade,
@@ -18,50 +16,17 @@ from evalgate.model import (
     JudgeIdentity,
     Label,
     LabelledVerdict,
-    Suite,
-    Transcript,
-    TrialKey,
 )
 from evalgate.pipeline import fingerprints
 from evalgate.pipeline.stored import Stored
 from evalgate.plugins import CriterionSpec, Need, Verdicts
 from evalgate.prompts import shown
 from evalgate.wire.labels import Vocabulary
+from evalgate.wiring import label_places
+from evalgate.wiring.label_places import Asked, Finds
 
 SHOWS_STEPS = frozenset({"rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1"})
 """Criteria that judge what two texts do not show."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A label with the criterion that is asked and the evidence it is asked about.
-
-    `turn`: of the evidence, None where the verdict is about the conversation. `subject`: the rubric's text.
-    """
-
-    label: Label
-    use: CriterionUse
-    judge: JudgeIdentity
-    evidence: Evidence
-    turn: int | None
-    subject: str
-
-
-@dataclass(slots=True)
-class Finds:
-    """What labels are about, and what stands in the way."""
-
-    asked: list[Asked] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    stale: Severity = Severity.ERROR
-
-    def error(self, code: str, label: Label, message: str, hint: str = "") -> None:
-        """The label cannot be used."""
-        self.tell(code, label, message, hint, severity=Severity.ERROR)
-
-    def tell(self, code: str, label: Label, message: str, hint: str, *, severity: Severity) -> None:
-        """The label is not used."""
-        self.problems.append(Problem(severity=severity, code=code, message=message, place=label.place, hint=hint))
 
 
 def vocabularies() -> dict[str, Vocabulary]:
@@ -86,7 +51,7 @@ def find_evidence(
     that no suite has."""
     finds = Finds()
     for label in labels:
-        evidence = label.evidence if label.evidence is not None else _recorded(label, stored, finds)
+        evidence = label.evidence if label.evidence is not None else label_places.recorded(label, stored, finds)
         use = _use_of(label, uses, evidence, finds) if evidence is not None else None
         if evidence is None or use is None:
             continue
@@ -143,7 +108,7 @@ def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Gr
         if label.where is None:
             elsewhere += 1
             continue
-        evidence = _recorded(label, stored, finds)
+        evidence = label_places.recorded(label, stored, finds)
         if evidence is None:
             continue
         use = uses.get((label.where.suite, label.criterion))
@@ -152,7 +117,7 @@ def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Gr
             finds.error("label-place-unknown", label, f"the run did not grade `{label.criterion}` in this suite")
             continue
         spec, verdicts = _spec_of(use)
-        judge = identity.judge_of(use, spec, adk_compat=stored.adk_compat)
+        judge = _as_stored(identity.judge_of(use, spec, adk_compat=stored.adk_compat), label, stored)
         turn, subject = _turn(label, evidence, verdicts, finds), _subject(label, use, evidence, verdicts, finds)
         if judge is None:
             finds.error("label-without-verdict", label, f"`{use.name}` is Google Cloud's, no judge model's")
@@ -164,6 +129,29 @@ def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Gr
     return finds, grades, elsewhere
 
 
+def _as_stored(judge: JudgeIdentity | None, label: Label, stored: Stored) -> JudgeIdentity | None:
+    """With the version of the prompt that the run asked with, "" where its file does not tell."""
+    if judge is None or label.where is None:
+        return judge
+    asked = stored.prompts.get((label.where.suite, label.criterion), "")
+    return dataclasses.replace(judge, prompt_version=asked)
+
+
+def other_prompts(asked: Sequence[Asked], *, adk_compat: bool) -> list[str]:
+    """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a sentence each."""
+    notes: dict[str, None] = {}
+    for each in asked:
+        spec, _ = _spec_of(each.use)
+        today = identity.judge_of(each.use, spec, adk_compat=adk_compat)
+        then, now = each.judge.prompt_version, "" if today is None else today.prompt_version
+        if not then:
+            notes[f"the results do not tell the version of the prompt of `{each.use.name}`"] = None
+        elif then != now:
+            said = f"the results of `{each.use.name}` were judged with prompt {then}, today's is {now}"
+            notes[f"{said}: this calibration holds for the former alone"] = None
+    return list(notes)
+
+
 # --- one label ------------------------------------------------------------------------------------
 
 
@@ -171,66 +159,6 @@ def _spec_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
     spec = criteria.CRITERIA[use.name]
     assert spec.verdicts is not None, "labels of other criteria were refused when they were read"
     return spec, spec.verdicts
-
-
-def _recorded(label: Label, stored: Stored | None, finds: Finds) -> Evidence | None:
-    where = label.where
-    if where is None:
-        return None
-    if stored is None:
-        hint = "Name the results.json with `--conversations`, or run the gate once."
-        finds.error("label-place-unknown", label, "there is no results.json to find the conversation in", hint)
-        return None
-    case = _case_of(label, where, stored, finds)
-    if case is None:
-        return None
-    suite, found = case
-    transcript = stored.outcomes.find(where)
-    if transcript is None:
-        run = [trial for trial in stored.run.trials if trial.key == where]
-        message = "the agent failed in it" if run else f"it has no repeat {where.repeat}"
-        finds.error("label-place-unknown", label, f"`{where.case_id}`: {message}", "Repeats count from 0.")
-        return None
-    evidence = Evidence(
-        case=found,
-        actual=transcript.invocations,
-        expected=found.conversation,
-        final_state=transcript.final_state,
-        ended_by=transcript.ended_by,
-    )
-    return evidence if _is_what_was_labelled(label, transcript, suite, finds) else None
-
-
-def _case_of(label: Label, where: TrialKey, stored: Stored, finds: Finds) -> tuple[Suite, Case] | None:
-    suites = {suite.key: suite for suite in stored.run.suites}
-    suite = suites.get(where.suite)
-    if suite is None:
-        finds.error(
-            "label-place-unknown", label, f"results.json has no suite `{where.suite}`", _meant(where.suite, suites)
-        )
-        return None
-    cases = {case.case_id: case for case in suite.eval_set.cases}
-    if where.case_id not in cases:
-        message = f"`{where.suite}` has no case `{where.case_id}`"
-        finds.error("label-place-unknown", label, message, _meant(where.case_id, cases))
-        return None
-    return suite, cases[where.case_id]
-
-
-def _is_what_was_labelled(label: Label, transcript: Transcript, suite: Suite, finds: Finds) -> bool:
-    turns = transcript.invocations
-    turn = label.turn or len(turns)
-    if turn > len(turns):
-        message = f"`turn` is {turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        finds.error("label-place-unknown", label, message, "Turns count from 1.")
-        return False
-    answers = {labelling.plain(shown.answer(each)) for each in (turns if label.turn is None else [turns[turn - 1]])}
-    if label.answer is None or labelling.plain(label.answer) in answers:
-        return True
-    message = f"the agent's answer in {suite.key} is another one than the one that was labelled"
-    hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
-    finds.tell("label-of-another-answer", label, message, hint, severity=finds.stale)
-    return False
 
 
 def _turn(label: Label, evidence: Evidence, verdicts: Verdicts, finds: Finds) -> int | None:
@@ -261,7 +189,7 @@ def _subject(label: Label, use: CriterionUse, evidence: Evidence, verdicts: Verd
     fixed = Need.RUBRICS not in criteria.CRITERIA[use.name].needs
     if fixed and labelling.text_of_rubric(label.subject, known) is None:
         message = f"`{use.name}` has no property `{label.subject[:80]}`"
-        finds.error("label-subject-unknown", label, message, _meant(label.subject, names))
+        finds.error("label-subject-unknown", label, message, label_places.meant(label.subject, names))
         return None
     return label.subject
 
@@ -295,8 +223,3 @@ def _without_rubrics(use: CriterionUse) -> CriterionUse:
 
 def _judged(evidence: Evidence, turn: int | None) -> tuple[Invocation, ...]:
     return evidence.actual if turn is None else evidence.actual[turn - 1 : turn]
-
-
-def _meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
-    close = words.nearest(name, names)
-    return f"Did you mean `{close}`?" if close else f"There are {words.listed(f'`{each}`' for each in names)}."

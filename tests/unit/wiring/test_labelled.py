@@ -26,9 +26,10 @@ from evalgate.model import (
 )
 from evalgate.pipeline.stored import Stored
 from evalgate.plugins import JudgeRequest
+from evalgate.prompts import final_response_match
 from evalgate.wire import labels as label_files
 from evalgate.wiring import asking_labels, drafting, labelled
-from evalgate.wiring.labelled import Finds
+from evalgate.wiring.label_places import Finds
 
 MATCH = "final_response_match_v2"
 ANSWER = "rubric_based_final_response_quality_v1"
@@ -242,3 +243,31 @@ def test_a_draft_is_a_plain_sample() -> None:
 
 def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
     assert drafting.draft(stored(use("safety_v1"), use("response_evaluation_score", judge="llm")), most=5, seed=0) == []
+
+
+# --- the version of the prompt --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stored_version", "notes"),
+    [
+        (final_response_match.VERSION, []),
+        (
+            "0",
+            [f"with prompt 0, today's is {final_response_match.VERSION}: this calibration holds for the former alone"],
+        ),
+        ("", ["do not tell the version of the prompt"]),
+    ],
+)
+def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(stored_version: str, notes: list[str]) -> None:
+    prompts = {(KEY, MATCH): stored_version} if stored_version else {}
+    run = dataclasses.replace(stored(), prompts=prompts)
+    line = {"criterion": MATCH, "label": "valid", "suite": KEY, "case": "loan", "turn": 1}
+    labels = label_files.parse_labels(
+        json.dumps(line), file="l", vocabularies=labelled.vocabularies(), others=[]
+    ).labels
+    finds, _, _ = labelled.find_grades(labels, run)
+    assert [each.judge.prompt_version for each in finds.asked] == [stored_version]
+    found = labelled.other_prompts(finds.asked, adk_compat=False)
+    assert len(found) == len(notes)
+    assert all(words in note for words, note in zip(notes, found, strict=True))
