@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from evalgate import words
-from evalgate.model import JudgeUse
+from evalgate.model import USER_SIMULATOR, JudgeUse
 
 HEADER = ("Criterion", "Judge", "Calls", "Cached", "Retries", "Failed", "Tokens in", "Tokens out", "Cost")
 NOTHING = "-"
@@ -52,14 +52,20 @@ def figure(uses: Sequence[JudgeUse]) -> str:
         return ""
     whole = total(uses)
     failed = sum(whole.failures.values())
+    played = sum(use.calls for use in uses if use.criterion == USER_SIMULATOR)
     spent = {NOTHING: "", UNKNOWN: "cost unknown"}.get(cost(whole), cost(whole))
     said = (
-        words.counted(whole.calls, "call"),
+        words.counted(whole.calls, "call") + (f" ({played:,} by simulated users)" if played else ""),
         f"{whole.cached:,} cached" if whole.cached else "",
         f"{failed:,} failed" if failed else "",
         spent,
     )
     return ", ".join(each for each in said if each)
+
+
+def asker(use: JudgeUse) -> str:
+    """Who asked: a criterion, or the simulated users."""
+    return "simulated users" if use.criterion == USER_SIMULATOR else use.criterion
 
 
 def amounts(use: JudgeUse) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ from evalgate.model.reliability import (
     Trend,
 )
 from evalgate.model.report import Links, Report
-from evalgate.model.run import GradedTrial, InMemoryTranscripts, JudgeUse, Run, Transcripts
+from evalgate.model.run import USER_SIMULATOR, GradedTrial, InMemoryTranscripts, JudgeUse, Run, Transcripts
 from evalgate.model.shard import Shard
 from evalgate.model.trial import (
     INFRASTRUCTURE,
@@ -105,6 +105,7 @@ from evalgate.model.verdict import (
 
 __all__ = [
     "INFRASTRUCTURE",
+    "USER_SIMULATOR",
     "AgentDetails",
     "AgentFailure",
     "AgentUse",

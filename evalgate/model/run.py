@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from evalgate.model.case import Suite
 from evalgate.model.grade import Grade
@@ -29,9 +29,13 @@ class GradedTrial:
     behaviour: str = ""
 
 
+USER_SIMULATOR: Final = "user_simulator"
+"""Stands where a criterion's name stands for what playing simulated users took."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUse:
-    """What one criterion asked of one model while a run was measured, on all sides.
+    """What one criterion, or all simulated users, asked of one model while a run was measured, on all sides.
 
     `calls`: answered; `cached`: read instead of asked; `retries`: calls made again; `failures`: by kind, calls that
     ended without a reply. `prompt_tokens`, `output_tokens` (thoughts among them): of the calls that said so.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from evalgate.model import Case, Content, ConversationScenario, Ending, Invocation, SimulatorUse, Text
+from evalgate.model import USER_SIMULATOR, Case, Content, ConversationScenario, Ending, Invocation, SimulatorUse, Text
 from evalgate.plugins import (
     JudgeFailed,
     JudgeRequest,
@@ -21,9 +20,6 @@ from evalgate.plugins.simulation import Said
 from evalgate.prompts import simulated_user
 from evalgate.prompts.simulated_user import Script
 from evalgate.prompts.templates import TemplateError
-
-ACCOUNT: Final = "user_simulator"
-"""The name that its questions have in the cache, in recordings and in the accounts."""
 
 
 class LlmUser:
@@ -82,7 +78,7 @@ class LlmUser:
         return JudgeRequest(
             model=self._use.model,
             prompt=question.prompt,
-            criterion=ACCOUNT,
+            criterion=USER_SIMULATOR,
             version=question.version,
             system=question.system,
             config=self._use.config or {},

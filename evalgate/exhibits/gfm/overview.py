@@ -101,7 +101,7 @@ def render_judges(report: Report, *, limit: int) -> str:
         return ""
     rows = [
         [
-            github.cell_code(plain.label(use.criterion, SUITE_WIDTH)),
+            github.cell_code(plain.label(judge_use.asker(use), SUITE_WIDTH)),
             github.cell_code(plain.label(use.model, SUITE_WIDTH)),
             *judge_use.amounts(use),
         ]

@@ -71,7 +71,9 @@ def render_judges(report: Report) -> Html:
     uses = report.run.judges
     if not uses:
         return Html("")
-    rows = [[element("code", use.criterion), element("code", use.model), *judge_use.amounts(use)] for use in uses]
+    rows = [
+        [element("code", judge_use.asker(use)), element("code", use.model), *judge_use.amounts(use)] for use in uses
+    ]
     header = list(judge_use.HEADER)
     shown = page.table(header, rows, label="Judges", numeric=range(2, len(header)))
     summary = element("summary", f"Judges: {judge_use.figure(uses)}")

@@ -81,3 +81,15 @@ def test_the_folded_table_has_a_row_a_criterion() -> None:
         folded = text[text.index("<details><summary>Judges") :]
         assert all(use.criterion in folded for use in judged.run.judges)
         assert "3 (1 blocked, 2 rate limited)" in folded
+
+
+def test_calls_that_played_users_are_told_apart() -> None:
+    played = use(criterion="user_simulator", calls=6, cached=1)
+    assert judge_use.figure([PRICED, played]) == f"{PRICED.calls + 6} calls (6 by simulated users), 1 cached, $0.02"
+    assert judge_use.figure([use(criterion="user_simulator", cached=3)]) == "0 calls, 3 cached"
+    made = build.report("pass")
+    told = dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(PRICED, played)))
+    for file in ("summary", "html"):
+        text = reports.RENDERERS[file].render(told)
+        assert "simulated users" in text[text.index("Judges: ") :]
+        assert "user_simulator" not in text
