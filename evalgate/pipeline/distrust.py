@@ -10,7 +10,7 @@ from typing import Any
 from evalgate.errors import ConfigError, Place
 from evalgate.model import Run, TrialKey
 from evalgate.pipeline import stored
-from evalgate.pipeline.measure import FRESH
+from evalgate.pipeline.desk import FRESH
 from evalgate.pipeline.stored import Stored
 
 MOST_BYTES = 64 * 1024 * 1024

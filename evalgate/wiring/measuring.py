@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -29,18 +29,16 @@ from evalgate.model import (
 )
 from evalgate.pipeline import pacing, reuse, trials
 from evalgate.pipeline.budget import Limits
+from evalgate.pipeline.desk import Bench, Side
 from evalgate.pipeline.journal import Journal
-from evalgate.pipeline.measure import Bench, Measuring, Side
+from evalgate.pipeline.measure import Measuring
 from evalgate.pipeline.pacing import Pace, ProviderPace
 from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, agent_pools, comparisons, simulating
+from evalgate.wiring import agent_code, agent_pools, comparisons, counterparts, simulating
 from evalgate.wiring.bases import Base
 
 HEAD, BASE = 0, 1
-
-ENVIRONMENT = ("framework_version", "python", "requirements")
-"""What workers tell of their environment that may change what an agent does though its files are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +96,9 @@ class _Ring:
         self._taken = reuse.TakenOver()
         if bout.base is not None and bout.base_journal is not None:
             root = bout.base.root or bout.root
-            suites = with_agents(bout.suites, bout.base)
+            suites = counterparts.with_agents(bout.suites, bout.base)
             side = self._side(root, suites, bout.base_agents, bout.base_journal)
-            sides.append(dataclasses.replace(side, skipped=frozenset(_new_cases(bout.suites, bout.base))))
+            sides.append(dataclasses.replace(side, skipped=frozenset(counterparts.new_cases(bout.suites, bout.base))))
         self._sides = sides
         self._measuring = Measuring(sides, self._bench(), seed=bout.settings.seed, now=bout.now)
 
@@ -171,7 +169,6 @@ class _Ring:
         if bout.base is None:
             return Measured(head=head)
         origin = self._origin(bout.base)
-        origin = dataclasses.replace(origin, notes=(*origin.notes, *self._environments(bout.base)))
         if len(self._sides) == 1:
             problem = bout.base.problem
             return Measured(
@@ -213,41 +210,19 @@ class _Ring:
         source = base.origin.source
         if base.root is not None and reused:
             source = BaseSource.STORE if reused == own else BaseSource.MIXED
+        measured = (self._measuring.run(HEAD), self._measuring.run(BASE))
         return dataclasses.replace(
-            base.origin, source=source, reused=reused, run=0 if base.root is None else own - reused
+            base.origin,
+            source=source,
+            reused=reused,
+            run=0 if base.root is None else own - reused,
+            notes=(*base.origin.notes, *counterparts.environments(base, *measured)),
         )
-
-    def _environments(self, base: Base) -> Iterator[str]:
-        """A note for each agent that is the same on both sides, in another environment."""
-        if len(self._sides) == 1:
-            return
-        head, rerun = self._measuring.run(HEAD), self._measuring.run(BASE)
-        stored = base.stored.run if base.stored is not None else None
-        then = {} if stored is None else {suite.key: suite.agent for suite in stored.suites}
-        notes: list[str] = []
-        for ours, theirs in zip(self._sides[HEAD].suites, self._sides[BASE].suites, strict=True):
-            code = head.codes.get(trials.agent_key(ours.agent))
-            now = head.agents.get(trials.agent_key(ours.agent), {})
-            ways = [(rerun, theirs.agent)]
-            name = base.renamed.get(ours.key, ours.key)
-            if stored is not None and name in then and ours.key in base.reusable:
-                ways.append((stored, then[name]))
-            for run, agent in ways:
-                key = trials.agent_key(agent)
-                if code and run.codes.get(key) == code:
-                    notes += _differences(run.agents.get(key, {}), now)
-        yield from dict.fromkeys(notes)
 
     def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
         """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
-        suites = self._bout.suites
-        here = {(suite.key, case.case_id) for suite in self._planned() for case in suite.eval_set.cases}
-        before = _own_cases(base)
-        unpaired = dict.fromkeys(sorted(before - here), Standing.REMOVED)
-        unpaired |= dict.fromkeys(_new_cases(suites, base), Standing.NEW)
-        if base.root is None:
-            unpaired |= self._taken.unpaired
-        return unpaired
+        unpaired = counterparts.unpaired(base, self._bout.suites, plan=self._planned())
+        return unpaired | self._taken.unpaired if base.root is None else unpaired
 
     def _planned(self) -> tuple[Suite, ...]:
         """All that is measured, here or elsewhere."""
@@ -308,46 +283,6 @@ class _Ring:
         return self._bout.panel is not None or any(
             suite.agent.driver not in ("replay", agent_pools.ABSENT) for side in self._sides for suite in side.suites
         )
-
-
-def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name in ENVIRONMENT:
-        before, after = then.get(name, ""), now.get(name, "")
-        if before and after and before != after:
-            said = name.replace("_", " ")
-            yield f"the same agent ran with another {said} on the base side ({before}) than on head's ({after})"
-
-
-def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
-    """Head's suites, to be run by the base's agents."""
-    none = agent_pools.missing()
-    return tuple(dataclasses.replace(suite, agent=base.agents.get(suite.key, none)) for suite in suites)
-
-
-def _own_suites(base: Base) -> tuple[Suite, ...]:
-    """The suites as the base has them; none where that is not known."""
-    if base.rules is not None:
-        return base.rules.suites
-    return base.stored.run.suites if base.root is None and base.stored is not None else ()
-
-
-def _own_cases(base: Base) -> set[CaseKey]:
-    """The base's cases, under head's names of their files."""
-    ours = {theirs: ours for ours, theirs in base.renamed.items()}
-    return {
-        (ours.get(suite.key, suite.key), case.case_id) for suite in _own_suites(base) for case in suite.eval_set.cases
-    }
-
-
-def _new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
-    """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite."""
-    before = _own_cases(base)
-    return [
-        (suite.key, case.case_id)
-        for suite in suites
-        for case in suite.eval_set.cases
-        if (before and (suite.key, case.case_id) not in before) or base.lacks_agent(suite.key)
-    ]
 
 
 def _is_early(found: Measured, policy: Policy) -> bool:

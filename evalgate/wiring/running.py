@@ -24,6 +24,7 @@ from evalgate.wiring import (
     bars,
     bases,
     concluding,
+    counterparts,
     folders,
     judging,
     measuring,
@@ -216,7 +217,7 @@ def _measured(
         pools = stack.enter_context(agent_pools.opened(bar.suites, around))
         base_pools: Mapping[str, Agent] = {}
         if base is not None and journals.base is not None:
-            with_base = measuring.with_agents(bar.suites, base)
+            with_base = counterparts.with_agents(bar.suites, base)
             there = dataclasses.replace(around, root=base.root or choice.root)
             base_pools = stack.enter_context(agent_pools.opened(with_base, there))
         panel = stack.enter_context(
@@ -253,7 +254,7 @@ def _with_plan(run: Run | None, base: Base | None, shard: Shard | None) -> Run |
     """The base's run with its own agents in the plan that it is a part of."""
     if run is None or base is None or shard is None:
         return run
-    return dataclasses.replace(run, shard=dataclasses.replace(shard, plan=measuring.with_agents(shard.plan, base)))
+    return dataclasses.replace(run, shard=dataclasses.replace(shard, plan=counterparts.with_agents(shard.plan, base)))
 
 
 def _surroundings(choice: Choice, scene: Scene, *, cache: Path) -> Surroundings:

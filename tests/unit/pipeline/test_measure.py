@@ -31,8 +31,9 @@ from evalgate.model import (
 )
 from evalgate.pipeline import results, trials
 from evalgate.pipeline.budget import Limits
+from evalgate.pipeline.desk import Bench, Side
 from evalgate.pipeline.journal import Journal
-from evalgate.pipeline.measure import Bench, Measuring, Side
+from evalgate.pipeline.measure import Measuring
 from evalgate.plugins import Criterion, SilentWatcher
 from evalgate.wire import results as results_wire
 from tests.unit.pipeline import fakes

@@ -15,8 +15,9 @@ from evalgate.gate.threshold import Scale
 from evalgate.model import Case, FailureKind, Policy, Report, Run, Standing, Suite, TrialKey
 from evalgate.pipeline import results, reuse, stored, trials
 from evalgate.pipeline.budget import Limits
+from evalgate.pipeline.desk import FRESH
 from evalgate.pipeline.journal import Journal
-from evalgate.pipeline.measure import FRESH, Measuring
+from evalgate.pipeline.measure import Measuring
 from tests.unit.pipeline import fakes
 from tests.unit.pipeline.test_measure import NO_LIMITS, NOW, SUITES, bench, side_of
 

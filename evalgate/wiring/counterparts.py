@@ -1,0 +1,81 @@
+"""What the base has of head's suites: their agents, which cases are new or gone, in which environment it ran."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from evalgate.gate.pairing import CaseKey
+from evalgate.model import Run, Standing, Suite
+from evalgate.pipeline import trials
+from evalgate.wiring import agent_pools
+from evalgate.wiring.bases import Base
+
+ENVIRONMENT = ("framework_version", "python", "requirements")
+"""What workers tell of their environment that may change what an agent does though its files are the same."""
+
+
+def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) -> dict[CaseKey, Standing]:
+    """New and deleted cases. `suites`: head's, of this machine; `plan`: all that are measured, here or elsewhere."""
+    here = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
+    gone = sorted(_own_cases(base) - here)
+    return dict.fromkeys(gone, Standing.REMOVED) | dict.fromkeys(new_cases(suites, base), Standing.NEW)
+
+
+def environments(base: Base, head: Run, rerun: Run) -> Iterator[str]:
+    """A note for each agent that is the same on both sides in another environment, rerun now or as it was stored."""
+    stored = base.stored.run if base.stored is not None else None
+    then = {} if stored is None else {suite.key: suite.agent for suite in stored.suites}
+    notes: list[str] = []
+    for ours, theirs in zip(head.suites, rerun.suites, strict=True):
+        code = head.codes.get(trials.agent_key(ours.agent))
+        now = head.agents.get(trials.agent_key(ours.agent), {})
+        ways = [(rerun, theirs.agent)]
+        name = base.renamed.get(ours.key, ours.key)
+        if stored is not None and name in then and ours.key in base.reusable:
+            ways.append((stored, then[name]))
+        for run, agent in ways:
+            key = trials.agent_key(agent)
+            if code and run.codes.get(key) == code:
+                notes += _differences(run.agents.get(key, {}), now)
+    yield from dict.fromkeys(notes)
+
+
+def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name in ENVIRONMENT:
+        before, after = then.get(name, ""), now.get(name, "")
+        if before and after and before != after:
+            said = name.replace("_", " ")
+            yield f"the same agent ran with another {said} on the base side ({before}) than on head's ({after})"
+
+
+def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
+    """Head's suites, to be run by the base's agents."""
+    none = agent_pools.missing()
+    return tuple(dataclasses.replace(suite, agent=base.agents.get(suite.key, none)) for suite in suites)
+
+
+def _own_suites(base: Base) -> tuple[Suite, ...]:
+    """The suites as the base has them; none where that is not known."""
+    if base.rules is not None:
+        return base.rules.suites
+    return base.stored.run.suites if base.root is None and base.stored is not None else ()
+
+
+def _own_cases(base: Base) -> set[CaseKey]:
+    """The base's cases, under head's names of their files."""
+    ours = {theirs: ours for ours, theirs in base.renamed.items()}
+    return {
+        (ours.get(suite.key, suite.key), case.case_id) for suite in _own_suites(base) for case in suite.eval_set.cases
+    }
+
+
+def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
+    """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite."""
+    before = _own_cases(base)
+    return [
+        (suite.key, case.case_id)
+        for suite in suites
+        for case in suite.eval_set.cases
+        if (before and (suite.key, case.case_id) not in before) or base.lacks_agent(suite.key)
+    ]
