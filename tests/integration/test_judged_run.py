@@ -118,14 +118,38 @@ def test_a_judged_gate_asks_three_of_five_then_nobody(tmp_path: Path, gemini: Ge
     assert re.search(rb"It says the same", written)  # each rationale is kept
 
 
-def test_an_outage_is_not_measured_and_resuming_asks_again(tmp_path: Path, gemini: Gemini) -> None:
+def test_a_spent_budget_and_an_outage_are_not_measured_and_what_was_judged_stays(
+    tmp_path: Path, gemini: Gemini
+) -> None:
+    judge = f"base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY"
+    root = repository(tmp_path, f"judge: {{{judge}, budget: {{calls: 6}}}}")
+    code, said = run(root, "--concurrency", "1", MY_JUDGE_KEY="a-secret-judge-key")
+    assert code == 3, said
+    assert gemini.asked == 6
+    first = grades(root)
+    assert [grade.get("score") for grade in first] == [1.0, 1.0, None, None]
+    assert {grade.get("reason") for grade in first[2:]} == {"judge_unavailable"}
+    why = "the judges' budget of 6 calls is spent; raise it, or judge fewer cases or samples"
+    assert all(why in grade["message"] for grade in first[2:])
+    assert "budget of 6 calls is spent" in (root / "evalgate-report/comment.md").read_text()
+
+    repository(root, f"judge: {{{judge}}}")
     gemini.status = 403
-    root = repository(tmp_path, f"judge: {{base_url: '{gemini.url}', api_key_env: MY_JUDGE_KEY}}")
-    code, said = run(root, MY_JUDGE_KEY="a-secret-judge-key")
+    code, said = run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")
     assert code == 3, said
     assert "NOT MEASURED" in said
-    gemini.status = 200
-    assert run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")[0] == 0
+    assert grades(root)[:2] == first[:2]
+
+    gemini.status, refused = 200, gemini.asked
+    code, said = run(root, "--resume", MY_JUDGE_KEY="a-secret-judge-key")
+    assert code == 0, said
+    assert gemini.asked == refused + 2 * 3  # what was judged before is not asked again
+
+
+def grades(root: Path) -> list[dict[str, Any]]:
+    """The judged grade of each case, in order."""
+    results = json.loads((root / "evalgate-report/results.json").read_text())
+    return [case["trials"][0]["grades"]["final_response_match_v2"] for case in results["suites"][0]["cases"]]
 
 
 def test_without_a_key_nothing_is_spent_and_the_ways_out_are_told(tmp_path: Path) -> None:
