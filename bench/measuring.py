@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-POLL_S = 0.05
+POLL_S = 0.25
+"""How often memory is looked at: reading it stops the process that is measured, and takes CPU that it could use."""
 
 
 @dataclass(frozen=True)

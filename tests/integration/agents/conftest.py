@@ -11,6 +11,15 @@ import pytest
 from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python
 
 
+@pytest.fixture(scope="session", params=["new", "old"])
+def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
+    """A worker with the agent `adk_full`, in both ends of the supported range of google-adk; the old one takes many
+    seconds to import."""
+    worker = Worker(adk_python(request.param), "adk", {"path": "adk_full"}, AGENTS, {})
+    yield worker
+    worker.close()
+
+
 @pytest.fixture(scope="module")
 def spawn() -> Iterator[Callable[..., Worker]]:
     """Starts workers that are gone after the module."""

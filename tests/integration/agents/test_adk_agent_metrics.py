@@ -18,11 +18,6 @@ def invocation(text: str) -> dict:
     }
 
 
-@pytest.fixture(scope="module", params=["new", "old"])
-def full(request: pytest.FixtureRequest, spawn):
-    return spawn({"path": "adk_full"}, which=request.param)
-
-
 def grade(worker, code: str, expected: list[str] | None = None) -> dict:
     worker.say(
         type="metric",

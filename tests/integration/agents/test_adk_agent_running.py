@@ -11,13 +11,6 @@ from tests.integration.agents.line_client import responses, texts
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module", params=["new", "old"])
-def full(request: pytest.FixtureRequest, spawn):
-    worker = spawn({"path": "adk_full"}, which=request.param)
-    assert worker.greeting["type"] == "ready", worker.greeting
-    return worker
-
-
 def test_calls_responses_and_the_answer_come_in_order(full) -> None:
     events, ended = full.ask('call add {"a": 2, "b": 3}', "think deep", "say never reached")
     call, answered, last = events
