@@ -21,7 +21,7 @@ from evalgate.wire import calibration, reliability, results
 ROOT = Path(__file__).resolve().parents[1]
 
 ACTION_HEAD = """\
-# Written by `make docs` from evalgate/settings.py: change it there.
+# Written by `make docs` from evalgate/settings: change it there.
 name: evalgate
 description: A gate for pull requests on LLM agents. Runs ADK evaluation files, scores them, says what the change did.
 author: evalgate contributors

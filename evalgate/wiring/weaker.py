@@ -14,7 +14,7 @@ from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place
 from evalgate.model import Loosening, LooseningKind, Suite
 from evalgate.plugins import ToolMode
-from evalgate.settings import Runs
+from evalgate.settings.values import Runs
 from evalgate.wiring import tooling
 from evalgate.wiring.choosing import Choice
 

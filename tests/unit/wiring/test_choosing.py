@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.errors import ConfigError
-from evalgate.settings import Runs
+from evalgate.settings.values import Runs
 from evalgate.wiring import choosing
 
 
