@@ -151,6 +151,8 @@ YES_AND_NO = {
     "safety_v1": ("safe", "unsafe"),
     "response_evaluation_score": ("5", "1"),
     "multi_turn_task_success_v1": ("yes", "no"),
+    "multi_turn_trajectory_quality_v1": ("yes", "no"),
+    "multi_turn_tool_use_quality_v1": ("yes", "no"),
 }
 RUBRIC = {"rubric_id": "r", "rubric_content": {"text_property": "It is right."}}
 
