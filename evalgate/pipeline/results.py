@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from evalgate import criteria
+from evalgate.errors import Problem
 from evalgate.judged import identity
 from evalgate.model import (
     AgentDetails,
@@ -61,12 +62,23 @@ def render_results(report: Report, *, kept: Kept, exit_code: int) -> Iterator[st
         **({} if report.comparison is None else {"comparison": comparison.comparison_json(report.comparison)}),
         "agent_details": _agent_details(kept.agents()),
         "judges": [_compact(**dataclasses.asdict(use)) for use in run.judges],
+        **_compact(problems=[_problem(each) for each in report.problems]),
     }
     yield _dump(head)[:-1] + ',"suites":['
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
         yield from _suite(suite, suite_verdict, report=report, by_case=by_case, kept=kept)
     yield "\n]}\n"
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    place = problem.place
+    return {
+        "severity": problem.severity.value,
+        "code": problem.code,
+        "message": problem.message,
+        **_compact(hint=problem.hint, **({} if place is None else dataclasses.asdict(place))),
+    }
 
 
 def _verdict(verdict: Verdict, *, exit_code: int) -> dict[str, Any]:

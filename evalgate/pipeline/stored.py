@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from evalgate.errors import ConfigError, Place
+from evalgate.errors import ConfigError, Place, Problem
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
@@ -29,13 +29,14 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.pipeline import trials
-from evalgate.pipeline.measure import FRESH
+from evalgate.pipeline.desk import FRESH
 from evalgate.wire import records
 from evalgate.wire.results import (
     SCHEMA_VERSION,
     CaseResult,
     PlannedCase,
     PlannedSuite,
+    ProblemResult,
     Results,
     ShardResult,
     SuiteResult,
@@ -96,8 +97,9 @@ class Stored:
     """A results.json that was read: its run, its outcomes, and what the file itself says.
 
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
-    `comparison`: head beside base as it was told, as JSON, None where there was none. `prompts`: version of the question
-    to a criterion's judge, by suite key and name, where the file tells it.
+    `comparison`: head beside base as it was told, as JSON, None where there was none. `problems`: what was remarked
+    about the evaluation files and the inputs. `prompts`: version of the question to a criterion's judge, by suite key
+    and name, where the file tells it.
     """
 
     run: Run
@@ -106,6 +108,7 @@ class Stored:
     criteria: Mapping[tuple[str, str], str]
     adk_compat: bool = False
     comparison: Mapping[str, Any] | None = None
+    problems: tuple[Problem, ...] = ()
     prompts: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -177,12 +180,24 @@ def _stored(read: _Results) -> Stored:
         criteria=criteria,
         adk_compat=read.adk_compat,
         comparison=read.comparison,
+        problems=tuple(_problem(each) for each in read.problems),
         prompts={
             (suite.suite, use.name): use.prompt_version
             for suite in read.suites
             for use in suite.criteria
             if use.prompt_version
         },
+    )
+
+
+def _problem(read: ProblemResult) -> Problem:
+    place = Place(file=read.file, line=read.line, column=read.column, json_path=read.json_path)
+    return Problem(
+        severity=read.severity,
+        code=read.code,
+        message=read.message,
+        hint=read.hint,
+        place=place if read.file else None,
     )
 
 

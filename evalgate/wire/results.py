@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from evalgate.errors import Severity
 from evalgate.model import ConfigOrigin, GateKind, VerdictKind
 from evalgate.wire.calibration import JudgedWire
 from evalgate.wire.cases import EvalCaseWire
@@ -168,6 +169,19 @@ class VerdictResult(ResultsShape):
     gates: list[GateResult] = Field(default_factory=list)
 
 
+class ProblemResult(ResultsShape):
+    """A warning or a note about the evaluation files or the inputs."""
+
+    severity: Severity
+    code: str = Field(description="A stable name (docs/validate.md).")
+    message: str
+    hint: str = ""
+    file: str = Field(default="", description="Empty where it is about no file.")
+    line: int | None = Field(default=None, ge=1)
+    column: int | None = Field(default=None, ge=1)
+    json_path: str = ""
+
+
 class Results(ResultsShape):
     """The whole file."""
 
@@ -196,6 +210,9 @@ class Results(ResultsShape):
     )
     judges: list[JudgeResult] = Field(
         default_factory=list, description="What judging took in this run; what was taken from its journal is not in it."
+    )
+    problems: list[ProblemResult] = Field(
+        default_factory=list, description="What was remarked about the evaluation files and the inputs."
     )
     suites: list[SuiteResult]
 

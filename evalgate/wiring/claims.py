@@ -38,6 +38,8 @@ from evalgate.wiring.posts import Decided, Job
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 """Conclusions of runs that measured nothing."""
 
+MOST_PROBLEMS = 1_000
+
 CLAIMED = (
     "These results come from a run of the pull request's own code and workflow, without secrets. Whoever wrote the "
     "pull request could have written them as well: read them as a claim."
@@ -92,7 +94,15 @@ def decide(choice: Choice, head: Stored, base: Stored | None, *, links: Links) -
     policy = dataclasses.replace(policies.policy_of(choice, run.suites), adk_compat=head.adk_compat)
     comparison = _comparison(head, base, run, policy=policy)
     verdict = decision.decide(run, policy, scales=comparisons.scales(), comparison=comparison)
-    return Report(run=run, verdict=verdict, policy=policy, comparison=comparison, links=links, version=__version__)
+    return Report(
+        run=run,
+        verdict=verdict,
+        policy=policy,
+        comparison=comparison,
+        problems=head.problems[:MOST_PROBLEMS],
+        links=links,
+        version=__version__,
+    )
 
 
 def _insist_known(event: EventContext, client: Client) -> None:

@@ -106,5 +106,5 @@ def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
 def _base_results(base: Run, report: Report, kept: Kept) -> Iterator[str]:
     """The base's run in a file of its own, with the threshold gate's word on it."""
     verdict = decision.decide(base, report.policy, scales=comparisons.scales(), comparison=None)
-    own = dataclasses.replace(report, run=base, verdict=verdict, comparison=None, judged=())
+    own = dataclasses.replace(report, run=base, verdict=verdict, comparison=None, judged=(), problems=())
     return results.render_results(own, kept=kept, exit_code=exit_code_of(base, verdict))

@@ -55,7 +55,8 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
         found, sources = _compared(sides, head, policy)
         past = running.past_of(keeping, scene)
         unreliable = running.unreliable_of(keeping, past, found.head, policy, scene)
-        problems = (*choice.problems, *bar.problems, *head.problems, *_without_base(sides))
+        remarks = dict.fromkeys((*choice.problems, *bar.problems, *_of_parts(sides), *head.problems))
+        problems = (*remarks, *_without_base(sides))
         ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce, past=past)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
@@ -188,6 +189,12 @@ def _settled(comparison: Comparison, sides: Sides, head: Run, base: Run, policy:
             ),
         )
     return comparison
+
+
+def _of_parts(sides: Sides) -> Iterable[Problem]:
+    """What the parts remarked about the evaluation files; each of them read all of these."""
+    for part in sides.head:
+        yield from (each for each in part.stored.problems if each != shards.note(part.shard))
 
 
 def _without_base(sides: Sides) -> Iterable[Problem]:

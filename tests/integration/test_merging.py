@@ -22,11 +22,18 @@ def made_in(folder: Path) -> Repository:
     made.agent("base", wrong=(1,))
     made.gate_file()
     made.cases(*range(7))
+    remark_on(made)
     made.commit("base")
     made.git("checkout", "-qb", "change")
     made.agent("head", wrong=(1, 4))
     made.commit("head")
     return made
+
+
+def remark_on(made: Repository) -> None:
+    """Something in the evaluation file that a run warns of."""
+    (file,) = made.root.rglob("*.evalset.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "descripton": "misspelt"}))
 
 
 @pytest.fixture
@@ -98,6 +105,7 @@ def test_parts_merged_are_one_run(repo: Repository, of: int, base: str) -> None:
     for name in names:
         assert without_times((merged / name).read_text()) == without_times((whole / name).read_text()), name
     assert (merged / "base.json").exists() == (whole / "base.json").exists() == bool(base)
+    assert "descripton" in (merged / "comment.md").read_text(), "the parts' warnings, once"
     if base:
         assert read(merged / "base.json") == read(whole / "base.json")
     asked = [(repo.asked("head") - 14) // 14, (repo.asked("base")) // 28]  # the whole run's, then the parts'
