@@ -1,9 +1,10 @@
-"""`evalgate generate`: new conversation scenarios for an agent, to be reviewed."""
+"""`evalgate generate`: new conversation scenarios for an agent, or the recorded conversations of old ones."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from evalgate import words
 from evalgate.cli import door, options
 from evalgate.errors import ExitCode
 from evalgate.markup import plain
-from evalgate.wiring import choosing, generating
+from evalgate.wiring import choosing, generating, recorded_cases
 from evalgate.wiring.generating import Order
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
@@ -23,16 +24,29 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
 @click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many scenarios.")
 @click.option("--instruction", default="", help="What they should be about, in your words.")
 @click.option("--model", default="", help="Who writes them. [default: the model that plays users]")
-@click.option("--into", default="generated", show_default=True, help="The folder for the file, below the root.")
+@click.option("--into", default="", help="The folder for the file, below the root. [default: generated, or recorded]")
+@click.option(
+    "--from-results",
+    type=click.Path(dir_okay=False),
+    help="Ask nobody: write down the conversations of this results.json, so that they are replayed.",
+)
 def command(**values: Any) -> None:
-    """Ask the agent what it can do, and have conversation scenarios written that test it (docs/simulation.md)."""
+    """Ask the agent what it can do, and have conversation scenarios written that test it; or record conversations that
+    simulated users led as cases of their own (docs/simulation.md)."""
     sys.exit(door.guarded(lambda: generate(values), debug=bool(values.get("debug"))))
 
 
 def generate(values: dict[str, Any]) -> int:
     """Write the scenarios; the exit code. Raises EvalgateError."""
     choice = choosing.choose(options.given({name: values.get(name) for name in SETTINGS}))
-    order = Order(**{name: values[name] for name in ("count", "instruction", "model", "into")})
+    if values["from_results"]:
+        return record(values, root=choice.root)
+    order = Order(
+        count=values["count"],
+        instruction=values["instruction"],
+        model=values["model"],
+        into=values["into"] or "generated",
+    )
     done = generating.generate(
         choice, order, environ=os.environ, say=lambda line: click.echo(plain.one_line(line), err=True)
     )
@@ -41,4 +55,13 @@ def generate(values: dict[str, Any]) -> int:
     if done.count < order.count:
         click.echo(f"{words.counted(order.count, 'scenario')} were asked for, {done.count} came", err=True)
     click.echo(f"review {words.counted(done.count, 'scenario')}, then `evalgate run {os.path.relpath(done.files[0])}`")
+    return ExitCode.PASS
+
+
+def record(values: dict[str, Any], *, root: Path) -> int:
+    """Write recorded conversations down; the exit code. Raises EvalgateError."""
+    done = recorded_cases.record(root, results=Path(values["from_results"]), into=values["into"] or "recorded")
+    shown = os.path.relpath(done.file)
+    click.echo(f"wrote {shown}")
+    click.echo(f"review {recorded_cases.summary(done)}, then `evalgate run {shown}`")
     return ExitCode.PASS

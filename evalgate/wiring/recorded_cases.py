@@ -1,0 +1,104 @@
+"""Conversations that simulated users led, written down as cases: their words are replayed, no model plays them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from pathlib import Path
+
+from evalgate import words
+from evalgate.errors import ConfigError, NothingToDo, UnavailableError
+from evalgate.model import Case, Content, Event, Invocation, Run, Text, TrialKey
+from evalgate.pipeline import fingerprints, stored
+from evalgate.wire import case_writing
+
+DESCRIPTION = "Conversations of simulated users as they went, recorded by evalgate: to be reviewed."
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The file that was written, how many cases it holds, and how many scenarios had no conversation to hold."""
+
+    file: Path
+    count: int
+    left_out: int
+
+
+def record(root: Path, *, results: Path, into: str) -> Recorded:
+    """Write the first conversation of every scenario in `results` into a set below `into` (relative to `root`).
+
+    Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo without scenarios,
+    UnavailableError where nothing can be written.
+    """
+    run = stored.read_results(results).run
+    cases, left_out = cases_of(run)
+    if not cases:
+        raise NothingToDo(f"{results.name} holds no conversation that a simulated user led to its end")
+    written = [case_writing.case_json(case) for case in cases]
+    name = f"recorded_{fingerprints.digest(written)[:8]}"
+    path = root / into / f"{name}.evalset.json"
+    whole = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+    except FileExistsError:
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        raise ConfigError(f"{shown} exists already: the same conversations were recorded before") from None
+    except OSError as error:
+        raise UnavailableError(f"{path} could not be written: {error.strerror or error}") from error
+    return Recorded(file=path, count=len(cases), left_out=left_out)
+
+
+def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
+    """A case for each scenario: its first conversation, what the agent did in it as the reference; and how many
+    scenarios have none."""
+    made: list[Case] = []
+    left_out = 0
+    names: Counter[str] = Counter()
+    for suite in run.suites:
+        for case in suite.eval_set.cases:
+            if case.scenario is None:
+                continue
+            first = run.transcripts.find(TrialKey(suite=suite.key, case_id=case.case_id))
+            if first is None or not first.invocations:
+                left_out += 1
+                continue
+            names[case.case_id] += 1
+            again = f"_{names[case.case_id]}" if names[case.case_id] > 1 else ""
+            turns = tuple(_turn(each) for each in first.invocations)
+            made.append(
+                dataclasses.replace(case, case_id=case.case_id + again, scenario=None, conversation=turns, place=None)
+            )
+    return tuple(made), left_out
+
+
+def summary(recorded: Recorded) -> str:
+    """What was recorded, in a sentence."""
+    said = words.counted(recorded.count, "conversation")
+    rest = words.counted(recorded.left_out, "scenario")
+    return said + (f"; {rest} had none" if recorded.left_out else "")
+
+
+def _turn(turn: Invocation) -> Invocation:
+    """What a reference has: the user's words, the agents' words and calls, the answer."""
+    events = tuple(
+        Event(author=event.author, content=aloud)
+        for event in turn.events or ()
+        if event.content is not None and (aloud := _aloud(event.content)).parts
+    )
+    final = None if turn.final_response is None else _aloud(turn.final_response)
+    return Invocation(
+        user_content=turn.user_content,
+        final_response=final,
+        events=None if turn.events is None else events,
+        itemized=turn.itemized,
+        rubrics=turn.rubrics,
+    )
+
+
+def _aloud(content: Content) -> Content:
+    """Without the model's thoughts."""
+    parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
+    return dataclasses.replace(content, parts=parts)
