@@ -258,7 +258,7 @@ class Settings(BaseModel):
     output: str = Field(default="evalgate-report", description="Folder for reports, results and the journal.")
     cache: str = Field(
         default="",
-        description="Folder for the agents' environments. Nothing: the user's cache folder.",
+        description="Folder for the agents' environments and the judges' replies. Nothing: the user's cache folder.",
         json_schema_extra=DOORS_ONLY,
     )
     resume: bool = Field(
