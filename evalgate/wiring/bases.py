@@ -189,7 +189,7 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
     """Nothing is run on the base side; its own rules are known where it could be checked out."""
     if found is None:
         origin = dataclasses.replace(base.origin, source=BaseSource.STORE)
-        return Base(origin=origin, problem=nothing, no_agent=base.no_agent, choice=base.choice)
+        return dataclasses.replace(base, origin=origin, root=None, problem=nothing)
     absent = agent_pools.absent(WHY_NOT_STORED)
     code = None if base.root is None else _code(search, base.root)
     changed = [
@@ -278,7 +278,14 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     own = [side.agents[suite.key] for suite in search.suites]
     if all(agent_pools.is_missing(use) for use in own):
         problem = "the base has no agent for any of these suites"
-        return Base(origin=origin, problem=problem, no_agent=True, choice=side.choice)
+        return Base(
+            origin=origin,
+            problem=problem,
+            no_agent=True,
+            rules=side.rules,
+            choice=side.choice,
+            renamed=side.renamed,
+        )
     borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.choice.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
     return Base(

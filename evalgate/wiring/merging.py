@@ -130,7 +130,9 @@ def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datet
     )
     with bases.opened(search) as base:
         bar = bars.of(choice, suites, policy, base)
-        return bar if base is None or not base.problem else dataclasses.replace(bar, problems=(_ruleless(base),))
+        if base is not None and base.problem and base.rules is None:
+            bar = dataclasses.replace(bar, problems=(_ruleless(base),))
+        return bar
 
 
 def _ruleless(base: Base) -> Problem:

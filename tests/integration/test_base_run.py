@@ -118,18 +118,22 @@ def test_a_base_that_does_not_start_is_said_and_is_not_measured(repo: Repository
 def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
     repo.git("checkout", "-q", "--orphan", "empty", "--force")
     repo.git("rm", "-rqf", ".")
-    repo.write("readme", "nothing yet")
-    repo.commit("nothing yet")
+    repo.cases(0, 1, 2)
+    repo.commit("what an agent will be asked")
     repo.write(".gitignore", "evalgate-report/\n")
     repo.agent("head")
     repo.gate_file()
-    repo.cases(0, 1)
+    repo.cases(0, 1, threshold=0.5)
     repo.commit("the first agent")
     code, said = repo.run(base="HEAD~1")
     results = repo.results()
     assert verdicts(results) == {"threshold": "pass", "regression": "not_measured"}
     assert "no agent" in results["comparison"]["problem"]
     assert code == 0, said
+    assert {each["kind"] for each in results["comparison"]["loosened"]} == {"threshold", "case_removed"}
+    assert "lowers its own bar" in repo.comment()
+    repo.run("--policy", "base", base="HEAD~1")
+    assert len(repo.results()["suites"][0]["cases"]) == 3, "the base's rules are known though it has no agent"
 
 
 @pytest.mark.parametrize(
