@@ -204,9 +204,9 @@ def test_a_model_that_is_down_harms_no_other_of_its_provider(kind: str, deadline
     """Case after case it is asked and fails, between questions to a model that answers, which never waits."""
     clock = HeldClock()
     governor = Governor(Pace(deadline_s=deadline_s), clock, provider="google")
-    for case in range(8):
+    for _ in range(8):
         found = caught_for("down", governor, says(*[failure(kind)] * 6))
-        assert found.kind == (kind if case == 0 or deadline_s == math.inf else found.kind)
+        assert found.kind in (kind, "timeout")  # the latter where its time is up
         before = clock.now()
         assert governor.run(says("fine"), model="up") == "fine"
         assert clock.now() == before
