@@ -8,20 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python
+from tests.integration.agents.line_client import AGENTS, Message, Worker, Zygote, adk_python
+
+
+@pytest.fixture(scope="session")
+def old_adk() -> Iterator[Zygote]:
+    """The oldest google-adk, imported once: that takes ten seconds."""
+    zygote = Zygote(adk_python("old"))
+    yield zygote
+    zygote.close()
 
 
 @pytest.fixture(scope="session", params=["new", "old"])
 def full(request: pytest.FixtureRequest) -> Iterator[Worker]:
-    """A worker with the agent `adk_full`, in both ends of the supported range of google-adk; the old one takes many
-    seconds to import."""
-    worker = Worker(adk_python(request.param), "adk", {"path": "adk_full"}, AGENTS, {})
+    """A worker with the agent `adk_full`, in both ends of the supported range of google-adk."""
+    zygote = request.getfixturevalue("old_adk") if request.param == "old" else None
+    worker = Worker(adk_python(request.param), "adk", {"path": "adk_full"}, AGENTS, {}, zygote=zygote)
     yield worker
     worker.close()
 
 
 @pytest.fixture(scope="module")
-def spawn() -> Iterator[Callable[..., Worker]]:
+def spawn(request: pytest.FixtureRequest) -> Iterator[Callable[..., Worker]]:
     """Starts workers that are gone after the module."""
     workers: list[Worker] = []
 
@@ -35,7 +43,8 @@ def spawn() -> Iterator[Callable[..., Worker]]:
         tools: str = "",
     ) -> Worker:
         python = adk_python(which) if kind == "adk" else sys.executable
-        workers.append(Worker(python, kind, options, cwd, environment or {}, tools))
+        zygote = request.getfixturevalue("old_adk") if which == "old" else None
+        workers.append(Worker(python, kind, options, cwd, environment or {}, tools, zygote))
         return workers[-1]
 
     yield run
