@@ -109,6 +109,9 @@ class Gemini(ThreadingHTTPServer):
             self.judged += not plays
         if plays:
             return self.talk(prompt.count('\n{"agent":'), prompt)
+        if '"verdicts"' in json.dumps(body["generationConfig"]):  # of several properties
+            holds = {"evidence": "", "rationale": "So.", "verdict": "yes"}
+            return json.dumps({"verdicts": [{"id": f"P{number}", **holds} for number in range(1, 4)]})
         return json.dumps({"rationale": "It follows the plan.", "verdict": self.verdict})
 
 
@@ -259,7 +262,9 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_pat
         return f"Not at six! ({answers})" if "at six" in prompt else TALK[answers - 1]
 
     gemini.talk = talk
-    criteria, limit = {"conversation_ended": 1.0}, {"max_allowed_invocations": 4}
+    success = "multi_turn_task_success_v1"
+    criteria = {"conversation_ended": 1.0, success: {"threshold": 0.5, "judge": "llm"}}
+    limit = {"max_allowed_invocations": 4}
     root = repository(tmp_path, gemini, criteria=criteria, simulator=limit)
     (root / ".gitignore").write_text("cache/\nevalgate-report/\n")
     git = ("git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@t.example", "-c", "commit.gpgsign=false")
@@ -276,6 +281,9 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_pat
     assert gemini.played == 1 + 2 + 3
     assert (uses(root)["user_simulator"]["calls"], uses(root)["user_simulator"]["cached"]) == (6, 1)
     results = json.loads((root / "evalgate-report/results.json").read_text())
+    (case,) = results["suites"][0]["cases"]
+    assert case["trials"][0]["grades"][success]["score"] == 1.0  # judged as one conversation
+    assert uses(root)[success]["calls"] == 2 * 3  # each side's, three of five samples
     (told,) = results["comparison"]["cases"]
     assert told["parting"] == {"answers": 2, "users": 3}
     comment = (root / "evalgate-report/comment.md").read_text()
