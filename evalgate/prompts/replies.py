@@ -106,8 +106,7 @@ def _holding(value: Any, key: str) -> Iterator[dict[str, Any]]:
         lowered = {str(name).strip().lower(): each for name, each in value.items()}
         if key in lowered:
             yield lowered
-            return
-        value = list(value.values())
+        value = [each for name, each in lowered.items() if name != key]
     if isinstance(value, list):
         for each in value:
             yield from _holding(each, key)

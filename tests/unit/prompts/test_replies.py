@@ -75,6 +75,8 @@ def votes(reply: str) -> dict[str, bool | None]:
         ('[{"id": "p2", "verdict": "NO"}, {"id": "polite", "verdict": "Yes"}]', {"2": False, "polite": True}),
         ('{"verdicts": [{"id": "P2", "verdict": "yes"}]}', {"2": True}),  # P1 was passed over, and nothing is made up
         ('{"verdicts": [{"id": "P3", "verdict": "yes"}]}', {}),  # of nobody
+        # a word on the whole, which nobody asked for, hides none on the parts
+        ('{"verdict": "yes", "verdicts": [{"id": "P2", "verdict": "no"}]}', {"2": False}),
         ('{"verdicts": [{"id": "P1", "verdict": "maybe"}]}', {"polite": None}),
         (
             '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P1", "verdict": "no"}]}',
