@@ -10,6 +10,11 @@ ANSWER = "Paris is the capital of France."
 WRONG = "I do not know any capitals at all, sorry about that."
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(type(runner), "run", lambda self, **inputs: self.run_here(monkeypatch, capsys, **inputs))
+
+
 @pytest.fixture
 def failing(runner):
     runner.write_gate(reference=WRONG)

@@ -17,6 +17,13 @@ ANSWER = "Paris is the capital of France."
 WRONG = "I do not know any capitals at all, sorry about that."
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(quiet_runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """But where a test starts the step itself, as a runner does."""
+    run = type(quiet_runner).run_here
+    monkeypatch.setattr(type(quiet_runner), "run", lambda self, **inputs: run(self, monkeypatch, capsys, **inputs))
+
+
 @pytest.fixture
 def passing(runner):
     runner.write_gate(reference=ANSWER)
@@ -42,7 +49,7 @@ def told(step) -> str:
 
 
 def test_a_pull_request_gets_one_comment_and_one_check_run_of_its_own_commit(passing, double: Double) -> None:
-    step = passing.run(agent=AGENT, baseline="none")
+    step = passing.ended(passing.start(agent=AGENT, baseline="none"))
 
     check, comment = only(double.state.checks), only(double.state.comments)
     assert (step.code, step.outputs["verdict"]) == (0, "pass")
@@ -222,13 +229,13 @@ def test_a_run_that_is_cancelled_ends_its_check_run_in_seconds(runner, double: D
 
 
 def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(
-    passing, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    passing, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("token-of-nobody")
 
     monkeypatch.setattr(running, "run_gate", crash)
-    step = passing.run_here(monkeypatch, capsys, agent=AGENT)
+    step = passing.run(agent=AGENT)
 
     check = only(double.state.checks)
     assert step.code == 70
@@ -257,11 +264,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("fault", "words"), FAULTS, ids=[str(next(iter(row[0].values()))) for row in FAULTS])
-def test_no_fault_of_github_changes_the_verdict(
-    passing, double: Double, fault, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_fault_of_github_changes_the_verdict(passing, double: Double, fault, words: str) -> None:
     double.fail(".", times=1_000, **fault)
-    step = passing.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
+    step = passing.run(agent=AGENT, baseline="none")
 
     assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (0, "pass", "0")
     assert words in told(step), step.stdout
@@ -271,12 +276,12 @@ def test_no_fault_of_github_changes_the_verdict(
 
 
 def test_a_github_that_never_answers_holds_the_verdict_for_so_long_and_no_longer(
-    passing, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    passing, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(posting, "PUBLISHING_S", 0.8)
     monkeypatch.setattr(posting, "FAREWELL_S", 0.2)
     double.fail(".", times=1_000, how="hang")
-    step = passing.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
+    step = passing.run(agent=AGENT, baseline="none")
 
     assert (step.code, step.outputs["verdict"], step.outputs["exit-code"]) == (0, "pass", "0")
     assert "GitHub did not answer for" in told(step)
@@ -284,12 +289,10 @@ def test_a_github_that_never_answers_holds_the_verdict_for_so_long_and_no_longer
 
 
 @pytest.mark.usefixtures("hasty")
-def test_an_api_that_nobody_answers_leaves_the_verdict_standing(
-    quiet_runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_api_that_nobody_answers_leaves_the_verdict_standing(quiet_runner) -> None:
     quiet_runner.write_gate(reference=WRONG)
     quiet_runner.check_out()
-    step = quiet_runner.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
+    step = quiet_runner.run(agent=AGENT, baseline="none")
 
     assert (step.code, step.outputs["verdict"]) == (1, "fail")
     assert len(re.findall("not-posted", told(step))) == 2, "the check run and the comment"
@@ -297,11 +300,9 @@ def test_an_api_that_nobody_answers_leaves_the_verdict_standing(
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_check_run_that_could_not_be_begun_is_made_at_the_end(
-    passing, double: Double, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_check_run_that_could_not_be_begun_is_made_at_the_end(passing, double: Double) -> None:
     double.fail("POST .*/check-runs", status=500, times=5)
-    step = passing.run_here(monkeypatch, capsys, agent=AGENT, baseline="none")
+    step = passing.run(agent=AGENT, baseline="none")
 
     assert only(double.state.checks)["conclusion"] == "success"
     assert told(step) == ""
@@ -355,7 +356,7 @@ def test_named_gates_have_check_runs_of_their_own(passing, double: Double) -> No
 
 def test_the_token_is_shown_to_nobody(passing, double: Double) -> None:
     double.fail("PATCH", status=401, times=1_000, body={"message": "Bad credentials: ghs_token-of-the-job"})
-    step = passing.run(agent=AGENT, env="GOOGLE_API_KEY", debug="true")
+    step = passing.ended(passing.start(agent=AGENT, env="GOOGLE_API_KEY", debug="true"))
 
     reports = (path for path in (passing.workspace / "evalgate-report").rglob("*") if path.is_file())
     written = "".join(path.read_text(encoding="utf-8", errors="replace") for path in reports)
