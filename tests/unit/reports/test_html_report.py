@@ -31,6 +31,7 @@ PARTS = {
         "ins",
         "q",
     ),
+    *("svg", "polyline", "circle"),
 }
 
 
