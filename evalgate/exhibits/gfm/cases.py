@@ -158,8 +158,10 @@ def _turns(exhibit: CaseExhibit, report: Report, *, limit: int) -> Iterator[str]
     if where:
         yield github.prose(where)
     base = base_side.turns(exhibit, report)
+    led = exhibit.case is not None and exhibit.case.scenario is not None
     for turn in chosen[:limit]:
         yield from _turn(turn, of=len(known), explained=exhibit.agent_failed)
+        yield from _said(turn) if led else ()
         if turn.number <= len(base):
             yield from _base(base[turn.number - 1], turn)
     if len(chosen) > limit:
@@ -185,6 +187,21 @@ def _turn(turn: Turn, *, of: int, explained: bool) -> Iterator[str]:
         yield from _findings(turn.findings)
     elif not explained:
         yield "The agent gave no such turn."
+
+
+def _said(turn: Turn) -> Iterator[str]:
+    """What the agent did in a turn of a simulated user, which has no reference to be beside."""
+    if not turn.happened:
+        return
+    called = ", ".join(
+        github.code(plain.clip_end(plain.flat(calls.spell(call)), WHY_WIDTH)) for call in turn.actual_calls or ()
+    )
+    did = f"called {called} and " if called else ""
+    if turn.actual_answer is None:
+        yield f"The agent {did}said nothing."
+        return
+    wrapped = plain.wrap(plain.visible(plain.clip(turn.actual_answer, USER_LIMIT)), differences.WIDTH)
+    yield f"The agent {did}said:\n" + github.fence("\n".join(wrapped), language="text")
 
 
 def _base(base: BaseTurn, turn: Turn) -> Iterator[str]:

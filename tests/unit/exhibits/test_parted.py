@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from builders import comparing, led_scenarios
 from builders.build import call, turn
 
 from evalgate.exhibits import base_side, cases, parted
 from evalgate.model import Invocation, SimulatorUse, ToolCall
+from evalgate.reports import comment, html_report
 from evalgate.wire import comparison as written
 
 A = turn("A table, please.", answer="For how many?")
@@ -73,3 +76,22 @@ def test_results_hold_where_each_conversation_parts() -> None:
     told = written.comparison_json(report.comparison)
     assert [each.get("parting") for each in told["cases"]] == [{"answers": 2, "users": 3}, None]
     assert found["opening_hours"] is None
+
+
+def test_what_agents_said_breaks_out_of_no_report() -> None:
+    evil = "```\n</details><script>alert(1)</script> @everyone [x](javascript:y) ``"
+    head = (A, says(evil, call("a`<b>`", **{"</details>": evil})), B)
+    report = led_scenarios.report({"c": head}, {"c": (A, says(evil * 2), B)}, failing=frozenset({"c"}))
+    assert "<script>alert" not in html_report.render(report)
+    text = _uncoded(comment.render(report))
+    assert "The conversations part in turn 2" in text
+    assert "<script>" not in text
+    assert "</script>" not in text
+    assert text.count("<details>") == text.count("</details>")
+    assert "@everyone" not in text
+
+
+def _uncoded(text: str) -> str:
+    """Without what stands within code fences and code spans, of however many backticks."""
+    unfenced = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", unfenced)
