@@ -275,27 +275,14 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
         side = base_checkout.read(search.choice, checkout.root, search.suites, search.environ)
     except EvalgateError as error:
         return Base(origin=origin, problem=f"the base's own evalgate.yml: {_told(error)}")
+    known = Base(origin=origin, rules=side.rules, choice=side.choice, renamed=side.renamed)
     own = [side.agents[suite.key] for suite in search.suites]
     if all(agent_pools.is_missing(use) for use in own):
-        problem = "the base has no agent for any of these suites"
-        return Base(
-            origin=origin,
-            problem=problem,
-            no_agent=True,
-            rules=side.rules,
-            choice=side.choice,
-            renamed=side.renamed,
-        )
+        return dataclasses.replace(known, problem="the base has no agent for any of these suites", no_agent=True)
     borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.choice.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
-    return Base(
-        origin=dataclasses.replace(origin, notes=(*origin.notes, *lent)),
-        root=checkout.root,
-        agents=side.agents,
-        rules=side.rules,
-        choice=side.choice,
-        renamed=side.renamed,
-    )
+    origin = dataclasses.replace(origin, notes=(*origin.notes, *lent))
+    return dataclasses.replace(known, origin=origin, root=checkout.root, agents=side.agents)
 
 
 def _told(error: EvalgateError) -> str:

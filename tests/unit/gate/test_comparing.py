@@ -266,8 +266,8 @@ def test_losing_a_grade_never_makes_a_pass(
         )
         for one, other in ((head, base), (lost_head, lost_base))
     )
-    # with a lower `min_measured` the policy itself lets cases pass that lack a score: where one was lacking before, what
-    # is lost may be the only one that spoke against the case
+    # with a lower `min_measured` the policy itself lets cases pass that lack a score: where one was lacking before,
+    # what is lost may be the only one that spoke against the case
     lost = table[position % len((head if of_head else base).trials) // 3][0 if of_head else 1]
     known = policy.min_measured == 1.0 or "?" not in lost
     for gate in GateKind if known else [GateKind.REGRESSION]:
