@@ -21,6 +21,8 @@ from evalgate.model import (
 
 RECORDED = "replay"
 """The driver that runs no agent."""
+WIDTH, LED_UP, MOST = 60, 20, 100_000
+"""Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ def _simulator(base: SimulatorUse, head: SimulatorUse, *, suite: str) -> Iterato
     """Whatever differs of who plays the users; a shorter or a longer conversation may each be the easier one."""
     for name in ("model", "config", "max_turns", "custom_instructions", "include_function_calls", "stop_signal"):
         for path, was, now in _differences(getattr(base, name), getattr(head, name), path=name):
-            yield _rule(f"simulator {path} of {suite}", _said(was), _said(now))
+            yield _rule(f"simulator {path} of {suite}", was, now)
 
 
 def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> Iterator[Loosening]:
@@ -124,16 +126,29 @@ def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> 
     if head.on_the_test and not base.on_the_test:
         yield _changed(base, head, suite=suite, was="a miss fails the case", now="a miss leaves it not measured")
     for path, before, after in _differences(base.options, head.options):
-        yield _changed(base, head, suite=suite, was=f"{path} {_said(before)}", now=f"{path} {_said(after)}")
+        yield _changed(base, head, suite=suite, was=f"{path} {before}", now=f"{path} {after}")
 
 
-def _differences(base: object, head: object, *, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """Where two values differ, as deep as both are mappings: `judge_model_options.judge_model`, before, after."""
+def _differences(base: object, head: object, *, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """Where two values differ, as deep as both are mappings or lists of one length: `judge_model_options.judge_model`,
+    before and after in words."""
     if isinstance(base, Mapping) and isinstance(head, Mapping):
         for name in sorted({*base, *head}, key=str):
             yield from _differences(base.get(name), head.get(name), path=f"{path}.{name}" if path else str(name))
+    elif isinstance(base, list | tuple) and isinstance(head, list | tuple) and len(base) == len(head):
+        for at, (was, now) in enumerate(zip(base, head, strict=True)):
+            yield from _differences(was, now, path=f"{path}[{at}]")
     elif base != head:
-        yield path, base, head
+        yield path, *_beside(base, head)
+
+
+def _beside(base: object, head: object) -> tuple[str, str]:
+    """Two values in words, both from shortly before where they part."""
+    texts = [_said(each, width=MOST) for each in (base, head)]
+    shared = next((at for at, (was, now) in enumerate(zip(*texts, strict=False)) if was != now), min(map(len, texts)))
+    start = max(shared - LED_UP, 0) if max(map(len, texts)) > WIDTH else 0
+    was, now = (f"{'...' if start else ''}{_clipped(text[start:])}" for text in texts)
+    return was, now
 
 
 def _changed(base: CriterionUse, head: CriterionUse, *, suite: str, was: str, now: str) -> Loosening:
@@ -146,11 +161,12 @@ def _direction(use: CriterionUse) -> str:
     return "lower is better" if use.lower_is_better else "higher is better"
 
 
-def _said(value: object) -> str:
-    if value is None:
-        return "unset"
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _said(value: object, *, width: int = WIDTH) -> str:
+    return "unset" if value is None else str(value)[:width]
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
 def _policy(base: Policy, head: Policy) -> Iterator[Loosening]:

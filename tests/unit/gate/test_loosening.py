@@ -131,6 +131,30 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
             ],
         ),  # deep down
         (
+            suite(
+                dataclasses.replace(
+                    JUDGED, options={"rubrics": [{"id": "a"}, {"id": "b", "text": "Says " + "x" * 90 + " is"}]}
+                )
+            ),
+            suite(
+                dataclasses.replace(
+                    JUDGED, options={"rubrics": [{"id": "a"}, {"id": "b", "text": "Says " + "x" * 90 + " was"}]}
+                )
+            ),
+            [
+                "criterion_changed judged: rubrics[1].text ..."
+                + "x" * 19
+                + " is > rubrics[1].text ..."
+                + "x" * 19
+                + " was"
+            ],
+        ),  # at the end of a long text
+        (
+            suite(dataclasses.replace(JUDGED, options={"rubrics": [{"id": "a"}]})),
+            suite(dataclasses.replace(JUDGED, options={})),
+            ["criterion_changed judged: rubrics [{'id': 'a'}] > rubrics unset"],
+        ),
+        (
             suite(WORDS),
             suite(dataclasses.replace(WORDS, on_the_test=True)),
             ["criterion_changed words: a miss fails the case > a miss leaves it not measured"],
