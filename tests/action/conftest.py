@@ -333,3 +333,9 @@ def runner(quiet_runner: Runner, double: Double) -> Runner:
     """Where GitHub answers."""
     quiet_runner.environment["GITHUB_API_URL"] = double.url
     return quiet_runner
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Steps that `Runner.run` runs take no interpreter of their own; those that a test starts itself do."""
+    monkeypatch.setattr(Runner, "run", lambda self, **inputs: self.run_here(monkeypatch, capsys, **inputs))

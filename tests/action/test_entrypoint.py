@@ -44,6 +44,7 @@ def test_a_passing_gate_is_green_and_says_so_everywhere(passing) -> None:
         assert (passing.workspace / step.outputs[name]).stat().st_size > 0, name
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_outputs_are_those_of_action_yml(passing) -> None:
     assert set(passing.run(agent="command:python3 agent.py").outputs) == OUTPUTS
 
@@ -59,6 +60,7 @@ def test_a_failing_gate_is_red_at_the_line_of_its_case(failing) -> None:
     assert "capital" in (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_failing_gate_is_green_where_the_workflow_only_looks(failing) -> None:
     step = failing.run(agent="command:python3 agent.py", fail_on="not_measured")
 
@@ -74,6 +76,7 @@ def test_a_broken_agent_is_red_with_its_reason(passing) -> None:
     assert step.outputs["passed"] == "0"
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("name", "text", "code", "annotation"),
     [
@@ -97,6 +100,7 @@ def test_files_that_cannot_be_a_gate_end_red(runner, name: str, text: str, code:
     assert any(re.search(annotation, line) for line in step.commands()), step.stdout
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_nothing_is_never_green(passing) -> None:
     step = passing.run(agent="command:python3 agent.py", grep="no such case")
 
@@ -104,6 +108,7 @@ def test_nothing_is_never_green(passing) -> None:
     assert any(line.startswith("::error") for line in step.commands())
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_wrong_input_is_named_as_the_workflow_names_it(passing) -> None:
     step = passing.run(agent="command:python3 agent.py", fail_on="failure")
 
@@ -121,6 +126,7 @@ def test_the_agent_sees_what_the_workflow_names_and_nothing_of_the_workflow(pass
     assert [value for value in seen.values() if "token-of" in value or "nobody-names" in value] == []
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "INPUT_AGENT", "GITHUB_*"])
 def test_the_workflow_cannot_hand_its_own_variables_to_the_agent(passing, name: str) -> None:
     step = passing.run(agent="command:python3 agent.py", env=name)
@@ -175,12 +181,14 @@ def test_modules_of_the_repository_never_stand_in_for_ours(runner) -> None:
     assert step.code == 0, step.stdout + step.stderr
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_detached_shallow_checkout_links_to_the_pull_requests_own_commit(failing) -> None:
     step = failing.run(agent="command:python3 agent.py")
 
     assert failing.head in (failing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
     runner.write_gate(reference=ANSWER)
     (runner.origin / "services" / "geo").mkdir(parents=True)
@@ -195,6 +203,7 @@ def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
     assert step.outputs["junit"].startswith("services/geo/")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_an_event_that_runs_foreign_code_with_secrets_is_refused(passing, double) -> None:
     passing.on_pull_request(name="pull_request_target")
     step = passing.run(agent="command:python3 agent.py")
@@ -204,6 +213,7 @@ def test_an_event_that_runs_foreign_code_with_secrets_is_refused(passing, double
     assert (passing.asked(), double.seen) == ([], [])
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_no_command_for_the_desk_names_what_only_a_workflow_takes(passing) -> None:
     step = passing.run(agent="command:python3 agent.py", comment="failures", check_run="false", runs="2")
 

@@ -3,16 +3,11 @@
 import pytest
 from builders.github_double import Double
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
 
 AGENT = "command:python3 agent.py"
 ANSWER = "Paris is the capital of France."
 WRONG = "I do not know any capitals at all, sorry about that."
-
-
-@pytest.fixture(autouse=True)
-def in_this_process(runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(type(runner), "run", lambda self, **inputs: self.run_here(monkeypatch, capsys, **inputs))
 
 
 @pytest.fixture

@@ -10,18 +10,11 @@ from builders.github_double import Double
 from evalgate.github import pacing
 from evalgate.wiring import posting, running
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
 
 AGENT = "command:python3 agent.py"
 ANSWER = "Paris is the capital of France."
 WRONG = "I do not know any capitals at all, sorry about that."
-
-
-@pytest.fixture(autouse=True)
-def in_this_process(quiet_runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """But where a test starts the step itself, as a runner does."""
-    run = type(quiet_runner).run_here
-    monkeypatch.setattr(type(quiet_runner), "run", lambda self, **inputs: run(self, monkeypatch, capsys, **inputs))
 
 
 @pytest.fixture
