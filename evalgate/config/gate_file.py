@@ -88,7 +88,9 @@ class JudgeRule(JudgeOptionsRule):
     record: str = Field(default="", description="A file that replies are recorded in, relative to the root.")
     timeout: float = Field(default=120.0, gt=0, description="Seconds that one call may take.")
     calls_at_once: int = Field(default=32, ge=1)
-    deadline: float | None = Field(default=None, gt=0, description="Seconds that all calls of one judge model may take.")
+    deadline: float | None = Field(
+        default=None, gt=0, description="Seconds that all calls of one judge model may take."
+    )
     budget: BudgetRule = Field(default_factory=BudgetRule)
     calibration: str = Field(default="", description="What `evalgate calibrate` wrote, relative to the root.")
     min_kappa: float | None = Field(
