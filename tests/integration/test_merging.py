@@ -256,6 +256,8 @@ def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) 
     assert places["policy"] is None
     assert places["response_match_score"] == "test_config.json"
     assert {"fail_on", "pass_rate"} <= set(places)
+    shutil.rmtree(repo.root / ".git")  # a job without a checkout
+    assert "the base's own rules are not known here, so head's decide" in merge(repo)[1]
 
 
 def test_further_runs_of_flaky_cases_are_merged(repo: Repository) -> None:
