@@ -105,19 +105,20 @@ def test_green_without_internet_and_again_without_a_call(adk: str, tmp_path: Pat
 
 
 def test_a_storm_of_429_on_all_sides_then_recovery_is_green(adk: str, tmp_path: Path, llmock: Any) -> None:
-    """Each judge's and the agent's first two calls are refused, the latter as often as its own client tries."""
+    """Every judge is refused once, one of them twice, and the agent as often as its own client tries."""
+    refused = dict.fromkeys(JUDGES, 1) | {SAFETY_MODEL: 2}
     script(
         llmock,
-        *(fail(429, model, times=2, retry_after=0.3) for model in JUDGES),
+        *(fail(429, model, times=times, retry_after=0.3) for model, times in refused.items()),
         fail(429, AGENT_MODEL, times=2, retry_after=0.5),
     )
     root = repository.write(tmp_path, python=adk, samples=1)  # equal requests would pass for repeats of one call
     code, said, results = repository.gate(root, llmock.url + "/gemini", "--concurrency", "1", "--retries", "2")
     assert code == 0, said
     assert all(scores(results)[name] == {1.0} for name in JUDGED)
-    assert sum(use["retries"] for use in results["judges"]) == 2 * len(JUDGES)
+    assert {use["model"]: use["retries"] for use in results["judges"]} == refused
     verdict = verdict_on_judging(llmock)
-    assert verdict.faults == 2 * len(JUDGES)
+    assert verdict.faults == sum(refused.values())
     verdict.assert_ok(strict=True)
     assert "next try in" in said
     assert [case["trials"][0]["attempts"] for case in results["suites"][0]["cases"]] == [2, 1, 1]
