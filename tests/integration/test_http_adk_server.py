@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -38,35 +42,74 @@ ENVIRONMENTS = {"new": ("EVALGATE_TEST_ADK", ".venv-adk"), "old": ("EVALGATE_TES
 KEY = TrialKey(suite="s", case_id="c")
 
 
+IN_BACKGROUND = 'cd "$1"; shift; "$@" >log 2>&1 & echo $!'  # any process may end it: it is nobody's child
+
+
 @pytest.fixture(scope="module", params=["new", "old"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an API server that serves the agent `adk_full`."""
+    """The address of an API server that serves the agent `adk_full`: one for all processes of a test run, since an old
+    one takes half a minute to start. Whoever comes first starts it, whoever leaves last ends it."""
     variable, folder = ENVIRONMENTS[request.param]
     named = Path(os.environ.get(variable, REPO / folder))
     python = named / "bin" / "python" if named.is_dir() else named
     if not python.exists():
         pytest.skip(f"no interpreter with google-adk: set {variable} or make {folder}")
-    home = tmp_path_factory.mktemp(f"adk_{request.param}")
-    shutil.copytree(AGENTS / "adk_full", home / "agents/adk_full", ignore=shutil.ignore_patterns("__pycache__", ".adk"))
+    own = tmp_path_factory.getbasetemp()
+    home = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"adk-server-{request.param}"
+    with using(home) as running:
+        if not running:
+            running.update(started(python, home))
+        running["users"] += 1
+        url = running["url"]
+    yield url
+    with using(home) as running:
+        running["users"] -= 1
+        if not running["users"]:
+            os.kill(running["pid"], signal.SIGKILL)
+            running.clear()
+
+
+@contextlib.contextmanager
+def using(home: Path) -> Iterator[dict[str, Any]]:
+    """What the processes that use the server know of it, to be changed by one at a time."""
+    home.mkdir(exist_ok=True)
+    with (home / "users.json").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        known = json.loads(file.read() or "{}")
+        yield known
+        file.truncate(0)
+        file.write(json.dumps(known) if known else "")
+
+
+def started(python: Path, home: Path) -> dict[str, Any]:
+    """Its process id and address."""
+    shutil.copytree(
+        AGENTS / "adk_full",
+        home / "agents/adk_full",
+        ignore=shutil.ignore_patterns("__pycache__", ".adk"),
+        dirs_exist_ok=True,
+    )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [str(python), "-m", "google.adk.cli", "api_server", "--host", "127.0.0.1", "--port", str(port)]
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(AGENTS)}
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen([*command, str(home / "agents")], cwd=home, env=environment, stdout=log, stderr=log)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_until_up(url, process, home / "log")
-            yield url
-        finally:
-            process.terminate()
-            process.wait(20)
+    shell = ["sh", "-c", IN_BACKGROUND, "sh", str(home), *command, str(home / "agents")]
+    pid = int(subprocess.run(shell, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_until_up(url, pid, home / "log")
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        raise
+    return {"pid": pid, "url": url, "users": 0}
 
 
-def wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until_up(url: str, pid: int, log: Path) -> None:
     for _ in range(600):
-        assert process.poll() is None, log.read_text()[-3000:]
+        assert Path(f"/proc/{pid}").exists() or not Path("/proc").exists(), log.read_text()[-3000:]
         try:
             with urllib.request.urlopen(f"{url}/list-apps", timeout=5):
                 return
