@@ -26,7 +26,7 @@ def begin() -> None:
 def settle() -> None:
     """After a first turn: what was loaded until now stays."""
     for name, package in OPTIONAL.items():
-        if name not in sys.modules and importlib.util.find_spec(package) is None:
+        if name not in sys.modules and package not in sys.modules and importlib.util.find_spec(package) is None:
             try:
                 importlib.import_module(name)
             except ImportError as error:
