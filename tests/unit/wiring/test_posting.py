@@ -72,6 +72,13 @@ def settled(made: Posting) -> None:
     made._errands.join()
 
 
+def let_go(github: GitHub, made: Posting) -> None:
+    """The GitHub that hung answers; nothing is still asked when the test is over."""
+    github.hold.set()
+    made._thread.join(10)
+    assert not made._thread.is_alive()
+
+
 def test_a_run_is_begun_decided_and_told(github: GitHub) -> None:
     made = opened()
     made.prepare(build.report("pass"))
@@ -198,7 +205,7 @@ def test_a_farewell_does_not_wait_for_a_github_that_hangs(github: GitHub, monkey
     made = opened(Settings(comment="off"))
     assert made.give_up("cancelled", hurried=True) == ()
     made.close()
-    github.hold.set()
+    let_go(github, made)
     assert [what for what, _ in github.calls] in ([], ["start"])
 
 
@@ -212,7 +219,7 @@ def test_a_verdict_does_not_wait_for_a_github_that_hangs_and_says_so(
     made.prepare(build.report("pass"))
     (problem,) = made.finish()
     made.close()
-    github.hold.set()
+    let_go(github, made)
     assert problem.message.startswith("not everything was posted: GitHub did not answer for")
 
 
