@@ -168,6 +168,7 @@ class Governor:
             return False
         self._shared.under_way += 1
         lane.throttle.under_way += 1
+        lane.asked(self._clock.now())
         return True
 
     def _leave(self, lane: Lane) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
-from evalgate.plugins import JudgeFailure
+from evalgate.plugins import JudgeFailure, JudgeFailureKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +90,21 @@ class Lane:
         """A call exhausted its retries."""
         self._exhausted += 1
         if self._exhausted >= self._pace.outage_after:
-            self._down = failure
+            self._down = _unasked(failure)
             self._down_until = now + self._pace.outage_s
 
     def refusal(self, now: float) -> JudgeFailure | None:
-        """While the model is down, why; after that, one call looks whether it is back."""
-        if self._down is None:
-            return None
-        if now < self._down_until:
-            return self._down
-        self._down_until = now + self._pace.outage_s
-        return None
+        """While the model is down, why."""
+        return self._down if now < self._down_until else None
+
+    def asked(self, now: float) -> None:
+        """A call goes out; to a model that was down, to look whether it is back, and no other until that is known."""
+        if self._down is not None:
+            self._down_until = now + self._pace.outage_s
+
+
+def _unasked(failure: JudgeFailure) -> JudgeFailure:
+    """What a question hears that is not asked because others failed: not what they cost, nor half of their replies.
+    It has no empty reply of its own either, which ADK would take for an answer."""
+    kind = JudgeFailureKind.SERVER_ERROR if failure.kind is JudgeFailureKind.EMPTY else failure.kind
+    return dataclasses.replace(failure, kind=kind, usage=None, reply=None)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 from collections.abc import Callable
 
 import pytest
-from builders.judging import HeldClock, failure
+from builders.judging import HeldClock, failure, reply
 
 from evalgate.judging.clock import SystemClock
 from evalgate.judging.governor import Governor
 from evalgate.judging.lanes import Pace
+from evalgate.model import Usage
 from evalgate.plugins import JudgeFailed, JudgeFailure, JudgeFailureKind
 
 
@@ -206,7 +208,8 @@ def test_a_model_that_is_down_harms_no_other_of_its_provider(kind: str, deadline
     governor = Governor(Pace(deadline_s=deadline_s), clock, provider="google")
     for _ in range(8):
         found = caught_for("down", governor, says(*[failure(kind)] * 6))
-        assert found.kind in (kind, "timeout")  # the latter where its time is up
+        refused_as = "server_error" if kind == "empty" else kind  # what was not asked gave no empty reply
+        assert found.kind in (kind, refused_as, "timeout")  # the last where its time is up
         before = clock.now()
         assert governor.run(says("fine"), model="up") == "fine"
         assert clock.now() == before
@@ -292,6 +295,42 @@ def test_a_probe_that_fails_keeps_the_others_away() -> None:
     clock.pass_by(61)
     caught(governor, says(failure("connection")))
     caught(governor, says("not asked"))
+
+
+def test_a_question_that_is_not_asked_has_nothing_of_the_one_that_failed() -> None:
+    """Neither its cost, which is paid once, nor its reply, which `adk_compat` would read, nor an empty one."""
+    spoilt = dataclasses.replace(failure("empty", usage=Usage(prompt_tokens=9)), reply=reply("half a thought"))
+    governor = Governor(Pace(attempts=1, outage_after=1), HeldClock())
+    assert caught(governor, says(spoilt)).reply == spoilt.reply
+    found = caught(governor, says("not asked"))
+    assert (found.usage, found.reply, found.kind) == (None, None, "server_error")
+    assert "empty happened" in found.message
+
+
+def test_a_probe_that_waits_for_a_slot_is_not_refused_for_itself() -> None:
+    clock = HeldClock(chance=0.0)
+    governor = Governor(Pace(calls_at_once=1, attempts=1, outage_after=1, outage_s=60), clock)
+    caught_for("down", governor, says(failure("server_error")))
+    clock.pass_by(61)
+    held, go, heard = threading.Event(), threading.Event(), list[str]()
+
+    def hold() -> None:
+        held.set()
+        go.wait(timeout=10)
+
+    def probe() -> None:
+        heard.append(governor.run(says("it is back"), model="down"))
+
+    threads = [threading.Thread(target=governor.run, args=(hold,), kwargs={"model": "up"})]
+    threads.append(threading.Thread(target=probe))
+    threads[0].start()
+    assert held.wait(timeout=10)
+    threads[1].start()
+    threads[1].join(timeout=0.05)  # it waits
+    go.set()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert heard == ["it is back"]
 
 
 def test_a_success_between_is_no_outage() -> None:
