@@ -44,7 +44,7 @@ def find(base: Rules, head: Rules, *, fingerprint: Callable[[Case], str]) -> tup
         *(
             found
             for suite in base.suites
-            for found in _suite(suite, _successor(suite, base, head, fingerprint), fingerprint)
+            for found in _suite(suite, _successor(suite, base, head, fingerprint), fingerprint, base.policy)
         ),
     )
 
@@ -64,7 +64,7 @@ def _prints(suite: Suite, fingerprint: Callable[[Case], str]) -> dict[str, str]:
     return {case.case_id: fingerprint(case) for case in suite.eval_set.cases}
 
 
-def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str]) -> Iterator[Loosening]:
+def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str], policy: Policy) -> Iterator[Loosening]:
     if head is None:
         count = words.counted(len(base.eval_set.cases), "case")
         yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
@@ -76,7 +76,8 @@ def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str]) 
     yield from _cases(base, head, fingerprint)
     after = {use.name: use for use in head.criteria}
     for use in base.criteria:
-        yield from _criterion(use, after.get(use.name), suite=head.key)
+        if not _is_shown_only(use) or policy.criteria.get(use.name, CriterionRule()).gating:
+            yield from _criterion(use, after.get(use.name), suite=head.key)
 
 
 def _cases(base: Suite, head: Suite, fingerprint: Callable[[Case], str]) -> Iterator[Loosening]:
@@ -100,25 +101,38 @@ def _simulator(base: SimulatorUse, head: SimulatorUse, *, suite: str) -> Iterato
             yield _rule(f"simulator {path} of {suite}", was, now)
 
 
+def _is_shown_only(use: CriterionUse) -> bool:
+    """Whether no case fails by it; where the policy says so, a drop of it fails the gate all the same."""
+    return use.informational or use.threshold is None
+
+
+def _bar(use: CriterionUse) -> str:
+    return "informational" if use.informational or use.threshold is None else words.threshold(use.threshold)
+
+
+def _is_easier(base: CriterionUse, head: CriterionUse) -> bool:
+    """Whether head's threshold is the lower bar, where both have one and agree which way is better."""
+    if base.threshold is None or head.threshold is None:
+        return False
+    return head.threshold > base.threshold if base.lower_is_better else head.threshold < base.threshold
+
+
 def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> Iterator[Loosening]:
-    if base.informational or base.threshold is None:
-        return
     if head is None:
-        was = words.threshold(base.threshold)
-        yield Loosening(kind=LooseningKind.CRITERION_REMOVED, subject=base.name, suite=suite, base=was)
+        yield Loosening(kind=LooseningKind.CRITERION_REMOVED, subject=base.name, suite=suite, base=_bar(base))
         return
-    if head.informational or head.threshold is None:
-        yield _changed(base, head, suite=suite, was=words.threshold(base.threshold), now="informational")
+    if _is_shown_only(head) and not _is_shown_only(base):
+        yield _changed(base, head, suite=suite, was=_bar(base), now=_bar(head))
         return
     if head.lower_is_better != base.lower_is_better:
         yield _changed(base, head, suite=suite, was=_direction(base), now=_direction(head))
-    elif (head.threshold > base.threshold) if base.lower_is_better else (head.threshold < base.threshold):
+    elif not _is_shown_only(base) and _is_easier(base, head):
         yield Loosening(
             kind=LooseningKind.THRESHOLD,
             subject=base.name,
             suite=suite,
-            base=words.threshold(base.threshold),
-            head=words.threshold(head.threshold),
+            base=_bar(base),
+            head=_bar(head),
             place=head.place,
         )
     if head.code != base.code:

@@ -209,3 +209,19 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
 )
 def test_policies(base: dict[str, object], head: dict[str, object], expected: list[str]) -> None:
     assert found(Policy(**base), Policy(**head)) == [f"policy {each}" for each in expected]  # type: ignore[arg-type]
+
+
+def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
+    """`compare: {count: {gating: true}}`: without the criterion no drop of it can fail the gate any more."""
+    policy = Policy(criteria={COUNT.name: CriterionRule(gating=True)})
+
+    def told(head: Suite) -> list[str]:
+        both = [Rules(suites=(each,), policy=policy) for each in (suite(COUNT), head)]
+        listed = loosening.find(*both, fingerprint=lambda case: case.case_id)
+        return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
+
+    assert told(suite(COUNT)) == []
+    assert told(suite()) == [f"criterion_removed {COUNT.name}: informational > "]
+    assert told(suite(dataclasses.replace(COUNT, threshold=0.5, informational=False))) == []
+    changed = dataclasses.replace(COUNT, options={"a": 1})
+    assert told(suite(changed)) == [f"criterion_changed {COUNT.name}: a unset > a 1"]
