@@ -10,7 +10,7 @@ from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wiring import agent_pools, simulating, weaker
+from evalgate.wiring import agent_pools, policies, simulating, weaker
 from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
 
@@ -60,7 +60,7 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
     return Bar(
         choice=ruling,
         suites=_restored(rules.suites, suites, base.renamed, ruling),
-        policy=_renamed(rules.policy, base.renamed),
+        policy=_with_new(_renamed(rules.policy, base.renamed), _new(rules.suites, suites, base.renamed), ruling),
         loosened=loosened,
         by_base=True,
     )
@@ -91,6 +91,23 @@ def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:
         policy,
         suite_pass_rate={**known, **rates},
         advisory=(policy.advisory - renamed.keys()) | advisory,
+    )
+
+
+def _new(theirs: tuple[Suite, ...], ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> list[Suite]:
+    """The files that the base has under no name."""
+    known = {suite.key for suite in theirs} | renamed.keys()
+    return [suite for suite in ours if suite.key not in known]
+
+
+def _with_new(policy: Policy, new: list[Suite], ruling: Choice) -> Policy:
+    """The base's policy with what the ruling evalgate.yml says of files that the base does not have yet."""
+    own = policies.policy_of(ruling, new)
+    keys = {suite.key for suite in new}
+    return dataclasses.replace(
+        policy,
+        suite_pass_rate={**policy.suite_pass_rate, **own.suite_pass_rate},
+        advisory=(policy.advisory - keys) | own.advisory,
     )
 
 

@@ -88,6 +88,17 @@ def test_a_renamed_file_keeps_the_bases_rules() -> None:
     assert bar.policy.advisory == frozenset()  # a name that the base lets off does not let this file off
 
 
+def test_a_new_file_stands_under_the_bases_own_globs() -> None:
+    """Neither is it let off more than the base says of such files, nor does a trial of theirs decide of a sudden."""
+    rules = [{"match": ["critical/*"], "pass_rate": 1.0}, {"match": ["trial/*"], "severity": "advisory"}]
+    gate_file = GateFile.model_validate({"suites": rules})
+    theirs = dataclasses.replace(chosen(policy="base", pass_rate=0.5), gate_file=gate_file)
+    head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
+    bar = bars.of(BY_BASE, head, Policy(), base(suite("old", ONE), choice=theirs))
+    assert bar.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
+    assert "trial/new" in bar.policy.advisory
+
+
 def led(made: Suite, *, model: str) -> Suite:
     scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
     cases = (*made.eval_set.cases, scenario)
