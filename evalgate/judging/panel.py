@@ -59,17 +59,19 @@ class VotingPanel:
         self._under_way: dict[str, Future[JudgeReply]] = {}
         self._refusals: dict[str, JudgeFailure] = {}
         self._without_schema: set[str] = set()
+        self._closed = False
 
     def uses(self) -> tuple[JudgeUse, ...]:
         """What each criterion asked so far, and what it cost."""
         return self._ledger.uses()
 
     def close(self) -> None:
-        """End all waits, let clients go, put the recording in order; calls not begun are dropped."""
+        """End all waits, let clients go, put the recording in order; calls not begun fail."""
         with self._lock:
+            self._closed = True
             pools = tuple(self._pools.values())
         for pool in pools:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False)  # a future that is cancelled would never wake those who wait for it
         self._roster.close()
         if self._recorder is not None:
             try:
@@ -90,6 +92,8 @@ class VotingPanel:
         owner: dict[Future[Sample], int] = {}
 
         def start(which: int) -> None:
+            if self._closed:
+                return
             ballot = ballots[which]
             pool = self._pool(ballot.request.model)
             waves[which] = [
@@ -148,6 +152,10 @@ class VotingPanel:
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
         """See `plugins.Panel`."""
+        if self._closed:
+            raise JudgeFailed(
+                JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before it was asked")
+            )
         address = entries.address(request)
         found = self._cache.read(address) if self._cache is not None else None
         if found is not None:

@@ -294,6 +294,36 @@ def test_an_endpoint_without_schemas_is_asked_without() -> None:
     assert [asked.schema is None for asked in judge.requests] == [False, True, True]
 
 
+# --- the end --------------------------------------------------------------------------------------
+
+
+def test_a_vote_under_way_ends_when_the_panel_is_closed_and_asks_nothing_more() -> None:
+    """As where Ctrl-C comes twice: the threads that vote must end, or the program never would."""
+    begun, go, calls = threading.Semaphore(0), threading.Event(), list[str]()
+
+    class Slow(ScriptedJudge):
+        def ask(self, asked: JudgeRequest) -> JudgeReply:
+            calls.append(asked.prompt)
+            begun.release()
+            go.wait(timeout=10)
+            return reply("valid")
+
+    held, found = panel(Slow(lambda _: "")), list[Undecided | None]()
+    ballots = [ballot(f"question {number}", num_samples=1) for number in range(9)]
+
+    def vote() -> None:
+        found.extend(result.items[""].undecided for result in held.vote_all(ballots))
+
+    thread = threading.Thread(target=vote, daemon=True)
+    thread.start()
+    for _ in range(4):
+        assert begun.acquire(timeout=10)
+    held.close()
+    go.set()
+    thread.join(timeout=10)
+    assert (len(calls), found) == (4, [None] * 4 + [Undecided.UNAVAILABLE] * 5)
+
+
 # --- recordings -----------------------------------------------------------------------------------
 
 
