@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 
 from evalgate import words
@@ -56,7 +57,7 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
     scenarios have none."""
     made: list[Case] = []
     left_out = 0
-    names: Counter[str] = Counter()
+    names: set[str] = set()
     for suite in run.suites:
         for case in suite.eval_set.cases:
             if case.scenario is None:
@@ -65,13 +66,17 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             if first is None or not first.invocations:
                 left_out += 1
                 continue
-            names[case.case_id] += 1
-            again = f"_{names[case.case_id]}" if names[case.case_id] > 1 else ""
+            name = _unused(case.case_id, names)
+            names.add(name)
             turns = tuple(_turn(each) for each in first.invocations)
-            made.append(
-                dataclasses.replace(case, case_id=case.case_id + again, scenario=None, conversation=turns, place=None)
-            )
+            made.append(dataclasses.replace(case, case_id=name, scenario=None, conversation=turns, place=None))
     return tuple(made), left_out
+
+
+def _unused(case_id: str, names: Container[str]) -> str:
+    """The id, with a number where another suite has it, too."""
+    numbered = (f"{case_id}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([case_id], numbered) if name not in names)
 
 
 def summary(recorded: Recorded) -> str:
@@ -91,7 +96,7 @@ def _turn(turn: Invocation) -> Invocation:
     final = None if turn.final_response is None else _aloud(turn.final_response)
     return Invocation(
         user_content=turn.user_content,
-        final_response=final,
+        final_response=final if final is not None and final.parts else None,
         events=None if turn.events is None else events,
         itemized=turn.itemized,
         rubrics=turn.rubrics,

@@ -61,6 +61,17 @@ def test_each_scenario_becomes_a_case_with_what_was_said_and_called() -> None:
     assert all(event.usage is None for event in turn.events or ())
 
 
+def test_no_two_cases_have_one_name_and_thoughts_alone_are_no_answer() -> None:
+    silent = dataclasses.replace(TURN, final_response=Content(parts=(Text(text="hm", thought=True),), role="model"))
+    ids = {"one.json": "a", "two.json": "a", "three.json": "a_2"}
+    found = {TrialKey(suite=key, case_id=case_id): Transcript(invocations=(silent,)) for key, case_id in ids.items()}
+    suites = tuple(build.suite(led_scenarios.led(case_id, line=1), key=key) for key, case_id in ids.items())
+    led = Run(suites=suites, trials=(), transcripts=InMemoryTranscripts(found), repeats=1)
+    cases, _ = recorded_cases.cases_of(led)
+    assert [case.case_id for case in cases] == ["a", "a_2", "a_2_2"]
+    assert [turn.final_response for case in cases for turn in case.conversation or ()] == [None] * 3
+
+
 def test_a_scenario_without_a_conversation_is_counted() -> None:
     cases, left_out = recorded_cases.cases_of(run("two.json"))
     assert ([case.case_id for case in cases], left_out) == (["a"], 1)
