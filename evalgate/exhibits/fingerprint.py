@@ -11,6 +11,7 @@ from evalgate.model import AskedJudge, Comparison, Report, Run
 UNKNOWN = "-"
 SAME = "the same"
 LISTED = 8
+JUDGES = 20
 SHA = 12
 
 
@@ -35,7 +36,8 @@ def facts(report: Report) -> tuple[Fact, ...]:
         _fact("environment", *(_environments(run) for run in (report.run, base)), beside=beside),
         _fact("agent's models", *(_models(run) for run in (report.run, base)), beside=beside),
         _fact("simulated user", *(_users(run) for run in (report.run, base)), beside=beside),
-        *(_judge(asked, beside=beside) for asked in report.asked),
+        *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
+        _more_judges(len(report.asked) - JUDGES, beside=beside),
         _dice(report, comparison, beside=beside),
     ]
     known = tuple(fact for fact in found if fact is not None)
@@ -88,6 +90,10 @@ def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
     parts = (judge.model, words.counted(judge.num_samples, "sample"), prompt)
     said = ", ".join(part for part in parts if part)
     return Fact(name="judge", of=asked.criterion, head=said, base=SAME if beside else "")
+
+
+def _more_judges(count: int, *, beside: bool) -> Fact | None:
+    return Fact(name="judge", head=f"of {count:,} more", base=SAME if beside else "") if count > 0 else None
 
 
 def _dice(report: Report, comparison: Comparison | None, *, beside: bool) -> Fact | None:

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
 
+from pydantic import ValidationError
+
 from evalgate import criteria
 from evalgate.errors import ConfigError, Place, Problem, Severity
-from evalgate.gate import calibrations, judge_bias
+from evalgate.gate import calibrations, judge_bias, pairing
 from evalgate.judged import identity
 from evalgate.model import (
     AskedJudge,
@@ -21,11 +23,13 @@ from evalgate.model import (
     Suite,
     SuiteVerdict,
 )
+from evalgate.pipeline.stored import Stored
 from evalgate.plugins import Need
 from evalgate.wiring import calibrating
 from evalgate.wiring.choosing import Choice
 
 LABELS = "labels.jsonl"
+MOST_JUDGES = 200
 
 
 def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
@@ -74,6 +78,36 @@ def asked(suites: Iterable[Suite], choice: Choice) -> tuple[AskedJudge, ...]:
         if judge is not None
     ]
     return tuple(each for at, each in enumerate(found) if each not in found[:at])
+
+
+def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
+    """Who judged the criteria that have a score in results that were read, once; each with the version of its question
+    that the file tells, "" where it does not. At most MOST_JUDGES: anybody may have written the file."""
+    run, found = stored.run, list[AskedJudge]()
+    scored = {
+        (trial.key.suite, name)
+        for trial in run.trials
+        for name in trial.grades
+        if pairing.value_of(trial, name) is not None
+    }
+    for suite in run.suites:
+        for use in suite.criteria:
+            judge = _judge_then(use, stored, suite=suite.key) if (suite.key, use.name) in scored else None
+            asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
+            if asked is not None and asked not in found:
+                found.append(asked)
+            if len(found) == MOST_JUDGES:
+                return tuple(found)
+    return tuple(found)
+
+
+def _judge_then(use: CriterionUse, stored: Stored, *, suite: str) -> JudgeIdentity | None:
+    try:
+        judge = identity.judge_of(use, criteria.pick(use.name, use.code), adk_compat=stored.adk_compat)
+    except ValidationError:
+        return None
+    asked = stored.prompts.get((suite, use.name), "")
+    return None if judge is None else dataclasses.replace(judge, prompt_version=asked)
 
 
 def _judged(

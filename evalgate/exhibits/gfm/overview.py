@@ -132,12 +132,11 @@ def _problem(problem: Problem) -> str:
 
 
 def render_reproduce(report: Report) -> str:
-    """The command that repeats this at a desk, folded; "" where there is none."""
-    command = guidance.reproduce(report)
+    """The command that repeats this at a desk, and what the numbers depend on, folded; "" where neither is known."""
+    command, known = guidance.reproduce(report), _fingerprint(report)
     if not command:
-        return ""
+        return github.details("What was measured", known) if known else ""
     shown = github.fence(plain.clip(command, 2_000), language="sh")
-    known = _fingerprint(report)
     return github.details("Run it at your desk", f"{shown}\n\n{known}" if known else shown)
 
 

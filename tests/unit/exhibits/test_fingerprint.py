@@ -94,3 +94,12 @@ def test_what_others_wrote_cannot_break_out_of_the_table() -> None:
     lines = [line for line in table.splitlines() if line.startswith("|")]
     assert len(lines) == 1 + len(told(report))
     assert all(len(line.replace("\\|", "").split("|")) == 5 for line in lines[1:])
+
+
+def test_a_table_of_many_judges_ends() -> None:
+    judge = JudgeIdentity(model="m", prompt_version="1")
+    asked = tuple(AskedJudge(criterion=f"m{at}", judge=judge) for at in range(fingerprint.JUDGES + 3))
+    facts = fingerprint.facts(dataclasses.replace(build.report("pass"), asked=asked))
+    judges = [fact for fact in facts if fact.name == "judge"]
+    assert len(judges) == fingerprint.JUDGES + 1
+    assert judges[-1].head == "of 3 more"

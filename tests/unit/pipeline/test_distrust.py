@@ -123,6 +123,28 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
         read(SOUND, tmp_path)
 
 
+def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
+    """Whoever has no score asked nobody; options that fit no judge, or a question of which nothing is told, are not
+    made up."""
+    raw = json.loads(json.dumps(SOUND))
+    options = {"judge_model_options": {"judge_model": "a|b", "num_samples": 3}}
+    (suite,) = raw["suites"]
+    uses = [{"name": "final_response_match_v2", "threshold": 0.5, "options": options, "prompt_version": "7"}]
+    uses += [{"name": "hallucinations_v1", "threshold": 0.5, "options": options, "prompt_version": "2"}]  # no score
+    uses += [{"name": "per_turn_user_simulator_quality_v1", "threshold": 0.5, "options": {"judge_model_options": 3}}]
+    suite["criteria"] += uses
+    for trial in (trial for case in suite["cases"] for trial in case["trials"]):
+        grade = {"score": 1.0}
+        trial["grades"] = dict.fromkeys(("final_response_match_v2", "per_turn_user_simulator_quality_v1"), grade)
+    choice = Choice(settings=Settings(), gate_file=GateFile(), root=tmp_path)
+    report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
+    (asked,) = report.asked
+    assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == ("final_response_match_v2", "a|b", 3)
+    assert asked.judge.prompt_version == "7"
+    shown = posts.decided(posts.Job(), report, comment="always").section
+    assert "3 samples, prompt 7" in str(shown), "without a command to repeat it with as well"
+
+
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 3), st.floats(allow_nan=False, allow_infinity=False, width=32),
     st.text(max_size=8), st.just([]), st.just({}), st.just([[]]), st.just({"kind": "x"}), st.just("2026-13-40"),
