@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from evalgate import words
@@ -19,61 +17,15 @@ from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
-from evalgate.pipeline.stored import Stored
 from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
-from evalgate.wiring.choosing import Choice
+from evalgate.wiring.base_sought import Base, Search
 from evalgate.wiring.stores import Found
 
 __all__ = ["Base", "Rules", "Search", "opened"]
 
 WHY_NOT_STORED = "the stored results have no run of this case that could be compared"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
-    """The base, before anything of it was measured.
-
-    `root`: its code on disk, None where only results are at hand. `agents`: of every suite of head's, by its key; a
-    suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `choice`: the
-    base's own, None where they are not known. `renamed`: the base's name of an evaluation file by head's, where they
-    differ. `problem`: why there is nothing to compare with; `no_agent`: because the base has no agent yet, which is
-    nobody's fault.
-    """
-
-    origin: BaseOrigin
-    root: Path | None = None
-    reusable: frozenset[str] = frozenset()
-    agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
-    rules: Rules | None = None
-    choice: Choice | None = None
-    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    stored: Stored | None = None
-    problem: str = ""
-    no_agent: bool = False
-
-    def lacks_agent(self, suite: str) -> bool:
-        """Whether its code is here and has no agent for this suite."""
-        use = self.agents.get(suite)
-        return self.root is not None and (use is None or agent_pools.is_missing(use))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What finding a base needs: `event_base`: the SHA that the event names, "" at a desk. `tools`: the fingerprint
-    of what answers tool calls in the agents' stead, by a side's checkout.
-    """
-
-    choice: Choice
-    suites: tuple[Suite, ...]
-    environ: Mapping[str, str]
-    cache: Path
-    say: Callable[[str], None]
-    now: datetime
-    event_base: str = ""
-    token: str | None = None
-    tools: Callable[[Path], str] = lambda _: ""
 
 
 @contextlib.contextmanager
