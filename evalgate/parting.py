@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evalgate.model import Content, Invocation, Parting, Text
+from evalgate.model import Content, Invocation, Part, Parting, Text, ToolCall, ToolResponse
 
 
 def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool) -> Parting | None:
     """The first turns that differ; None where both sides had the same conversation.
 
-    `hears_calls`: the user sees tool calls as well (`include_function_calls`). Both users begin with the same prompt
-    and are played with the same seed and remembered replies, so that they say the same until they hear something else.
+    `hears_calls`: the user sees tool calls and what they gave as well (`include_function_calls`). Both users begin with
+    the same prompt and are played with the same seed and remembered replies, so that they say the same until they hear
+    something else.
     After that turns of the same number are no pair any more.
     """
     both = tuple(zip(base, head, strict=False))
@@ -28,15 +29,25 @@ def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_cal
 
 
 def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
-    """What a user hears of a turn: the agents' words without thoughts, and their calls where it sees them; an answer
-    that is an event's own words counts once."""
+    """What a user hears of a turn: the agents' words without thoughts, and calls with what the tools gave where it sees
+    them; an answer that is an event's own words counts once."""
     events = [_said(event.content) for event in turn.events or () if event.content is not None]
     texts = [text for text in events if text]
     final = _said(turn.final_response)
     if final and (not texts or texts[-1] != final):
         texts.append(final)
-    calls = [(call.name, dict(call.args or {})) for call in turn.tool_calls] if with_calls else []
-    return (*texts, *calls)
+    steps = [step for part in turn.parts() if (step := _step(part)) is not None] if with_calls else []
+    return (*texts, *steps)
+
+
+def _step(part: Part) -> tuple[object, ...] | None:
+    match part:
+        case ToolCall():
+            return "called", part.name, dict(part.args or {})
+        case ToolResponse():
+            return "gave", part.name, part.response
+        case _:
+            return None
 
 
 def _said(content: Content | None) -> str:

@@ -26,10 +26,11 @@ def sentence(exhibit: CaseExhibit, report: Report) -> str:
     if found.answers is None:
         heard_alike = "says something else than the base's, having heard the same"
         return f"From turn {found.users} on the simulated user {heard_alike}."
-    said = ", ".join(
-        f"{whose} {_quote(turns[found.answers - 1], other[found.answers - 1])}"
-        for whose, turns, other in (("the base's agent", base, head), ("head's", head, base))
-    )
+    left, right = base[found.answers - 1], head[found.answers - 1]
+    quotes = _quote(left, right), _quote(right, left)
+    said = f"the base's agent {quotes[0]}, head's {quotes[1]}"
+    if quotes[0] == quotes[1]:
+        said = "the agents answered the same, but said or were given something else on the way"
     return f"The conversations part in turn {found.answers}: {said}; {_after(found, base, head)}."
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate import parting
-from evalgate.model import Content, Event, Invocation, Parting, Text, ToolCall
+from evalgate.model import Content, Event, Invocation, Parting, Text, ToolCall, ToolResponse
 
 
 def talk(*turns: str) -> tuple[Invocation, ...]:
@@ -66,6 +66,20 @@ def test_words_before_the_answer_are_heard() -> None:
         events=(Event(author="agent", content=build.text("Let me see.")),),
     )
     assert parting.compare([plain], [told], hears_calls=False) == Parting(answers=1)
+
+
+@pytest.mark.parametrize(("hears_calls", "found"), [(True, Parting(answers=1)), (False, None)])
+def test_what_a_tool_gave_is_heard_with_the_calls(hears_calls: bool, found: Parting | None) -> None:
+    plain = build.turn("a", answer="one")
+    base, head = (
+        Invocation(
+            user_content=plain.user_content,
+            final_response=plain.final_response,
+            events=(Event(author="tool", content=Content(parts=(ToolResponse(name="price", response={"chf": chf}),))),),
+        )
+        for chf in (1, 2)
+    )
+    assert parting.compare([base], [head], hears_calls=hears_calls) == found
 
 
 turns = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("12")).map(": ".join), max_size=5)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 from builders import comparing, led_scenarios
-from builders.build import call, turn
+from builders.build import call, text, turn
 
 from evalgate.exhibits import base_side, cases, parted
-from evalgate.model import Invocation, SimulatorUse, ToolCall
+from evalgate.model import Event, Invocation, SimulatorUse, ToolCall
 from evalgate.reports import comment, html_report
 from evalgate.wire import comparison as written
 
@@ -54,6 +55,13 @@ def test_calls_that_the_user_sees_are_quoted() -> None:
     base, head = ((A, PAID[0], A), (A, PAID[1], B))
     assert "base's agent called pay(francs=2), head's called pay(francs=3)" in sentence(base, head, HEARS_CALLS)
     assert "having heard the same" in sentence(base, head)
+
+
+def test_agents_that_answer_the_same_are_not_quoted_against_each_other() -> None:
+    event = Event(author="desk", content=text("Let me see."))
+    sooner = dataclasses.replace(B, events=(event, *(B.events or ())))
+    told = sentence((A, B), (A, sooner))
+    assert "part in turn 2: the agents answered the same, but said or were given something else on the way" in told
 
 
 def test_a_case_that_is_written_down_parts_nowhere() -> None:
