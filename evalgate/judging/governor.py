@@ -93,9 +93,9 @@ class Governor:
             late = self._clock.now() + wait > ends_at
             if not outcome.retriable or late or attempt >= self._pace.attempts:
                 raise JudgeFailed(self._given_up(outcome, lane, attempt=attempt, seconds=self._clock.now() - started))
-            retried(outcome)
             if not self._clock.sleep(wait):
                 raise JudgeFailed(outcome)
+            retried(outcome)
 
     def _attempt(self, call: Callable[[], Reply], lane: Lane) -> Reply | JudgeFailure:
         """Call once, in the slot that was taken, and give it back."""

@@ -157,10 +157,8 @@ class VotingPanel:
                 JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before it was asked")
             )
         address = entries.address(request)
-        found = self._cache.read(address) if self._cache is not None else None
+        found = self._remembered(request, address)
         if found is not None:
-            self._ledger.read(request)
-            self._keep(request, found, fresh=False)
             return found
         with self._lock:
             future = self._under_way.get(address)
@@ -171,8 +169,8 @@ class VotingPanel:
             reply = dataclasses.replace(future.result(), cached=True)
             self._ledger.read(request)
             return reply
-        try:
-            reply = self._fetch(request)
+        try:  # whoever asked it meanwhile may have kept the answer between the look above and the lock
+            reply = self._remembered(request, address) or self._fetch(request)
         except BaseException as error:
             future.set_exception(error)
             raise
@@ -182,6 +180,13 @@ class VotingPanel:
         finally:
             with self._lock:
                 self._under_way.pop(address, None)
+
+    def _remembered(self, request: JudgeRequest, address: str) -> JudgeReply | None:
+        found = self._cache.read(address) if self._cache is not None else None
+        if found is not None:
+            self._ledger.read(request)
+            self._keep(request, found, fresh=False)
+        return found
 
     def _fetch(self, request: JudgeRequest) -> JudgeReply:
         refusal = self._refusals.get(request.model)

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from builders.judging import HeldClock, ScriptedJudge, failure, panel, reply, request, votes_in
+from builders.judging import USAGE, HeldClock, ScriptedJudge, failure, panel, reply, request, votes_in
 
 from evalgate.judging.budget import Limits
 from evalgate.judging.cache import VerdictCache
@@ -138,7 +138,27 @@ def test_failures_are_never_kept(tmp_path: Path) -> None:
     assert panel(by_sample("valid"), cache=cache).ask(request()).text == "valid"
 
 
-def test_the_same_question_at_once_is_asked_once() -> None:
+def test_an_answer_that_comes_between_the_look_and_the_question_is_not_asked_for_again(tmp_path: Path) -> None:
+    judge, ledger = by_sample("valid"), Ledger()
+
+    class Overtaken(VerdictCache):
+        late = True
+
+        def read(self, address: str) -> JudgeReply | None:
+            found = super().read(address)
+            if self.late:
+                self.late = False
+                held.ask(request())  # another thread, from its look to its answer
+            return found
+
+    held = panel(judge, ledger=ledger, cache=Overtaken(tmp_path))
+    assert held.ask(request()).cached
+    assert len(judge.requests) == 1
+    [account] = ledger.uses()
+    assert (account.calls, account.cached) == (1, 1)
+
+
+def test_the_same_question_at_once_is_asked_once(tmp_path: Path) -> None:
     entered, go = threading.Event(), threading.Event()
 
     class Slow(ScriptedJudge):
@@ -148,7 +168,7 @@ def test_the_same_question_at_once_is_asked_once() -> None:
             return super().ask(asked)
 
     judge, ledger = Slow(lambda _: "valid"), Ledger()
-    held = panel(judge, ledger=ledger)
+    held = panel(judge, ledger=ledger, cache=VerdictCache(tmp_path))
     replies: list[JudgeReply] = []
     threads = [threading.Thread(target=lambda: replies.append(held.ask(request()))) for _ in range(4)]
     threads[0].start()
@@ -162,7 +182,7 @@ def test_the_same_question_at_once_is_asked_once() -> None:
         thread.join(timeout=10)
     assert [each.text for each in replies] == ["valid"] * 4
     [account] = ledger.uses()
-    assert account.calls == len(judge.requests)
+    assert account.calls == len(judge.requests) == 1
     assert account.calls + account.cached == 4
 
 
@@ -322,6 +342,19 @@ def test_a_vote_under_way_ends_when_the_panel_is_closed_and_asks_nothing_more() 
     go.set()
     thread.join(timeout=10)
     assert (len(calls), found) == (4, [None] * 4 + [Undecided.UNAVAILABLE] * 5)
+
+
+def test_a_failed_call_is_paid_once_where_the_end_comes_before_its_repeat() -> None:
+    class Empty(ScriptedJudge):
+        def ask(self, asked: JudgeRequest) -> JudgeReply:
+            raise JudgeFailed(failure("empty", usage=USAGE))
+
+    clock, ledger = HeldClock(), Ledger()
+    clock.call_off()
+    with pytest.raises(JudgeFailed):
+        panel(Empty(lambda _: ""), clock=clock, ledger=ledger).ask(request())
+    [account] = ledger.uses()
+    assert (account.prompt_tokens, account.retries, account.failures) == (USAGE.prompt_tokens, 0, {"empty": 1})
 
 
 # --- recordings -----------------------------------------------------------------------------------
