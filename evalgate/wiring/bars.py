@@ -10,7 +10,7 @@ from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wiring import agent_pools, policies, simulating, weaker
+from evalgate.wiring import agent_pools, base_sought, policies, simulating, weaker
 from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
 
@@ -53,8 +53,7 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
         *(() if theirs is None else weaker.find(theirs, choice, base.rules.suites)),
         *loosening.find(rules, loosening.Rules(suites=suites, policy=policy), fingerprint=fingerprints.of_case),
     )
-    wanted = {choice.settings.policy} | (set() if theirs is None else {theirs.settings.policy})
-    if "base" not in wanted:
+    if not base_sought.rules_of_base(choice, theirs):
         return Bar(choice=choice, suites=suites, policy=policy, loosened=loosened)
     ruling = choice if theirs is None else _ruled(choice, theirs)
     return Bar(
@@ -76,8 +75,10 @@ def _unknown(choice: Choice, base: Base | None) -> tuple[Problem, ...]:
 
 
 def _ruled(choice: Choice, theirs: Choice) -> Choice:
-    """Head's choice with the base's rules in it; where things lie and how fast they go stays head's."""
-    settings = choice.settings.model_copy(update={name: getattr(theirs.settings, name) for name in RULES})
+    """Head's choice with the base's rules in it, and its stores; where other things lie and how fast they go stays
+    head's."""
+    names = (*RULES, *base_sought.STORES)
+    settings = choice.settings.model_copy(update={name: getattr(theirs.settings, name) for name in names})
     rules = {name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
     return dataclasses.replace(choice, settings=settings, gate_file=choice.gate_file.model_copy(update=rules))
 

@@ -14,6 +14,14 @@ from evalgate.wiring import agent_pools
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.choosing import Choice
 
+STORES = ("data_branch", "baseline_folder", "baseline_artifact")
+"""Settings that name where results and the ledger of base runs are kept."""
+
+
+def rules_of_base(head: Choice, theirs: Choice | None) -> bool:
+    """Whether the base's rules decide: one of both evalgate.yml says so, and head's cannot take back the base's."""
+    return head.settings.policy == "base" or (theirs is not None and theirs.settings.policy == "base")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:

@@ -17,10 +17,12 @@ from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
-from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, stores
+from evalgate.settings import Settings
+from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, base_sought, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.base_sought import Base, Search
+from evalgate.wiring.choosing import Choice
 from evalgate.wiring.stores import Found
 
 __all__ = ["Base", "Rules", "Search", "opened"]
@@ -102,9 +104,11 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
         picked = commits.pick_base(
             repo, wanted=settings.base, event_base=search.event_base, head="", environ=search.environ
         )
-        named = stores.opened(settings, repo, root=search.choice.root, say=search.say)
+        base = _checked_out(search, repo, picked, stack)
+        kept = _where_kept(search.choice, base)
+        named = stores.opened(kept, repo, root=search.choice.root, say=search.say)
         artifact = artifact_store.opened(
-            "" if wanted == "rerun" else settings.baseline_artifact,
+            "" if wanted == "rerun" else kept.baseline_artifact,
             environ=search.environ,
             token=search.token,
             scratch=repo.folder / "artifacts",
@@ -116,10 +120,18 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
         return Base(origin=BaseOrigin(source=source), problem=f"{named_base}{_told(error)}")
     said: list[str] = []
     found = None if wanted == "rerun" else stores.find(named, repo, picked.sha, say=_both(search.say, said))
-    base = _checked_out(search, repo, picked, stack)
     if wanted == "store":
         return _only_stored(search, base, found, _nothing_stored(base, named, said))
     return base if found is None or base.problem else _with_stored(search, base, found)
+
+
+def _where_kept(head: Choice, base: Base) -> Settings:
+    """Head's settings; where the base's rules decide, with the base's stores: others may hold whatever the change
+    likes to be compared with."""
+    if base.choice is None or not base_sought.rules_of_base(head, base.choice):
+        return head.settings
+    theirs = {name: getattr(base.choice.settings, name) for name in base_sought.STORES}
+    return head.settings.model_copy(update=theirs)
 
 
 def _both(say: Callable[[str], None], said: list[str]) -> Callable[[str], None]:

@@ -50,8 +50,8 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
     with ExitStack() as stack:
         cache = folders.cache_of(choice.settings, scene.environ)
         bar = _bar(choice, sides, head, scene, now=now)
+        keeping = running.keeping_of(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
         choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
-        keeping = running.keeping_of(choice, scene, cache, stack)
         found, sources = _compared(sides, head, policy)
         past = running.past_of(keeping, scene)
         unreliable = running.unreliable_of(keeping, past, found.head, policy, scene)

@@ -101,8 +101,9 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         base = stack.enter_context(bases.opened(search))
         bar = bars.of(choice, prepared.suites, policies.policy_of(choice, prepared.suites), base)
         _insist(bar, scene)
+        # what is on the base branch already has its own stores
+        keeping = keeping_of(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
         choice = bar.choice
-        keeping = keeping_of(choice, scene, cache, stack)
         shard = shards.of(choice, bar.suites)
         if shard is not None:
             bar = dataclasses.replace(bar, suites=sharding.own(bar.suites, shard))

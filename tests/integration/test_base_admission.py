@@ -14,10 +14,10 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
     repo.write(".gitignore", "evalgate-report/\n")
     repo.agent("base")
-    repo.gate_file()
+    store = ("--baseline-folder", str(tmp_path / "store"))
+    repo.gate_file(policy="base", admission=2, baseline_folder=store[1])
     repo.cases(*range(6))
     repo.commit("base")
-    store = ("--baseline-folder", str(tmp_path / "store"))
     for _ in range(2):
         code, said = repo.run(*store, "--save-baseline", "always", base="")
         assert code == 0, said
@@ -35,3 +35,9 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     repo.run(*store, "--runs", "2", "--admission", "3")  # nothing has been reliable in three
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert "fail" not in gates.values()
+    # under `policy: base` a change cannot have itself judged by a ledger of its own, in which nothing is on record
+    repo.gate_file(policy="head", admission=2, baseline_folder="mine")
+    repo.commit("another store")
+    assert repo.run("--runs", "2")[0] == 1
+    gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
+    assert gates == {"threshold": "fail", "regression": "fail"}

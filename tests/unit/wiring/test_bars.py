@@ -159,3 +159,12 @@ def test_a_base_whose_rules_cannot_be_read_is_said() -> None:
     assert bars.of(chosen(), (), Policy(), broken).problems == ()
     gone = dataclasses.replace(broken, problem="there is no such commit")  # which is said already
     assert bars.of(BY_BASE, (), Policy(), gone).problems == ()
+
+
+@pytest.mark.parametrize(("policy", "named"), [("base", "kept"), ("head", "mine")])
+def test_in_which_stores_the_past_is_looked_up(policy: str, named: str) -> None:
+    """A store of the change's own choice has no past, or whatever past it likes."""
+    theirs = chosen(policy=policy, data_branch="kept", admission=2)
+    bar = bars.of(chosen(data_branch="mine", admission=2), (suite("s", ONE),), Policy(), base(choice=theirs))
+    assert bar.choice.settings.data_branch == named
+    assert "data_branch" in {each.subject for each in bar.loosened}
