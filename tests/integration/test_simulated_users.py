@@ -71,6 +71,18 @@ root_agent = LlmAgent(name="desk", model=AsksBack(), instruction="Book tables.")
 """
 
 
+PYTHON_AGENT = """
+ANSWERS = ["For how many?", "At what time?", "Your table is booked.", "Anything else?"]
+
+class Desk:
+    turns = 0
+
+    def __call__(self, text):
+        self.turns += 1
+        return ANSWERS[min(self.turns, 4) - 1]
+"""
+
+
 def as_planned(answers: int, prompt: str) -> str:
     """What the user says when all goes well."""
     return TALK[answers - 1]
@@ -120,6 +132,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/desk":  # the agent behind a URL
+            self.answer(200, {"text": WHOLE[body["turn"] - 1][1]})
+            return
         broken = self.server.broken and self.server.broken in json.dumps(body)
         status = 500 if broken else self.server.status
         reply: dict[str, Any] = {"error": {"code": status, "message": "no", "status": "PERMISSION_DENIED"}}
@@ -127,6 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
             content = {"role": "model", "parts": [{"text": self.server.reply(body)}]}
             usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
             reply = {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
+        self.answer(status, reply)
+
+    def answer(self, status: int, reply: dict[str, Any]) -> None:
         data = json.dumps(reply).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -161,10 +179,19 @@ def repository(
     rule: dict[str, Any] | None = None,
 ) -> Path:
     (root / "desk").mkdir(exist_ok=True)
-    (root / "desk" / "agent.py").write_text(ADK_AGENT if agent == "adk" else COMMAND_AGENT)
-    run = {"driver": "command", "command": [sys.executable, "desk/agent.py"]}
-    if agent == "adk":
-        run = {"driver": "adk", "path": "desk", "python": adk_python("new")}
+    code = {"command": COMMAND_AGENT, "adk": ADK_AGENT, "python": PYTHON_AGENT, "http": ""}[agent]
+    (root / "desk" / "agent.py").write_text(code)
+    run: dict[str, Any]
+    match agent:
+        case "adk":
+            run = {"driver": "adk", "path": "desk", "python": adk_python("new")}
+        case "python":
+            run = {"driver": "python", "call": "desk.agent:Desk"}
+        case "http":
+            answer = {"request": {"turn": "{turn}", "text": "{text}"}, "response": {"text": "$.text"}}
+            run = {"driver": "http", "url": gemini.url.replace("/v1beta", "/desk"), **answer}
+        case _:
+            run = {"driver": "command", "command": [sys.executable, "desk/agent.py"]}
     judge = {"base_url": gemini.url, "api_key_env": "MY_KEY", "deadline": 4}
     gate = {"agents": [run], "judge": judge, "simulator": rule or {}}
     (root / "evalgate.yml").write_text(yaml.safe_dump(gate))
@@ -214,6 +241,15 @@ WHOLE = [
     ("For two.", "At what time?"),
     ("At seven.", "Your table is booked."),
 ]
+
+
+@pytest.mark.parametrize("agent", ["python", "http"])
+def test_a_conversation_is_led_with_agents_of_other_kinds(tmp_path: Path, gemini: Gemini, agent: str) -> None:
+    root = repository(tmp_path, gemini, agent=agent)
+    code, said = run(root)
+    assert code == 0, said
+    (only,) = outcomes(root)
+    assert (dialogue(only), only["ended_by"]) == (WHOLE, "stop_signal")
 
 
 @pytest.mark.parametrize("agent", ["command", "adk"])
