@@ -162,8 +162,8 @@ class Governor:
     def _take(self, lane: Lane) -> bool:
         """A slot of the provider's and of the model's own, if both are free. An eighth is kept for models that have
         none: one that hangs would hold them all."""
-        others = any(each is not lane and not each.throttle.under_way for each in self._lanes.values())
-        kept_free = self.calls_at_once // 8 if others else 0
+        others = any(not each.throttle.under_way for each in self._lanes.values())
+        kept_free = self.calls_at_once // 8 if others and lane.throttle.under_way else 0
         if not (self._shared.has_room(kept_free=kept_free) and lane.throttle.has_room()):
             return False
         self._shared.under_way += 1
