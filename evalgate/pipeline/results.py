@@ -25,7 +25,7 @@ from evalgate.model import (
     Verdict,
 )
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wire import calibration, case_writing, comparison, lines, records
+from evalgate.wire import calibration, case_writing, comparison, lines, records, simulators
 from evalgate.wire.results import SCHEMA_VERSION
 
 
@@ -110,6 +110,7 @@ def _suite(
         "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
         "criteria_origin": suite.criteria_source.origin.value,
         "criteria_file": suite.criteria_source.file,
+        **_compact(simulator=_simulator(suite)),
         "verdict": verdict.kind.value,
         "reason": verdict.reason,
         "required_pass_rate": verdict.required_pass_rate,
@@ -138,6 +139,7 @@ def _shard(shard: Shard, report: Report) -> dict[str, Any]:
             "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
             "criteria_origin": suite.criteria_source.origin.value,
             "criteria_file": suite.criteria_source.file,
+            **_compact(simulator=_simulator(suite)),
             "cases": [
                 _compact(
                     case_id=case.case_id,
@@ -162,6 +164,12 @@ def _agent(suite: Suite, run: Run) -> dict[str, Any]:
         "about": dict(run.agents.get(key, {})),
         **_compact(found_by=suite.agent.found_by, code=run.codes.get(key, "")),
     }
+
+
+def _simulator(suite: Suite) -> dict[str, Any] | None:
+    """Who plays the users of a suite that has scenarios."""
+    led = any(case.scenario is not None for case in suite.eval_set.cases)
+    return simulators.json_of(suite.simulator) if led else None
 
 
 def _case_verdict(verdict: CaseVerdict) -> dict[str, Any]:

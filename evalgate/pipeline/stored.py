@@ -30,7 +30,7 @@ from evalgate.model import (
 )
 from evalgate.pipeline import trials
 from evalgate.pipeline.desk import FRESH
-from evalgate.wire import records
+from evalgate.wire import records, simulators
 from evalgate.wire.results import (
     SCHEMA_VERSION,
     CaseResult,
@@ -235,6 +235,7 @@ def _suite(suite: _Suite | PlannedSuite) -> Suite:
         ),
         criteria_source=CriteriaSource(origin=suite.criteria_origin, file=suite.criteria_file),
         agent=AgentUse(driver=suite.agent.driver, options=suite.agent.options, found_by=suite.agent.found_by),
+        simulator=simulators.parse(suite.simulator),
     )
 
 

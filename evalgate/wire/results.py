@@ -14,6 +14,7 @@ from evalgate.wire.comparison import ComparisonResult
 from evalgate.wire.invocations import AgentDetailsWire
 from evalgate.wire.records import FailureWire, GradeWire, TranscriptWire
 from evalgate.wire.shapes import Wire
+from evalgate.wire.simulators import SimulatorResult
 
 SCHEMA_VERSION = 2
 MOST_SHARDS = 1_000
@@ -93,6 +94,9 @@ class SuiteResult(ResultsShape):
     criteria: list[CriterionResult]
     criteria_origin: ConfigOrigin
     criteria_file: str = ""
+    simulator: SimulatorResult | None = Field(
+        default=None, description="Who played the users; null where every word of theirs is written down."
+    )
     verdict: VerdictKind
     reason: str = ""
     required_pass_rate: float = 1.0
@@ -118,6 +122,9 @@ class PlannedSuite(ResultsShape):
     criteria: list[CriterionResult]
     criteria_origin: ConfigOrigin
     criteria_file: str = ""
+    simulator: SimulatorResult | None = Field(
+        default=None, description="Who played the users; null where every word of theirs is written down."
+    )
     cases: list[PlannedCase]
 
 

@@ -1,0 +1,59 @@
+"""Who played the users of a run is read back from its results, and is not made up where they do not tell."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import build
+
+from evalgate.exhibits import fingerprint
+from evalgate.model import Case, ConversationScenario, Report, SimulatorUse, Suite
+from evalgate.pipeline import results, stored
+from evalgate.pipeline.stored import StoredOutcomes
+
+SCENARIO = ConversationScenario(starting_prompt="Book a flight.", conversation_plan="Ask for a window seat.")
+
+
+def led(simulator: SimulatorUse) -> Report:
+    report = build.report("pass")
+    (suite,) = report.run.suites
+    (case,) = suite.eval_set.cases
+    cases = (Case(case_id=case.case_id, scenario=SCENARIO),)
+    suite = dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=cases), simulator=simulator)
+    return dataclasses.replace(report, run=dataclasses.replace(report.run, suites=(suite,)))
+
+
+def again(report: Report, path: Path, **changes: Any) -> Suite:
+    raw = json.loads("".join(results.render_results(report, kept=StoredOutcomes({}, {}), exit_code=0)))
+    raw["suites"][0] |= changes
+    path.write_text(json.dumps(raw))
+    return stored.read_results(path).run.suites[0]
+
+
+@pytest.mark.parametrize(
+    "simulator",
+    [
+        SimulatorUse(),
+        SimulatorUse(model="gemini-2.5-pro", max_turns=None, include_function_calls=True, stop_signal="bye"),
+        SimulatorUse(config={"thinking_config": {"budget": None}}, custom_instructions="Be {{ persona }}", max_turns=3),
+    ],
+)
+def test_it_is_read_back_as_it_was_used(simulator: SimulatorUse, tmp_path: Path) -> None:
+    assert again(led(simulator), tmp_path / "results.json").simulator == simulator
+
+
+def test_an_older_file_does_not_tell_and_nobody_is_named(tmp_path: Path) -> None:
+    report = led(SimulatorUse(model="gemini-2.5-pro"))
+    suite = again(report, tmp_path / "results.json", simulator=None)
+    known = dataclasses.replace(report, run=dataclasses.replace(report.run, suites=(suite,)))
+    assert "simulated user" in {fact.name for fact in fingerprint.facts(report)}
+    assert "simulated user" not in {fact.name for fact in fingerprint.facts(known)}
+
+
+def test_a_suite_without_scenarios_has_none(tmp_path: Path) -> None:
+    raw = "".join(results.render_results(build.report("pass"), kept=StoredOutcomes({}, {}), exit_code=0))
+    assert "simulator" not in json.loads(raw)["suites"][0]
