@@ -77,6 +77,13 @@ def test_a_scenario_without_a_conversation_is_counted() -> None:
     assert ([case.case_id for case in cases], left_out) == (["a"], 1)
 
 
+def test_where_the_first_run_failed_the_next_one_counts() -> None:
+    later = {TrialKey(suite="two.json", case_id="a", repeat=2): Transcript(invocations=(TURN, TURN))}
+    repeated = dataclasses.replace(run(), transcripts=InMemoryTranscripts(later), repeats=3)
+    cases, left_out = recorded_cases.cases_of(repeated)
+    assert ([len(case.conversation or ()) for case in cases], left_out) == ([2], 1)
+
+
 def test_what_is_written_is_read_back_and_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
     monkeypatch.setattr(recorded_cases.stored, "read_results", lambda _: stored(run("one.json")))
