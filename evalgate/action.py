@@ -114,7 +114,7 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
     with _posting(environ, choice, event) as posting:
         try:
             with step_log.disarmed():
-                gated = _gated(environ, choice, event, posting)
+                gated = _gated(environ, choice, event, posting, may_ask=rules.may_ask(event, approved))
         finally:
             publish.hand_over(workspace)
         _tell(gated, environ, workspace=workspace, debug=debug)
@@ -123,7 +123,9 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
     return gated.exit_code
 
 
-def _gated(environ: Mapping[str, str], choice: Choice, event: EventContext, posting: Posting | None) -> Gated:
+def _gated(
+    environ: Mapping[str, str], choice: Choice, event: EventContext, posting: Posting | None, *, may_ask: bool
+) -> Gated:
     watcher: Watcher = watching.PlainWatcher(sys.stdout)
     links = links_of(environ, event)
     scene = Scene(
@@ -135,6 +137,7 @@ def _gated(environ: Mapping[str, str], choice: Choice, event: EventContext, post
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
+        may_ask=may_ask,
         present=lambda report: None if posting is None else posting.prepare(report),
     )
     gated = _merged(choice, scene) if choice.settings.mode == "merge" else _measured(environ, choice, scene)

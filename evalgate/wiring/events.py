@@ -62,6 +62,12 @@ def check(event: EventContext, settings: Settings, *, root: Path, approved: Appr
         )
 
 
+def may_ask(event: EventContext, approved: Approved | None) -> bool:
+    """Whether models may be asked, to judge or to play users: not with the keys of `pull_request_target` where nobody
+    approved the commit, whose evalgate.yml says which key is sent where."""
+    return event.kind is not EventKind.PULL_REQUEST_TARGET or approved is not None
+
+
 def approval(event: EventContext, settings: Settings, client: Client, *, run_id: int | None) -> Approved | None:
     """The approval that this very event, or this very run `run_id`, is; None where none is asked for.
 

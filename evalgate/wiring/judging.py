@@ -89,8 +89,7 @@ def opened_panel(
     governed: Governors | None = None,
 ) -> Iterator[VotingPanel | None]:
     """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user."""
-    listed = tuple(suites)
-    models = (*(() if choice.settings.skip_judged else judge_models(listed)), *simulating.simulator_models(listed))
+    models = models_of(choice, suites)
     if not models:
         yield None
         return
@@ -107,6 +106,12 @@ def opened_panel(
         yield panel
     finally:
         panel.close()
+
+
+def models_of(choice: Choice, suites: Iterable[Suite]) -> tuple[str, ...]:
+    """Every model that a run of settled suites asks, to judge or to play a user."""
+    listed = tuple(suites)
+    return (*(() if choice.settings.skip_judged else judge_models(listed)), *simulating.simulator_models(listed))
 
 
 def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:

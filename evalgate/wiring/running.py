@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evalgate import __version__
+from evalgate import __version__, words
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Shard
@@ -53,7 +53,8 @@ JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 class Scene:
     """What a door knows and the settings do not. `event_base`: the SHA that the event compares with, "" at a desk.
     `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `present`: is
-    given the report while its conversations can be read.
+    given the report while its conversations can be read. `may_ask`: whether models may be asked with the environment's
+    keys; not where a stranger's evalgate.yml says which key goes where.
     """
 
     environ: Mapping[str, str]
@@ -64,6 +65,7 @@ class Scene:
     event_base: str = ""
     token: str | None = None
     on_base_branch: bool = False
+    may_ask: bool = True
     present: Callable[[Report], None] = lambda _: None
 
 
@@ -100,6 +102,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         gc.set_threshold(*SELDOM)
         base = stack.enter_context(bases.opened(search))
         bar = bars.of(choice, prepared.suites, policies.policy_of(choice, prepared.suites), base)
+        insist_silent(bar, scene)
         _insist(bar, scene)
         # what is on the base branch already has its own stores
         keeping = keeping_of(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
@@ -125,6 +128,18 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
         return kept(gated, keeping, scene, choice, now=now)
+
+
+def insist_silent(bar: Bar, scene: Scene) -> None:
+    """Raises ConfigError where nobody may be asked and somebody would be: by the base's rules, or a simulated user."""
+    models = () if scene.may_ask else judging.models_of(bar.choice, bar.suites)
+    if models:
+        raise ConfigError(
+            f"pull_request_target: {words.listed(dict.fromkeys(models), limit=3)} would be asked, to judge or to play "
+            "users, where the checked-out evalgate.yml says, with this workflow's keys",
+            hint="`skip-judged: true` in the workflow leaves judges out; conversation scenarios need an approval "
+            "(docs/forks.md).",
+        )
 
 
 def _insist(bar: Bar, scene: Scene) -> None:

@@ -96,3 +96,9 @@ def test_evalgate_yml_cannot_allow_any_of_it() -> None:
     allowing = ("allow_pull_request_target", "approve_label", "approve_environment")
     for name in ("mode", "results", "artifact", *allowing, "shard"):
         assert "file" not in doors_of(name), name
+
+
+def test_who_may_have_models_asked() -> None:
+    assert events.may_ask(PULL, None)
+    assert events.may_ask(TARGET, APPROVED)
+    assert not events.may_ask(TARGET, None)
