@@ -71,7 +71,8 @@ def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str], 
         return
     if head.agent.driver == RECORDED and base.agent.driver != RECORDED:
         yield _rule(f"agent of {head.key}", base.agent.driver, RECORDED)
-    if _is_led(base):
+    # results of an older evalgate do not tell who played the users
+    if _is_led(base) and base.simulator.model and head.simulator.model:
         yield from _simulator(base.simulator, head.simulator, suite=head.key)
     yield from _cases(base, head, fingerprint)
     after = {use.name: use for use in head.criteria}

@@ -68,6 +68,7 @@ def found(base: Suite | Policy, *head: Suite | Policy) -> list[str]:
     ("theirs", "ours", "told"),
     [
         ({}, {}, []),
+        ({"model": ""}, {"model": "b", "max_turns": 5}, []),  # results that do not tell it
         ({"model": "a"}, {"model": "b"}, ["model of a.json: a > b"]),
         ({"max_turns": 20}, {"max_turns": 5}, ["max_turns of a.json: 20 > 5"]),
         ({"max_turns": 20}, {"max_turns": None}, ["max_turns of a.json: 20 > unset"]),
