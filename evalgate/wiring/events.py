@@ -41,6 +41,11 @@ def check(event: EventContext, settings: Settings, *, root: Path, approved: Appr
             "pull_request_target: the checkout keeps the token in git's configuration, where the agent can read it",
             hint="Set `persist-credentials: false` at actions/checkout.",
         )
+    if approved is None and settings.save_baseline == "always":
+        raise ConfigError(
+            "pull_request_target: `save-baseline: always` keeps what nobody has approved as results of the base",
+            hint=f"Leave it to runs on the base branch (`auto`). {UNAPPROVED_HINT}",
+        )
     if settings.mode == "merge":
         return
     if approved is not None:

@@ -36,6 +36,8 @@ def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path
         (TARGET, {"mode": "merge", "results": "parts"}, None, "pull_request_target is refused"),
         (TARGET, ALLOWED | {"env": "KEY"}, None, "`env` hands KEY"),
         (TARGET, ALLOWED, None, "judges are asked where"),
+        (TARGET, ALLOWED | {"skip_judged": True, "save_baseline": "always"}, None, "nobody has approved"),
+        (TARGET, ALLOWED | {"mode": "merge", "results": "x", "save_baseline": "always"}, None, "nobody has approved"),
         (TARGET, ALLOWED, dataclasses.replace(APPROVED, sha="c" * 40), "another commit is checked out"),
         (PULL, {"mode": "post"}, None, "works on workflow_run, not on pull_request"),
         (EventContext(kind=EventKind.NONE), {"mode": "post"}, None, "not on a desk"),
