@@ -17,6 +17,10 @@ from evalgate.settings import Settings
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
 """Where the file is looked for, relative to the root; the first that exists is read."""
 
+OF_THE_WORKFLOW = ("INPUT_", "ACTIONS_")
+"""How variables begin that a runner sets, tokens among them. GITHUB_TOKEN is there only where a workflow passes it on,
+as for GitHub's own models."""
+
 
 class AgentRule(BaseModel):
     """Suites that an agent serves. All keys but `suites` and `driver` are options of the driver."""
@@ -96,6 +100,14 @@ class JudgeRule(JudgeOptionsRule):
     min_kappa: float | None = Field(
         default=None, ge=-1, le=1, description="Judges that agree less with people's labels stop the run."
     )
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_no_secret_of_the_workflow(cls, name: str) -> str:
+        if name.upper().startswith(OF_THE_WORKFLOW):
+            message = f"{name} belongs to the workflow and is never sent to a judge; name the variable of its key"
+            raise ValueError(message)
+        return name
 
 
 class ToolsRule(BaseModel):

@@ -33,13 +33,29 @@ class Found:
 
 
 def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> list[Store]:
-    """The stores that the settings name. Raises UnavailableError for an impossible name."""
+    """The stores that the settings name, but no folder that the commit brings along: a change could write what it is
+    compared with. Raises UnavailableError for an impossible name."""
     stores: list[Store] = []
     if settings.baseline_folder:
-        stores.append(Folder(root / settings.baseline_folder, scratch=repo.folder / "stored", warn=say))
+        folder = root / settings.baseline_folder
+        if _is_committed(folder, repo):
+            say(
+                f"the folder {settings.baseline_folder} was not used: files in it are part of the commit; take them out"
+            )
+        else:
+            stores.append(Folder(folder, scratch=repo.folder / "stored", warn=say))
     if settings.data_branch:
         stores.append(DataBranch(repo, branch=settings.data_branch, warn=say))
     return stores
+
+
+def _is_committed(folder: Path, repo: Repository) -> bool:
+    top = repo.source.working_tree.resolve()
+    place = folder.resolve()
+    if not repo.head or not place.is_relative_to(top) or place == top:
+        return False
+    path = place.relative_to(top).as_posix()
+    return bool(repo.run("--literal-pathspecs", "ls-tree", "--full-tree", "--name-only", repo.head, "--", f"{path}/"))
 
 
 def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:

@@ -23,6 +23,8 @@ from evalgate.baseline.git import Complaint, GitFailed
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.errors import UnavailableError
+from evalgate.settings import Settings
+from evalgate.wiring import stores
 
 pytestmark = pytest.mark.integration
 
@@ -219,6 +221,21 @@ def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "file" / "stored", scratch=tmp_path)
     with pytest.raises(UnavailableError, match="cannot use the folder"):
         folder.save(A, results(tmp_path, "x"), now=NOW)
+
+
+@pytest.mark.parametrize(("folder", "used"), [("kept", False), ("fresh", True), ("link", False), ("../kept", True)])
+def test_a_folder_that_the_commit_brings_along_is_not_used(
+    origin: Path, tmp_path: Path, folder: str, *, used: bool
+) -> None:
+    """A pull request could write there what it is compared with."""
+    (origin / "link").symlink_to("kept")
+    made.commit(origin, {"kept/ledger.json": "{}"})
+    workspace = made.cloned(origin, tmp_path / "workspace", "--depth=1")
+    said: list[str] = []
+    with repository.opened(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
+        found = stores.opened(Settings(baseline_folder=folder), repo, root=workspace, say=said.append)
+    assert len(found) == used
+    assert [f"the folder {folder} was not used" in line for line in said] == [True] * (not used)
 
 
 def write_to_folder(folder: str, scratch: str, letter: str) -> None:

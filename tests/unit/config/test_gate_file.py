@@ -46,6 +46,9 @@ def test_everything_is_read() -> None:
         ("suites:\n  - match: [a]\n    pass_rat: 1\n", "gate-file-shape", 3, "Did you mean `pass_rate`?"),
         ("suites:\n  - pass_rate: 1\n", "gate-file-shape", 2, "match"),
         ("suites:\n  - match: [a]\n    pass_rate: 7\n", "gate-file-shape", 3, "less than or equal to 1"),
+        # a stranger's gate file would have the workflow's token sent to an address of its own
+        ("judge:\n  api_key_env: INPUT_GITHUB-TOKEN\n", "gate-file-shape", 2, "never sent to a judge"),
+        ("judge:\n  api_key_env: ACTIONS_RUNTIME_TOKEN\n", "gate-file-shape", 2, "never sent to a judge"),
         ("a: [1\nb: 2\n", "yaml-syntax", 2, "not valid YAML"),
         ("- a\n- b\n", "gate-file-shape", 1, "a list"),
     ],
