@@ -40,7 +40,7 @@ class Side:
 class Bench:
     """What all sides share. `criterion_version` stands in every grade's address. `behaviours`: whether to tell trials
     that did the same from those that did not, which needs repeats to be of use. `simulate` makes the user of a trial.
-    `pace` decides when a trial starts.
+    `pace` decides when a trial starts. `call_off` ends all waiting to ask a provider again, when a run is cut off.
     """
 
     watcher: Watcher
@@ -53,6 +53,7 @@ class Bench:
     behaviours: bool = False
     simulate: Simulate = talking.written
     pace: Pace = pacing.unpaced
+    call_off: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

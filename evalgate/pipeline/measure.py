@@ -157,6 +157,7 @@ class Measuring:
         return sum(len(desk.graded) + len(desk.fresh) for desk in self._desks)
 
     def _close(self) -> None:
+        self._bench.call_off()
         for side in self._sides:
             for agent in side.agents.values():
                 agent.close()

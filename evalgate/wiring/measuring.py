@@ -266,6 +266,7 @@ class _Ring:
             behaviours=settings.runs.most > 1,
             simulate=simulating.simulation_of(self._bout.panel, settings),
             pace=self._pace(stop),
+            call_off=self._bout.governors.clock.call_off,
         )
 
     def _threads(self) -> int:

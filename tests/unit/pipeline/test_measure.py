@@ -105,6 +105,31 @@ def test_results_stand_in_the_order_of_the_files(tmp_path: Path) -> None:
     assert run.complete
 
 
+def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(tmp_path: Path) -> None:
+    waiting, called_off = threading.Event(), threading.Event()
+
+    def in_backoff(evidence: Evidence) -> Grade:
+        waiting.set()
+        ended_early.append(called_off.wait(10))
+        return NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="the run ended")
+
+    def interrupt(key: TrialKey, turn: int) -> None:
+        if key.case_id == "x":
+            waiting.wait(10)
+            raise KeyboardInterrupt
+
+    ended_early: list[bool] = []
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        side = side_of(journal, fakes.FakeAgent(interrupt), criterion=in_backoff)
+        measuring = Measuring(
+            [side], dataclasses.replace(bench(concurrency=8), call_off=called_off.set), seed=7, now=NOW
+        )
+        measuring.first(1)
+        assert not measuring.run(0).complete
+    assert ended_early
+    assert all(ended_early)
+
+
 def test_resuming_repeats_no_finished_trial_and_gives_the_same(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "j", about={}) as journal:
         whole = measured(journal, fakes.FakeAgent())
