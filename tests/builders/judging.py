@@ -109,16 +109,18 @@ def panel(
     defaults: JudgeDefaults | None = None,
     clock: HeldClock | None = None,
     ledger: Ledger | None = None,
+    calls_at_once: int = 4,
     **options: object,
 ) -> VotingPanel:
-    """A panel whose every model is `judge`."""
+    """A panel whose every model is `judge`; one call at once keeps the order of the questions."""
     roster = Roster(
         {"gemini": judge, "openai": judge, "replay": judge, "vertex_evaluation": judge},
         defaults=defaults or JudgeDefaults(),
         environment=environment or {},
         clock=clock or HeldClock(),
     )
-    return VotingPanel(roster, budget=Budget(limits or Limits()), ledger=ledger or Ledger(), calls_at_once=4, **options)
+    budget = Budget(limits or Limits())
+    return VotingPanel(roster, budget=budget, ledger=ledger or Ledger(), calls_at_once=calls_at_once, **options)
 
 
 def votes_in(reply: JudgeReply) -> Mapping[str, Vote]:

@@ -45,7 +45,7 @@ def grade(seen: Evidence, *verdicts: str, adk_compat: bool = False) -> tuple[Gra
         return verdict if verdict.startswith("<") else json.dumps({"rationale": "so", "verdict": verdict})
 
     judge = ScriptedJudge(say)
-    held = panel(judge, defaults=None)
+    held = panel(judge, calls_at_once=1)
     use = CriterionUse(name=QUALITY, threshold=0.5, options=FEW)
     try:
         made = criteria.build(use, CriterionServices(adk_compat=adk_compat, judge=held))(seen)
