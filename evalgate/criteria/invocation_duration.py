@@ -8,6 +8,9 @@ from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluat
 from evalgate.plugins import Criterion, CriterionServices, CriterionSpec
 from evalgate.wire.shapes import Wire
 
+RESOLUTION_S = 0.1
+"""Two processes of one agent, side by side on one machine, differ by some hundredths of a second a turn all along."""
+
 _PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds")
 
 
@@ -61,4 +64,6 @@ SPEC = CriterionSpec(
     highest=None,
     informational=True,
     lower_is_better=True,
+    resolution=RESOLUTION_S,
+    clocked=True,
 )

@@ -35,6 +35,9 @@ CHANGES: Final[Mapping[Change, str]] = {
 }
 """What can be said of a criterion, in a table; a test holds every change to a row."""
 
+APART = "at other times"
+"""What can be said of what is read from a clock, where the sides were not run side by side."""
+
 MARKS: Final[Mapping[Change, str]] = {
     Change.REGRESSED: "\N{CROSS MARK}",
     Change.IMPROVED: "\N{WHITE HEAVY CHECK MARK}",
@@ -233,6 +236,11 @@ def loosening_sentence(each: Loosening, *, mark: Callable[[str], str] = str) -> 
     """One rule that head weakened, in words; `mark` is put to the names and values in it."""
     values = {"subject": each.subject, "base": each.base or "set", "head": each.head or "none"}
     return LOOSENINGS[each.kind].format(**{name: mark(value) for name, value in values.items()})
+
+
+def said_of(row: CriterionComparison) -> str:
+    """What can be said of a criterion, in a table."""
+    return APART if row.apart else CHANGES[row.change]
 
 
 def changed_rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:

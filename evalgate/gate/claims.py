@@ -27,9 +27,9 @@ class Measure:
 
     def floor(self, base: float) -> float:
         """The drop that is let pass, on the criterion's own scale."""
-        if self.scale.lowest is None or self.scale.highest is None:
-            return self.max_drop * abs(base)
-        return self.max_drop * (self.scale.highest - self.scale.lowest)
+        low, high = self.scale.lowest, self.scale.highest
+        reach = abs(base) if low is None or high is None else high - low
+        return max(self.max_drop * reach, self.scale.resolution)
 
 
 def measure_of(use: CriterionUse, policy: Policy, scales: Mapping[str, Scale], *, advisory: bool) -> Measure:
@@ -59,7 +59,7 @@ class Reading:
 
     `generous`: head's missing scores at their best and base's at their worst; `harsh` the other way round. `total`
     cases were to be compared; `paired` have a score on both sides, `full` have every score; `unrun` lack only trials
-    that never ran.
+    that never ran. `apart`: the two sides were measured apart, so that nothing may be claimed.
     """
 
     measure: Measure
@@ -71,6 +71,7 @@ class Reading:
     measured: Estimate | None
     generous: Estimate | None
     harsh: Estimate | None
+    apart: bool = False
 
     @property
     def floor(self) -> float:
@@ -148,7 +149,7 @@ def claim(
     measured = {name: reading.odds(reading.measured) for name, reading in readings.items()}
     generous = {name: reading.odds(reading.generous) for name, reading in readings.items()}
     harsh = {name: reading.odds(reading.harsh) for name, reading in readings.items()}
-    sampled = [name for name, reading in readings.items() if not reading.fact]
+    sampled = [name for name, reading in readings.items() if not reading.fact and not reading.apart]
 
     def adjusted(odds: Mapping[str, float]) -> dict[str, float]:
         found = permutation.holm({name: odds[name] for name in sampled})
@@ -166,7 +167,9 @@ def claim(
             change=_change(
                 reading, regressed=regressed, improved=improved, min_measured=min_measured, truncated=truncated
             ),
-            adjusted=None if reading.fact or reading.measured is None else Odds(worse=worse[name], better=better[name]),
+            adjusted=None
+            if name not in sampled or reading.measured is None
+            else Odds(worse=worse[name], better=better[name]),
         )
     return claims
 
@@ -181,6 +184,8 @@ def _beyond(reading: Reading, *, worse: bool) -> bool:
 
 
 def _change(reading: Reading, *, regressed: bool, improved: bool, min_measured: float, truncated: bool) -> Change:
+    if reading.apart:
+        return Change.NOT_MEASURED
     if regressed:
         return Change.REGRESSED
     if reading.measured is None or not _enough(reading, reading.full, min_measured):

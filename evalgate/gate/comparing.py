@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,12 +50,14 @@ def compare(
     loosened: tuple[Loosening, ...] = (),
     stage: Stage = Stage.ONLY,
     unreliable: frozenset[CaseKey] = frozenset(),
+    beside: bool = True,
 ) -> Comparison:
     """Head beside base, by head's cases and criteria.
 
     `judged`: criteria that a judge scores, whose scores vary though the agent does not. `unpaired`: cases that are left
     out of every difference. `unreliable`: cases that are shown and never decide, like those of advisory suites.
-    `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent.
+    `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent. `beside`: whether both
+    sides were run side by side; where not, nothing is claimed of what is read from a clock.
     """
     table = tables.of(head, base, policy=policy, scales=scales, unpaired=unpaired, unreliable=unreliable)
     settings = _Settings(
@@ -66,6 +69,7 @@ def compare(
         draws=draws_for(len(table.pairs)),
         seed=seed,
         truncated=bool(head.truncated or base.truncated),
+        beside=beside,
     )
     rows = _rows(table, settings)
     overall = _overall(table, settings)
@@ -104,6 +108,7 @@ class _Settings:
     draws: int
     seed: int
     truncated: bool
+    beside: bool
 
 
 def _steady(pairs: Sequence[Pair]) -> bool:
@@ -155,7 +160,8 @@ def _readings(pairs: Sequence[Pair], settings: _Settings, *, advisory: bool) -> 
     for name in ordered:
         samples = [pairing.scores(pair, name) for pair in pairs if any(use.name == name for use in pair.uses)]
         measure = claims.measure_of(uses[name], settings.policy, settings.scales, advisory=advisory)
-        readings[name] = _read(measure, samples, settings, steady=settings.steady and name not in settings.judged)
+        reading = _read(measure, samples, settings, steady=settings.steady and name not in settings.judged)
+        readings[name] = dataclasses.replace(reading, apart=measure.scale.clocked and not settings.beside)
     return readings
 
 
@@ -217,4 +223,5 @@ def _row(reading: Reading, claim: Claim, *, turned: tuple[int, int], advisory: b
         advisory=advisory,
         broken=turned[0],
         fixed=turned[1],
+        apart=reading.apart,
     )

@@ -53,6 +53,11 @@ def _turned(row: CriterionComparison) -> str:
 
 def not_measured(rows: Sequence[CriterionComparison]) -> str:
     """How much of the worst-measured criterion is missing."""
+    if apart := next((row for row in rows if row.apart), None):
+        return (
+            f"`{apart.name}` is read from a clock and the base was measured at another time: "
+            "it can decide where the base is run beside the head (`baseline: rerun`)."
+        )
     worst = max(rows, key=lambda row: row.unpaired)
     others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
     lack = f"{words.counted(worst.unpaired, 'case')} {'lacks' if worst.unpaired == 1 else 'lack'} a score"

@@ -24,10 +24,16 @@ from evalgate.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Ends of a criterion's scale, None where open."""
+    """Ends of a criterion's scale, None where open.
+
+    `resolution`: the largest difference that measuring itself may make. `clocked`: read from a clock, so that only what
+    was measured side by side can be compared.
+    """
 
     lowest: float | None = 0.0
     highest: float | None = 1.0
+    resolution: float = 0.0
+    clocked: bool = False
 
 
 def judge_case(

@@ -126,7 +126,7 @@ class CriterionComparison:
     the policy lets pass, absolute. `fact`: both sides repeat themselves exactly, so the difference is no sample.
     `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide. `broken`, `fixed`:
     cases that this criterion passes on base alone, and on head alone. `unpaired`: cases that are to be compared and
-    lack a score on either side.
+    lack a score on either side. `apart`: read from a clock, and the sides were not run side by side.
     """
 
     name: str
@@ -147,6 +147,7 @@ class CriterionComparison:
     advisory: bool = False
     broken: int = 0
     fixed: int = 0
+    apart: bool = False
 
     @property
     def delta(self) -> float | None:

@@ -66,6 +66,11 @@ class Journal:
 
     # --- what is known ---------------------------------------------------------------------------
 
+    @property
+    def trials(self) -> int:
+        """How many trials it holds."""
+        return len(self._trials)
+
     def knows(self, address: str) -> bool:
         """Whether the trial with this address has ended."""
         return address in self._trials

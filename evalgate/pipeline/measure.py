@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Container, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterator, Sequence
 from datetime import datetime
 
 from evalgate.model import Run, TrialKey
 from evalgate.pipeline import fingerprints, trials
+from evalgate.pipeline.abreast import Abreast
 from evalgate.pipeline.budget import Budget
 from evalgate.pipeline.desk import FRESH, Addresses, Bench, Desk, Side
 from evalgate.pipeline.trials import Task
@@ -122,23 +124,22 @@ class Measuring:
 
     def _carry_out(self, repeats: Sequence[int], *, only: Container[tuple[str, str]] | None) -> None:
         bench = self._bench
-        every = trials.tasks([side.suites for side in self._sides], repeats, only=only)
-        tasks = (task for task in every if not self._is_skipped(task))
         cases = [
             (suite.key, case.case_id)
             for suite in self._sides[0].suites
             for case in suite.eval_set.cases
             if only is None or (suite.key, case.case_id) in only
         ]
-        total = sum(case not in side.skipped for side in self._sides for case in cases)
-        wanted, before = total * len(repeats), self._served()
+        planned = [sum(case not in side.skipped for case in cases) * len(repeats) for side in self._sides]
+        wanted, before = sum(planned), self._served()
         if bench.stop.is_set():
             self._cut_off = self._cut_off or wanted > 0
             return
         bench.watcher.begin(trials=wanted, done=0)
+        order = self._order(repeats, only=only, planned=planned)
         results = trials.map_bounded(
-            lambda task: self._desks[task.side].serve(task),
-            tasks,
+            lambda task: self._serve(task, order),
+            order,
             threads=bench.concurrency,
             stop=bench.stop,
             abort=self._close,
@@ -152,6 +153,32 @@ class Measuring:
         finally:
             bench.watcher.end()
             self._cut_off = self._cut_off or (bench.stop.is_set() and self._served() - before < wanted)
+
+    def _tasks(self, repeats: Sequence[int], *, only: Container[tuple[str, str]] | None) -> Iterator[Task]:
+        every = trials.tasks([side.suites for side in self._sides], repeats, only=only)
+        return (task for task in every if not self._is_skipped(task))
+
+    def _order(
+        self, repeats: Sequence[int], *, only: Container[tuple[str, str]] | None, planned: Sequence[int]
+    ) -> Abreast:
+        """`planned`: how many trials each side is to have."""
+        known: set[tuple[int, TrialKey]] = set()
+        if len(self._sides) > 1 and any(side.journal.trials for side in self._sides):
+            known.update((task.side, task.key) for task in self._tasks(repeats, only=only) if self.knows(task))
+        kept = Counter(side for side, _ in known)
+        return Abreast(
+            self._tasks(repeats, only=only),
+            left=[number - kept[side] for side, number in enumerate(planned)],
+            known=lambda task: (task.side, task.key) in known,
+            at_once=self._bench.concurrency,
+            stop=self._bench.stop,
+        )
+
+    def _serve(self, task: Task, order: Abreast) -> None:
+        try:
+            self._desks[task.side].serve(task)
+        finally:
+            order.done(task)
 
     def _served(self) -> int:
         return sum(len(desk.graded) + len(desk.fresh) for desk in self._desks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -79,7 +79,8 @@ class AgentSetting:
     what is allowed. `install_environment`: the same and the settings of package installers (UV_*, PIP_*), which may
     hold credentials of a package index and are for installing children only. `cache`: absolute path of a folder for
     virtual environments. `log`: tells progress. `seed`: of everything random in a trial. `tools`: answers the agent's
-    tool calls; None: its tools just run.
+    tool calls; None: its tools just run. `meeting`: to be held while the agent starts for the first time; it is left
+    when the agents of other sides have started as well.
     """
 
     root: str
@@ -90,6 +91,7 @@ class AgentSetting:
     log: Callable[[str], None] = print
     seed: int = 0
     tools: ToolSource | None = None
+    meeting: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class AgentDriver(Protocol):

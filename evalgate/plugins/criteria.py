@@ -65,6 +65,8 @@ class CriterionSpec:
     `options`: shape of the object form without its threshold (unknown keys refused there).
     `lowest`, `highest`: ends of the scale, None where open. `summary`: one line for reports and docs.
     `build(options, use, services)` makes the criterion. `verdicts`: None where no judge model says yes or no.
+    `resolution`: a difference between two sides that measuring itself may make. `clocked`: read from a clock, which
+    goes differently on another machine or at another time.
     """
 
     name: str
@@ -78,3 +80,5 @@ class CriterionSpec:
     lower_is_better: bool = False
     ours: bool = False
     verdicts: Verdicts | None = None
+    resolution: float = 0.0
+    clocked: bool = False

@@ -68,7 +68,7 @@ def _beside(report: Report) -> Iterator[str]:
             compared.moved(row),
             compared.between(row),
             compared.p_value(row),
-            compared.CHANGES[row.change],
+            compared.said_of(row),
         )
         for row in rows
     ]

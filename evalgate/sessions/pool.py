@@ -7,6 +7,7 @@ import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from evalgate.model import (
@@ -72,6 +73,7 @@ class WorkerPool:
         self._tools = setting.tools
         self._vouches_for_tools = vouches_for_tools
         self._seed = setting.seed
+        self._meeting: Callable[[], AbstractContextManager[None]] = setting.meeting
         self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
         self._grades_metrics = grades_metrics
         self._launching = threading.Lock()
@@ -176,8 +178,11 @@ class WorkerPool:
         return running + self._starting < max(self._limits.workers, 1) and self._waiting > room_to_come
 
     def _start(self) -> _Seat:
+        with self._changed:
+            meeting, self._meeting = self._meeting, contextlib.nullcontext
         try:
-            worker, ready = self._started()
+            with meeting():
+                worker, ready = self._started()
         except BaseException as error:
             with self._changed:
                 self._starting -= 1

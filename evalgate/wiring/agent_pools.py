@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import agents
@@ -17,6 +17,7 @@ from evalgate.model import AgentFailure, AgentUse, FailureKind, Suite
 from evalgate.pipeline import trials
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.process import environment, requirements
+from evalgate.sessions.starting import StartingLine
 from evalgate.settings import Settings
 from evalgate.wiring import preparing, surroundings, tooling, unopened
 
@@ -40,6 +41,7 @@ class Surroundings:
     say: Callable[[str], None]
     tools: ToolsRule
     tools_root: Path
+    starting: StartingLine = field(default_factory=StartingLine)
 
 
 @contextmanager
@@ -144,5 +146,6 @@ def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
         ),
         log=around.say,
         seed=settings.seed,
+        meeting=around.starting.meeting,
         tools=tooling.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
     )

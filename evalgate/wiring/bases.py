@@ -18,7 +18,16 @@ from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, base_sought, stores
+from evalgate.wiring import (
+    agent_code,
+    agent_pools,
+    artifact_store,
+    base_checkout,
+    base_sought,
+    comparisons,
+    policies,
+    stores,
+)
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.base_sought import Base, Search
@@ -105,6 +114,9 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
             repo, wanted=settings.base, event_base=search.event_base, head="", environ=search.environ
         )
         base = _checked_out(search, repo, picked, stack)
+        if wanted == "auto" and (timed := _timed(search, base)):
+            search.say(f"{words.listed(timed)} decides by the clock: the base is run, whatever is stored of it")
+            wanted = "rerun"
         kept = _where_kept(search.choice, base)
         named = stores.opened(kept, repo, root=search.choice.root, say=search.say)
         artifact = artifact_store.opened(
@@ -123,6 +135,12 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
     if wanted == "store":
         return _only_stored(search, base, found, _nothing_stored(base, named, said))
     return base if found is None or base.problem else _with_stored(search, base, found)
+
+
+def _timed(search: Search, base: Base) -> tuple[str, ...]:
+    """What decides and cannot be compared with what was measured at another time, by the rules of either side."""
+    rules = [policies.policy_of(search.choice, search.suites), *([base.rules.policy] if base.rules else ())]
+    return tuple(dict.fromkeys(name for policy in rules for name in comparisons.clocked(policy)))
 
 
 def _where_kept(head: Choice, base: Base) -> Settings:

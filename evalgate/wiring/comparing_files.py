@@ -62,10 +62,22 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
         unpaired=_unpaired(head_run, theirs.run),
         loosened=bar.loosened,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
+        beside=_are_one_run(theirs, ours),
     )
     found = Measured(head=head_run, base=base_run, comparison=_settled(comparison, head_run, base_run, bar.policy))
     ending = Ending(choice=choice, problems=choice.problems, links=Links(), reproduce=reproduce)
     return concluding.conclude(found, bar.policy, ending, None, unreliable=frozenset())
+
+
+def _are_one_run(base: Stored, head: Stored) -> bool:
+    """Whether the files are the two sides of one run, which ran all of the base beside the head."""
+    told = (head.comparison or {}).get("origin")
+    return (
+        isinstance(told, Mapping)
+        and told.get("source") == BaseSource.RERUN
+        and told.get("commit") == base.run.commit
+        and head.run.started_at == base.run.started_at
+    )
 
 
 def _whole(path: Path) -> Stored:

@@ -10,7 +10,7 @@ from evalgate.gate import comparing
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.threshold import Scale
 from evalgate.gate.two_stage import Stage
-from evalgate.model import BaseOrigin, Comparison, Loosening, Policy, Run, Standing
+from evalgate.model import BaseOrigin, BaseSource, Comparison, CriterionRule, Loosening, Policy, Run, Standing
 from evalgate.plugins import Need
 
 
@@ -24,8 +24,12 @@ def compare(
     loosened: tuple[Loosening, ...],
     stage: Stage,
     unreliable: frozenset[CaseKey] = frozenset(),
+    beside: bool | None = None,
 ) -> Comparison:
-    """The comparison; where nothing of the base could be measured, one that says so."""
+    """The comparison; where nothing of the base could be measured, one that says so.
+
+    `beside`: whether all of the base was run side by side with head; None: as the origin says.
+    """
     problem = _never_ran(base)
     if problem:
         return Comparison(origin=origin, problem=problem, loosened=loosened)
@@ -41,12 +45,25 @@ def compare(
         loosened=loosened,
         stage=stage,
         unreliable=unreliable,
+        beside=origin.source is BaseSource.RERUN if beside is None else beside,
     )
 
 
 def scales() -> dict[str, Scale]:
-    """The ends of every criterion's scale."""
-    return {spec.name: Scale(lowest=spec.lowest, highest=spec.highest) for spec in criteria.CRITERIA.values()}
+    """The scale of every criterion."""
+    return {
+        spec.name: Scale(lowest=spec.lowest, highest=spec.highest, resolution=spec.resolution, clocked=spec.clocked)
+        for spec in criteria.CRITERIA.values()
+    }
+
+
+def clocked(policy: Policy) -> tuple[str, ...]:
+    """The criteria that are read from a clock and decide all the same."""
+    return tuple(
+        name
+        for name, spec in criteria.CRITERIA.items()
+        if spec.clocked and policy.criteria.get(name, CriterionRule()).gating
+    )
 
 
 def _judged() -> frozenset[str]:

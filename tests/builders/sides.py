@@ -134,6 +134,7 @@ def compare_runs(
     stage: Stage = Stage.ONLY,
     scales: Mapping[str, Scale] | None = None,
     unreliable: frozenset[tuple[str, str]] = frozenset(),
+    beside: bool = True,
 ) -> Comparison:
     """The real comparison."""
     return comparing.compare(
@@ -147,6 +148,7 @@ def compare_runs(
         seed=7,
         stage=stage,
         unreliable=unreliable,
+        beside=beside,
     )
 
 
@@ -157,7 +159,6 @@ def scales_of(head: Run) -> dict[str, Scale]:
 
 def compare(text: str, **more: object) -> Comparison:
     """`sides` compared."""
-    settings = {
-        key: more.pop(key) for key in ("policy", "unpaired", "judged", "stage", "scales", "unreliable") if key in more
-    }
+    names = ("policy", "unpaired", "judged", "stage", "scales", "unreliable", "beside")
+    settings = {key: more.pop(key) for key in names if key in more}
     return compare_runs(*sides(text, **more), **settings)  # type: ignore[arg-type]

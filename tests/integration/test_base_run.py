@@ -223,6 +223,25 @@ def test_only_stored_results_leave_new_and_changed_cases_out(repo: Repository, t
     assert standing.get("case_0") == "removed"
 
 
+def test_seconds_decide_only_beside_a_base_that_is_run_along(repo: Repository, tmp_path: Path) -> None:
+    repo.gate_file(compare={"invocation_duration_v1": {"gating": True, "max_drop": 100}})
+    repo.commit("head")
+    store = ("--baseline-folder", str(tmp_path / "store"))
+    repo.git("checkout", "-q", "main")
+    repo.run(*store, "--save-baseline", "always", base="")
+    repo.git("checkout", "-q", "change")
+    code, said = repo.run(*store)
+    assert code == 0, said
+    assert "invocation_duration_v1 decides by the clock" in said
+    assert repo.asked("base") == 6
+    code, said = repo.run(*store, "--baseline", "store")
+    assert code == 3
+    assert "read from a clock" in said
+    (row,) = (row for row in repo.results()["comparison"]["criteria"] if row["name"] == "invocation_duration_v1")
+    assert (row["change"], row["gating"]) == ("not_measured", True)
+    assert row["base"] > 0  # what was measured then is shown all the same
+
+
 def test_a_results_file_can_be_the_base(repo: Repository, tmp_path: Path) -> None:
     repo.commit("head")
     repo.git("checkout", "-q", "main")

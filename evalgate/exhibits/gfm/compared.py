@@ -146,7 +146,7 @@ def _cells(row: CriterionComparison, *, tested: bool) -> list[str]:
     delta = compared.moved(row)
     strong = row.gating and row.change in (Change.REGRESSED, Change.IMPROVED)
     turned = compared.turned_words(row)
-    said = f"{compared.CHANGES[row.change]}{f': {turned}' if turned else ''}"
+    said = f"{compared.said_of(row)}{f': {turned}' if turned else ''}"
     return [
         github.cell_code(plain.label(row.name, WIDTH)),
         base,

@@ -93,7 +93,7 @@ def _strip(comparison: Comparison, report: Report) -> list[Html | str]:
 def _cells(row: CriterionComparison) -> list[Html | str]:
     turned = compared.turned_words(row)
     told = f": {turned}" if turned else ""
-    change = compared.CHANGES[row.change]
+    change = compared.said_of(row)
     badge = element("span", change, class_=f"badge {BADGES[row.change].value}")
     return [
         element("code", row.name),

@@ -145,6 +145,30 @@ def test_the_floor_is_a_share_of_the_scale() -> None:
     assert measure.floor(3.0) == pytest.approx(0.2)
 
 
+def test_a_difference_that_measuring_itself_makes_is_none() -> None:
+    text = "77/11 " * 12  # six tenths for certain
+    for resolution, expected in ((0.0, "regressed"), (0.59, "regressed"), (0.61, "unchanged")):
+        scales = {"m": Scale(highest=None, resolution=resolution)}
+        row = sides.compare(text, uses=(sides.use("m", threshold=0.5, lower=True),), scales=scales).criteria[0]
+        assert (row.change.value, row.floor >= resolution) == (expected, True)
+
+
+def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
+    uses = (sides.use("m"), sides.use("s", threshold=0.9, lower=True))
+    text = "F/P " * 5 + "P/P " * 4 + "; " + "9/9 " * 9
+    scales = {"m": Scale(), "s": Scale(highest=None, clocked=True)}
+    beside = sides.compare(text, uses=uses, scales=scales)
+    assert [row.change.value for row in beside.criteria] == ["inconclusive", "unchanged"]
+    apart = sides.compare(text, uses=uses, scales=scales, beside=False)
+    met, seconds = apart.criteria
+    assert (seconds.change, seconds.apart, seconds.p) == (Change.NOT_MEASURED, True, None)
+    assert (seconds.base, seconds.head) == (beside.criteria[1].base, beside.criteria[1].head)
+    assert met.change is Change.REGRESSED  # what can claim nothing is none of those that it is adjusted for
+    told = decision.regression_gate(*sides.sides(text, uses=uses)[:1], apart, Policy())
+    assert told is not None
+    assert (told.kind, told.blocks) == (VerdictKind.FAIL, True)
+
+
 def test_criteria_beside_each_other_are_held_to_more() -> None:
     text = "F/P " * 5 + "P/P " * 4
     assert sides.compare(text).criteria[0].change is Change.REGRESSED
