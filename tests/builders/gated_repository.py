@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-EVALGATE = Path(sys.executable).parent / "evalgate"
+from builders import forked_command
+from builders.forked_command import Command
 
 AGENT = '''
 """Answers `question N` with `answer N`, but those in WRONG; every other time those in FLAKY."""
@@ -106,17 +108,11 @@ class Repository:
         """Any command; its exit code and all that it said."""
         return self.end(self.start(*arguments))
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [str(EVALGATE), *arguments],
-            cwd=self.root,
-            env={**os.environ, "ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def start(self, *arguments: str, by: Callable[..., Command] = forked_command.start) -> Command:
+        environment = {"ASKED_LOG": str(self.log), "XDG_CACHE_HOME": str(self.log.parent / "cache")}
+        return by(arguments, cwd=self.root, env={**os.environ, **environment}, merged=True)
 
-    def end(self, process: subprocess.Popen[str]) -> tuple[int, str]:
+    def end(self, process: Command) -> tuple[int, str]:
         out, _ = process.communicate(timeout=120)
         return process.returncode, out
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from builders import forked_command
 
 AGENT_MODEL = "gemini-2.5-pro"
 MATCH_MODEL = "gemini-2.5-flash"
@@ -113,9 +113,9 @@ def gate(root: Path, base_url: str, *arguments: str) -> tuple[int, str, dict[str
         "GOOGLE_API_KEY": "a-key-of-nobody",
         "GOOGLE_GEMINI_BASE_URL": base_url,
     }
-    command = [str(Path(sys.executable).parent / "evalgate"), "run", "--cache", str(root / "cache")]
+    command = ["run", "--cache", str(root / "cache")]
     command += ["--env", "GOOGLE_*", "--env", "*_PROXY", "--env", "*_proxy", *arguments]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = forked_command.run(command, cwd=root, env=environment, timeout=300)
     written = root / "evalgate-report" / "results.json"
     results = json.loads(written.read_text(encoding="utf-8")) if written.exists() else {}
     return done.returncode, done.stdout + done.stderr, results

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import forked_command
 from builders.gated_repository import Repository
 
 pytestmark = pytest.mark.integration
@@ -223,7 +224,7 @@ def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Reposito
     code, said = repo.run("--runs", "4", "--concurrency", "1")
     unbroken = _without_times(repo.results()), _without_times(repo.results("base.json"))
     repo.log.unlink()
-    process = repo.start("run", "--base", "main", "--runs", "4", "--concurrency", "1")
+    process = repo.start("run", "--base", "main", "--runs", "4", "--concurrency", "1", by=forked_command.console_script)
     deadline = time.monotonic() + 60
     while repo.asked("head") + repo.asked("base") < 15 and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from builders import repositories
+from builders import forked_command, repositories
 from builders.gated_repository import Repository
 
 pytestmark = pytest.mark.integration
@@ -78,7 +78,7 @@ def test_ctrl_c_leaves_nothing_behind_and_a_resumed_run_repeats_nothing(repo: Re
     repo.commit("head")
     before = photograph(repo)
     arguments = ("run", "--base", "main", "--runs", "2", "--concurrency", "1")
-    process = repo.start(*arguments)
+    process = repo.start(*arguments, by=forked_command.console_script)
     deadline = time.monotonic() + 60
     while repo.asked("head") + repo.asked("base") < 7 and time.monotonic() < deadline:
         time.sleep(0.01)

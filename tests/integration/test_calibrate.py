@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,10 +13,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from builders import forked_command
 
 pytestmark = pytest.mark.integration
 
-EVALGATE = Path(sys.executable).parent / "evalgate"
 SCHEMA = Path(__file__).parents[2] / "docs" / "calibration.schema.json"
 MATCH = "final_response_match_v2"
 AGENT = "def answer(text):\n    return text.replace('question', 'an answer to')\n"
@@ -114,10 +112,8 @@ def write(root: Path, lines: list[dict[str, Any]], name: str = "labels.jsonl") -
 
 def evalgate(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
-    command = [str(EVALGATE), arguments[0], "--cache", str(root / "cache"), *arguments[1:]]
-    done = subprocess.run(
-        command, cwd=root, env={**inherited, **environment}, capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [arguments[0], "--cache", str(root / "cache"), *arguments[1:]]
+    done = forked_command.run(command, cwd=root, env={**inherited, **environment}, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import forked_command
 
 pytestmark = pytest.mark.integration
-
-EVALGATE = Path(sys.executable).parent / "evalgate"
 
 AGENT = '''
 """Says `answer N` to `question N`; keeps a log of what it was asked; misbehaves when told so."""
@@ -84,19 +83,17 @@ class Desk:
         (self.root / "desk.evalset.json").write_text(json.dumps({"eval_set_id": "desk", "eval_cases": cases}))
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [str(EVALGATE), *arguments],
-            cwd=self.root,
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return forked_command.console_script(arguments, cwd=self.root, env={**os.environ, **environment})
 
-    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
-        process = self.start(*(arguments or ("run",)), **environment)
+    def run_installed(self, *arguments: str) -> tuple[int, str, str]:
+        process = self.start(*arguments)
         out, err = process.communicate(timeout=120)
         return process.returncode, out, err
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
+        words = arguments or ("run",)
+        done = forked_command.run(words, cwd=self.root, env={**os.environ, **environment}, timeout=120)
+        return done.returncode, done.stdout, done.stderr
 
     def results(self) -> dict[str, Any]:
         loaded: dict[str, Any] = json.loads((self.root / "evalgate-report/results.json").read_text())
@@ -124,7 +121,7 @@ def without_times(results: dict[str, Any]) -> Any:
 
 
 def test_a_pass(desk: Desk) -> None:
-    code, out, _ = desk.run()
+    code, out, _ = desk.run_installed("run")
     assert code == 0
     assert "PASS: All 6 cases passed." in out
     written = {path.name for path in (desk.root / "evalgate-report").iterdir()}
@@ -134,7 +131,7 @@ def test_a_pass(desk: Desk) -> None:
 
 def test_a_fail_names_the_case_and_its_line(desk: Desk) -> None:
     desk.write_cases(3, wrong=(1,))
-    code, out, _ = desk.run()
+    code, out, _ = desk.run_installed("run")
     assert code == 1
     assert "fail: case_1 (desk.evalset.json:1)" in out
 
@@ -168,10 +165,10 @@ def test_ends_that_are_no_verdict(desk: Desk, arguments: list[str], code: int, w
 
 def test_validate_and_list_spend_nothing(desk: Desk) -> None:
     (desk.root / "test_config.json").write_text('{"criteria": {"response_match_scor": 0.9}}')
-    code, _, err = desk.run("validate")
+    code, _, err = desk.run_installed("validate")
     assert code == 2
     assert "response_match_score" in err  # the nearest right name
-    code, out, _ = desk.run("list")
+    code, out, _ = desk.run_installed("list")
     assert "case_5 (1 turn)" in out
     code, _, err = desk.run("run")
     assert code == 2
@@ -222,7 +219,7 @@ def test_ctrl_c_leaves_valid_partial_results(desk: Desk) -> None:
 def test_a_full_disk_stops_the_run_and_says_so(desk: Desk) -> None:
     (desk.root / "evalgate-report").mkdir()
     (desk.root / "evalgate-report/journal.jsonl").symlink_to("/dev/full")
-    code, _, err = desk.run()
+    code, _, err = desk.run_installed("run")
     assert code == 3
     assert "No space left" in err
     assert "--resume" in err

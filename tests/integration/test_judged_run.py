@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import forked_command
 
 pytestmark = pytest.mark.integration
 
-EVALGATE = Path(sys.executable).parent / "evalgate"
 GOOGLE = ("GOOGLE_", "GEMINI_")
 AGENT = "def answer(text):\n    return text.replace('question', 'an answer to')\n"
 
@@ -99,10 +97,8 @@ def repository(root: Path, judge: str) -> Path:
 
 def run(root: Path, *arguments: str, **environment: str) -> tuple[int, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(GOOGLE)}
-    command = [str(EVALGATE), "run", "--cache", str(root / "cache"), *arguments]
-    done = subprocess.run(
-        command, cwd=root, env={**inherited, **environment}, capture_output=True, text=True, timeout=120, check=False
-    )
+    command = ["run", "--cache", str(root / "cache"), *arguments]
+    done = forked_command.run(command, cwd=root, env={**inherited, **environment}, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 import yaml
+from builders import forked_command
 
 from tests.integration.agents.line_client import adk_python
 
 pytestmark = pytest.mark.integration
 
-EVALGATE = Path(sys.executable).parent / "evalgate"
 QUALITY = "per_turn_user_simulator_quality_v1"
 TALK = ("For two.", "At seven.", "Thank you! </finished>")
 
@@ -212,15 +212,8 @@ def repository(
 
 def run(root: Path, *arguments: str, command: str = "run") -> tuple[int, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GOOGLE_", "GEMINI_"))}
-    done = subprocess.run(
-        [str(EVALGATE), command, "--cache", str(root / "cache"), *arguments],
-        cwd=root,
-        env={**inherited, "MY_KEY": "a-secret-key"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    words = [command, "--cache", str(root / "cache"), *arguments]
+    done = forked_command.run(words, cwd=root, env={**inherited, "MY_KEY": "a-secret-key"}, timeout=180)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import forked_command
 
 from tests.integration.agents.line_client import adk_python
 
 pytestmark = pytest.mark.integration
 
-EVALGATE = Path(sys.executable).parent / "evalgate"
 EXAMPLES = Path(__file__).parents[2] / "examples/agents"
 CITIES = ("Oslo", "Rome", "Paris", "Lima", "Bern", "Cairo")
 
@@ -206,15 +207,8 @@ class Repository:
 
     def run(self, *arguments: str, **environment: str) -> int:
         known = {"WEATHER_URL": self.backend.url, "WEATHER_API_KEY": "k-12345678", "PATH": "/usr/bin:/bin"}
-        done = subprocess.run(
-            [str(EVALGATE), "run", *arguments],
-            cwd=self.root,
-            env={"HOME": str(self.root), **known, **environment},
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
+        known |= {"HOME": str(self.root), "LANG": os.environ.get("LANG", "")}
+        done = forked_command.run(["run", *arguments], cwd=self.root, env={**known, **environment}, timeout=180)
         self.output = done.stdout + done.stderr
         return done.returncode
 
@@ -423,9 +417,7 @@ def test_the_example_agents_record_and_replay(tmp_path: Path, folder: str, comma
     (root / "evalgate.yml").write_text(json.dumps({"agents": [{"driver": "command", "command": command}]}))
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(EVALGATE), "run", *arguments], cwd=root, capture_output=True, text=True, timeout=60, check=False
-        )
+        return forked_command.run(["run", *arguments], cwd=root, timeout=60)
 
     assert run("--tools", "record").returncode == 0
     assert list((root / "tool-cassettes").rglob("*.json"))

@@ -1,0 +1,223 @@
+"""The command `evalgate` in a process of its own that need not import it again: a fork of one that has.
+
+To import it takes a second, which most of its tests are not about. A test of what is installed, of a start or of a
+killed process takes `console_script`; a start whose environment would make another interpreter of it (PYTHON*, the
+locale) is a real one in any case.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import itertools
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+EVALGATE = Path(sys.executable).parent / "evalgate"
+ZYGOTE = Path(__file__).with_name("command_zygote.py")
+# what Python, its libraries and google.auth read as they are loaded, when a fork is too late to change it;
+# the two of ANY change nothing that a test looks at
+READ_ONCE = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "NUMPY_", "OPENBLAS_", "OMP_")
+READ_ONCE += ("CLOUDSDK_", "GOOGLE_API_CERTIFICATE_CONFIG", "GOOGLE_API_USE_CLIENT_CERTIFICATE")
+ANY = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+ZYGOTES = 2  # each hashes strings in a way of its own, as each start of Python does: an order must not hang on that
+ANSWER_S = 60.0
+CHUNK_BYTES = 1 << 16
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """`subprocess.run` of the command, its outputs captured as text."""
+    command = start(arguments, cwd=cwd, env=env)
+    try:
+        stdout, stderr = command.communicate(timeout=timeout)
+    except BaseException:
+        command.kill()
+        command.communicate()
+        raise
+    return subprocess.CompletedProcess([str(EVALGATE), *arguments], command.wait(), stdout, stderr)
+
+
+def start(
+    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, merged: bool = False
+) -> Command:
+    """`subprocess.Popen` of the command, its outputs piped as text; `merged`: standard error into standard output."""
+    environment = dict(os.environ if env is None else env)
+    if not hasattr(os, "fork") or _read_once(environment) != _read_once(os.environ):
+        return console_script(arguments, cwd=cwd, env=environment, merged=merged)
+    zygote = _zygote(next(_TURNS))
+    return Forked(zygote, [str(EVALGATE), *arguments], cwd=cwd, environment=environment, merged=merged)
+
+
+def console_script(
+    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, merged: bool = False
+) -> subprocess.Popen[str]:
+    """The same by the console script that is installed: an interpreter that starts and imports all that it needs."""
+    return subprocess.Popen(
+        [str(EVALGATE), *arguments],
+        cwd=cwd,
+        env=None if env is None else dict(env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+        text=True,
+    )
+
+
+def _read_once(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if value and name.startswith(READ_ONCE) and name not in ANY  # an empty one is as none to Python
+    }
+
+
+class Zygote:
+    """A process without threads that has imported the command, and ends when this one does."""
+
+    def __init__(self) -> None:
+        self._door, inner = socket.socketpair()
+        with inner:
+            self._process = subprocess.Popen(
+                [sys.executable, str(ZYGOTE)],
+                stdin=inner,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # a fork has none of the threads that numpy starts
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def become(self, request: Mapping[str, object], *streams: int) -> int:
+        """Ask for a command with these standard streams; where its process id and its exit code can be read."""
+        status, theirs = os.pipe()
+        asked, asking = os.pipe()
+        try:
+            with contextlib.suppress(OSError):  # it is gone: the status says so
+                socket.send_fds(self._door, [b"."], [*streams, theirs, asked])
+        finally:
+            os.close(theirs)
+            os.close(asked)
+        with contextlib.suppress(BrokenPipeError), os.fdopen(asking, "w") as pipe:
+            json.dump(request, pipe)
+        return status
+
+    def close(self) -> str:
+        """Let it go; what it said, which is nothing unless it broke."""
+        self._door.close()
+        stdout, stderr = self._process.communicate()
+        return (stdout + stderr).decode()
+
+
+_TURNS = itertools.cycle(range(ZYGOTES))
+
+
+@functools.cache
+def _zygote(_: int) -> Zygote:
+    zygote = Zygote()
+    atexit.register(zygote.close)
+    return zygote
+
+
+class Forked:
+    """A command that a zygote has become, as far as a Popen with piped outputs is needed."""
+
+    def __init__(
+        self, zygote: Zygote, command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], merged: bool
+    ) -> None:
+        self.args = command
+        self.returncode: int | None = None
+        ends = [os.pipe() for _ in range(1 if merged else 2)]
+        theirs = [writing for _, writing in ends]
+        try:
+            request = {"command": command, "cwd": str(cwd), "environment": environment}
+            self._status = zygote.become(request, 0, theirs[0], theirs[-1])
+        finally:
+            for writing in theirs:
+                os.close(writing)
+        self._outputs = [reading for reading, _ in ends]
+        self._said = {reading: bytearray() for reading in self._outputs}
+        self._open = set(self._outputs)
+        self.pid = self._heard(ANSWER_S)
+        assert self.pid is not None, f"no command came to be: {zygote.close()}"
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str | None]:
+        """Both outputs, once they and the command have ended. Raises subprocess.TimeoutExpired; may be called again."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            for each in self._open:
+                selector.register(each, selectors.EVENT_READ)
+            while self._open:
+                ready = selector.select(_left(deadline))
+                if not ready:
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+                for key, _ in ready:
+                    self._take(key.fd, selector)
+        self.wait(_left(deadline))
+        texts = [self._said[each].decode().replace("\r\n", "\n") for each in self._outputs]
+        return texts[0], texts[1] if len(texts) > 1 else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, or minus the signal that ended it. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            ended = self._heard(timeout)
+            if ended is None:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self.returncode = ended
+            os.close(self._status)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """To the command alone, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        self.send_signal(signal.SIGKILL)
+
+    def _take(self, output: int, selector: selectors.BaseSelector) -> None:
+        chunk = os.read(output, CHUNK_BYTES)
+        self._said[output] += chunk
+        if not chunk:
+            selector.unregister(output)
+            self._open.remove(output)
+            os.close(output)
+
+    def _heard(self, timeout: float | None) -> int | None:
+        """The next number that the zygote says of the command: its process id, then its end."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._status, selectors.EVENT_READ)
+            if not selector.select(timeout):
+                return None
+        said = os.read(self._status, struct.calcsize("i"))
+        return struct.unpack("i", said)[0] if said else None
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+Command = Forked | subprocess.Popen[str]

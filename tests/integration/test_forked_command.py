@@ -1,0 +1,122 @@
+"""A command that is forked is the command: told by its exit code, what it says and where it works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import forked_command, leftovers
+from builders.forked_command import Forked
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.agent("head")
+    made.gate_file()
+    made.cases(0)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed"),
+    [
+        (["--version"], {}),
+        (["run", "--help"], {"COLUMNS": "60"}),  # the environment is its own
+        (["list"], {}),  # its folder too
+        (["validate", "--config", "Grüße-\udcff.yml"], {}),  # words in every script, names in none
+        (["no-such-command"], {}),  # both outputs, and a code that click gives
+        (["run", "--base", "nowhere"], {"TZ": "Asia/Kolkata", "PATH": os.defpath}),
+        (["calibrate"], {"HOME": "/nowhere"}),
+    ],
+)
+def test_it_says_and_returns_what_the_console_script_does(repo: Repository, arguments, changed) -> None:
+    environment = {**os.environ, **changed}
+    real = forked_command.console_script(arguments, cwd=repo.root, env=environment)
+    said = real.communicate(timeout=60)
+    done = forked_command.run(arguments, cwd=repo.root, env=environment, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (real.returncode, *said)
+    assert done.stdout + done.stderr
+
+
+def test_an_environment_for_another_interpreter_starts_another(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONVERBOSE": "1"}
+    assert "import evalgate" in forked_command.run(["--version"], cwd=tmp_path, env=environment).stderr.replace("'", "")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGINT, 130),  # as a process of its own takes it, though what it was forked from does not
+        (signal.SIGTERM, 130),
+        (signal.SIGKILL, -signal.SIGKILL),
+        (signal.SIGUSR1, -signal.SIGUSR1),
+    ],
+)
+def test_signals_end_it_and_nothing_else(repo: Repository, number: signal.Signals, code: int) -> None:
+    command = asked_and_waiting(repo)
+    assert command.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        command.communicate(timeout=0.01)
+    assert os.getpgid(command.pid) == os.getpgrp(), "Ctrl-C would not end it"
+    command.send_signal(number)
+    assert repo.end(command)[0] == command.wait() == code
+    assert repo.call("--version")[0] == repo.call("--version")[0] == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux has /proc")
+def test_it_holds_nothing_of_what_it_was_forked_from(repo: Repository) -> None:
+    command = asked_and_waiting(repo)
+    held = [str(each.readlink()) for each in Path(f"/proc/{command.pid}/fd").iterdir()]
+    command.kill()
+    repo.end(command)
+    assert [each for each in held if each.startswith("socket:")] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux has /proc")
+def test_what_it_is_forked_from_has_no_threads_and_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    code = "from builders import forked_command as f; import time; f.run(['--version'], cwd='/'); "
+    code += "print(f._zygote(0).pid, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=TESTS, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = parent.stdout.readline().strip()
+        try:
+            assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
+            assert leftovers.runs(pid)
+        finally:
+            parent.kill()
+    wait_for(lambda: not leftovers.runs(pid))
+
+
+def test_importing_the_command_says_nothing() -> None:
+    assert forked_command.Zygote().close() == ""
+
+
+def asked_and_waiting(repo: Repository) -> Forked:
+    """A run whose agent was asked and takes its time to answer."""
+    repo.write(
+        "agent.py",
+        (repo.root / "agent.py").read_text().replace("asked = open", "import time; time.sleep(60); asked = open"),
+    )
+    command = repo.start("run")
+    assert isinstance(command, Forked)
+    wait_for(lambda: repo.asked("head") == 1)
+    return command
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
