@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from evalgate.model import AgentFailure, AgentUse, FailureKind, GradedTrial, Outcome, Suite, Trial, TrialKey
@@ -25,7 +25,8 @@ FRESH = 1_000_000
 class Side:
     """One side: its suites, its agents by `trials.agent_key`, the criteria of every suite by name in the suite's order,
     the fingerprint of an agent's own files, and the journal that holds what is known of this side. `skipped`: cases
-    (suite key, case id) that this side does not run.
+    (suite key, case id) that this side does not run. `computed`: by suite, criteria that only compute; their grades are
+    computed again rather than kept.
     """
 
     suites: tuple[Suite, ...]
@@ -34,6 +35,7 @@ class Side:
     code_of: Callable[[AgentUse], str]
     journal: Journal
     skipped: frozenset[tuple[str, str]] = frozenset()
+    computed: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where the journal of a side keeps a trial, and its grades by criterion name."""
+    """Where the journal of a side keeps a trial, and by criterion name those of its grades that are kept."""
 
     trial: str
     grades: Mapping[str, str]
@@ -83,6 +85,10 @@ class Desk:
             }
             for suite in side.suites
         }
+        self._kept = {
+            key: {name: setting for name, setting in settings.items() if name not in side.computed.get(key, ())}
+            for key, settings in self._settings.items()
+        }
         self.codes = {trials.agent_key(suite.agent): side.code_of(suite.agent) for suite in side.suites}
         self._runner = TrialRunner(
             agents=side.agents,
@@ -104,9 +110,9 @@ class Desk:
             seed=self._seed,
         )
         case = self.fingerprint(task, asked=asked)
-        settings = self._settings[task.suite.key]
+        kept = self._kept[task.suite.key]
         grades = {
-            name: fingerprints.of_grade(trial=trial, case=case, criterion=setting) for name, setting in settings.items()
+            name: fingerprints.of_grade(trial=trial, case=case, criterion=setting) for name, setting in kept.items()
         }
         return Addresses(trial=trial, grades=grades)
 
@@ -128,9 +134,10 @@ class Desk:
         if trial is None:
             return
         journal = self._side.journal
+        kept = addresses.grades
         remembered = Remembered(
-            find=lambda name: journal.grade(addresses.grades[name]),
-            keep=lambda name, grade: journal.add_grade(addresses.grades[name], grade),
+            find=lambda name: journal.grade(kept[name]) if name in kept else None,
+            keep=lambda name, grade: journal.add_grade(kept[name], grade) if name in kept else None,
         )
         self.models.update(_models(trial.outcome))
         criteria = self._side.criteria[task.suite.key]

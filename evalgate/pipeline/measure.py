@@ -136,10 +136,10 @@ class Measuring:
             self._cut_off = self._cut_off or wanted > 0
             return
         bench.watcher.begin(trials=wanted, done=0)
-        order = self._order(repeats, only=only, planned=planned)
+        order = self._order(repeats, only=only, planned=planned) if len(self._sides) > 1 else None
         results = trials.map_bounded(
             lambda task: self._serve(task, order),
-            order,
+            order or self._tasks(repeats, only=only),
             threads=bench.concurrency,
             stop=bench.stop,
             abort=self._close,
@@ -163,7 +163,7 @@ class Measuring:
     ) -> Abreast:
         """`planned`: how many trials each side is to have."""
         known: set[tuple[int, TrialKey]] = set()
-        if len(self._sides) > 1 and any(side.journal.trials for side in self._sides):
+        if any(side.journal.trials for side in self._sides):
             known.update((task.side, task.key) for task in self._tasks(repeats, only=only) if self.knows(task))
         kept = Counter(side for side, _ in known)
         return Abreast(
@@ -174,11 +174,12 @@ class Measuring:
             stop=self._bench.stop,
         )
 
-    def _serve(self, task: Task, order: Abreast) -> None:
+    def _serve(self, task: Task, order: Abreast | None) -> None:
         try:
             self._desks[task.side].serve(task)
         finally:
-            order.done(task)
+            if order is not None:
+                order.done(task)
 
     def _served(self) -> int:
         return sum(len(desk.graded) + len(desk.fresh) for desk in self._desks)

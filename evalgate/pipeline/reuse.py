@@ -75,6 +75,8 @@ def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, 
     if _same_case(known.key, task, stored, measuring):
         for use in task.suite.criteria:
             grade = known.grades.get(use.name)
+            if use.name not in addresses.grades:  # it only computes
+                continue
             if use.code is not None:  # a custom metric's own code may have changed: it is cheap to run again
                 continue
             setting = stored.criteria.get((known.key.suite, use.name))

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from evalgate import criteria
 from evalgate.gate import comparing
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.threshold import Scale
 from evalgate.gate.two_stage import Stage
-from evalgate.model import BaseOrigin, BaseSource, Comparison, CriterionRule, Loosening, Policy, Run, Standing
+from evalgate.model import (
+    BaseOrigin,
+    BaseSource,
+    Comparison,
+    CriterionRule,
+    CriterionUse,
+    Loosening,
+    Policy,
+    Run,
+    Standing,
+)
 from evalgate.plugins import Need
 
 
@@ -64,6 +74,11 @@ def clocked(policy: Policy) -> tuple[str, ...]:
         for name, spec in criteria.CRITERIA.items()
         if spec.clocked and policy.criteria.get(name, CriterionRule()).gating
     )
+
+
+def computed(uses: Iterable[CriterionUse]) -> frozenset[str]:
+    """Those that ask nobody and run no code but ours: they give the same at any time, and cost nothing."""
+    return frozenset(use.name for use in uses if use.code is None and use.name not in _judged())
 
 
 def _judged() -> frozenset[str]:

@@ -237,6 +237,7 @@ class _Ring:
             criteria=self._criteria(),
             code_of=lambda use: code.fingerprint(use) + tools,
             journal=journal,
+            computed={suite.key: comparisons.computed(suite.criteria) for suite in suites},
         )
 
     def _criteria(self) -> dict[str, dict[str, Criterion]]:

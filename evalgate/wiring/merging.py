@@ -54,7 +54,7 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
         choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
         found, sources = _compared(sides, head, policy)
         past = running.past_of(keeping, scene)
-        unreliable = running.unreliable_of(keeping, past, found.head, policy, scene)
+        unreliable = running.unreliable_of(keeping, past, lambda: found.head, policy, scene)
         remarks = dict.fromkeys((*choice.problems, *bar.problems, *_of_parts(sides), *head.problems))
         problems = (*remarks, *_without_base(sides))
         ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce, past=past)

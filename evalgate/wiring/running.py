@@ -117,7 +117,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         journals = Journals(head=journal, base=base_journal)
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
         past = past_of(keeping, scene)
-        unreliable = unreliable_of(keeping, past, _unmeasured(bar, journal), bar.policy, scene)
+        unreliable = unreliable_of(keeping, past, lambda: _unmeasured(bar, journal), bar.policy, scene)
         found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
         problems = (*prepared.problems, *bar.problems, *found.problems)
         if shard is not None:
@@ -182,11 +182,13 @@ def past_of(keeping: Keeping | None, scene: Scene) -> Past:
     return Past() if keeping is None else saving.past_of(keeping.stores, say=scene.watcher.say)
 
 
-def unreliable_of(keeping: Keeping | None, past: Past, run: Run, policy: Policy, scene: Scene) -> frozenset[CaseKey]:
+def unreliable_of(
+    keeping: Keeping | None, past: Past, run: Callable[[], Run], policy: Policy, scene: Scene
+) -> frozenset[CaseKey]:
     """The cases that the ledger does not let decide yet (`admission`)."""
     if keeping is None or not policy.admission:
         return frozenset()
-    return saving.unreliable(past, run, admission=policy.admission, say=scene.watcher.say)
+    return saving.unreliable(past, run(), admission=policy.admission, say=scene.watcher.say)
 
 
 def _unmeasured(bar: Bar, journal: Journal) -> Run:
