@@ -132,8 +132,10 @@ class Journal:
             self._by_key[trial.key] = address
 
     def add_grade(self, address: str, grade: Grade) -> None:
-        """Keep a grade. Raises UnavailableError where the disk takes no more."""
+        """Keep a grade, known from then on. Raises UnavailableError where the disk takes no more."""
         self._append({"grade": address, **records.grade_json(grade)})
+        with self._lock:
+            self._grades[address] = grade
 
     def close(self) -> None:
         """Close the file; nothing can be read or written after it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from evalgate.errors import ConfigError
 from evalgate.gate import verdict as verdicts
 from evalgate.gate.threshold import Scale
-from evalgate.model import Case, FailureKind, Policy, Report, Run, Standing, Suite, TrialKey
+from evalgate.model import Case, Evidence, FailureKind, Grade, Policy, Report, Run, Standing, Suite, TrialKey
 from evalgate.pipeline import results, reuse, stored, trials
 from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.desk import FRESH
@@ -21,9 +22,11 @@ from evalgate.pipeline.measure import Measuring
 from tests.unit.pipeline import fakes
 from tests.unit.pipeline.test_measure import NO_LIMITS, NOW, SUITES, bench, side_of
 
+VERSION = "0"
+
 
 class Pair:
-    """Two sides with an agent each that knows who was asked when."""
+    """Two sides with an agent each that knows who was asked when, and a criterion that knows what it graded."""
 
     def __init__(
         self,
@@ -35,16 +38,22 @@ class Pair:
         skipped: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.order: list[str] = []
+        self.graded: list[Evidence] = []
         self.agents = [fakes.FakeAgent(self._noting("head")), fakes.FakeAgent(self._noting("base"))]
         self.journals = [Journal.create(folder / f"{name}{number}", about={}) for number in range(2)]
         sides = [
-            side_of(journal, agent, suites=suites) for journal, agent in zip(self.journals, self.agents, strict=True)
+            side_of(journal, agent, suites=suites, criterion=self._grade)
+            for journal, agent in zip(self.journals, self.agents, strict=True)
         ]
         sides[1] = dataclasses.replace(sides[1], skipped=skipped)
         self.suites = suites
-        shared = bench(concurrency=1, limits=limits)
+        shared = dataclasses.replace(bench(concurrency=1, limits=limits), criterion_version=VERSION)
         self.stop = shared.stop
         self.measuring = Measuring(sides, shared, seed=7, now=NOW)
+
+    def _grade(self, evidence: Evidence) -> Grade:
+        self.graded.append(evidence)
+        return fakes.all_calls(evidence)
 
     def _noting(self, side: str):  # type: ignore[no-untyped-def]  # a FakeAgent's misbehave
         def note(key: TrialKey, turn: int) -> None:
@@ -79,7 +88,7 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
     verdict = verdicts.decide(run, policy, scales={"m": Scale()})
-    report = Report(run=run, verdict=verdict, policy=policy, version="0")
+    report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
     path.write_text("".join(results.render_results(report, kept=journal, exit_code=0)))
     return path
 
@@ -212,6 +221,30 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
     now.measuring.first(2)
     assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
     assert now.measuring.run(1).trials[0].grades == before.measuring.run(1).trials[0].grades
+
+
+@pytest.mark.parametrize(
+    ("criteria", "written", "grades_made"),
+    [
+        (("m",), "1.0", 4),  # head's alone
+        (("n",), "1.0", 8),  # a criterion that the stored run does not have
+        (("m",), "NaN", 8),  # somebody wrote into the file what is no score
+    ],
+)
+def test_what_a_stored_run_has_graded_is_not_graded_again(
+    tmp_path: Path, pairs: Pairs, criteria: tuple[str, ...], written: str, grades_made: int
+) -> None:
+    before = pairs(name="before", suites=(fakes.suite("b", *SUITES[0].eval_set.cases),))
+    before.measuring.first(1)
+    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    path.write_text(re.sub(r'"score":\s*1\.0', f'"score":{written}', path.read_text()))
+    now = pairs(name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),))
+    reuse.take_over(stored.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    now.measuring.first(1)
+    assert len(now.graded) == grades_made
+    assert [trial.grades for trial in now.measuring.run(1).trials] == [
+        dict.fromkeys(criteria, grade) for trial in before.measuring.run(1).trials for grade in trial.grades.values()
+    ]
 
 
 def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pairs) -> None:
