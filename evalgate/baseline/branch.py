@@ -25,10 +25,12 @@ _HISTORY = "Evalgate-History"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tip:
-    """The branch as it was fetched: its commit ("" where it does not exist), its files, how many commits it has."""
+    """The branch as it was fetched: its commit ("" where it does not exist), its plain files, names of what else stands
+    at its top (links, folders), how many commits it has."""
 
     commit: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
     history: int = 0
 
     @property
@@ -88,7 +90,10 @@ class DataBranch:
 
     def read(self, name: str) -> bytes | None:
         """See `store.Store`."""
-        return self._read(self._fetched(), name)
+        tip = self._fetched()
+        if name in tip.others:
+            raise UnavailableError(f"{name} on the {self.name} is not a plain file")
+        return self._read(tip, name)
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
         """See `store.Store`. Raises GitFailed where others push faster for `patience_s`, or the token may not."""
@@ -133,10 +138,16 @@ class DataBranch:
         commit = self._repo.run("rev-parse", "--verify", "refs/evalgate/data")
         message = self._repo.run_bytes("cat-file", "commit", commit).decode("utf-8", "replace")
         found = re.findall(rf"^{_HISTORY}: (\d{{1,9}})$", message, re.MULTILINE)
-        return _Tip(commit=commit, files=dict(self._files(commit)), history=int(found[-1]) if found else 1)
+        listed = list(self._listed(commit))
+        return _Tip(
+            commit=commit,
+            files={name: blob for name, blob in listed if blob},
+            others=frozenset(name for name, blob in listed if not blob),
+            history=int(found[-1]) if found else 1,
+        )
 
-    def _files(self, commit: str) -> Iterator[tuple[str, str]]:
-        """The plain files at the top and in `runs` with their object names."""
+    def _listed(self, commit: str) -> Iterator[tuple[str, str]]:
+        """What is at the top and in `runs`: plain files with their object names, all else with ""."""
         for tree in (f"{commit}:", f"{commit}:{layout.RUNS}"):
             try:
                 listed = self._repo.run_bytes("ls-tree", "-z", tree).decode("utf-8", "surrogateescape")
@@ -145,8 +156,8 @@ class DataBranch:
             prefix = f"{layout.RUNS}/" if tree.endswith(layout.RUNS) else ""
             for line in listed.split("\0"):
                 about, _, name = line.partition("\t")
-                if about.startswith("100644 blob "):
-                    yield prefix + name, about.split()[2]
+                if name:
+                    yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
 
     def _read(self, tip: _Tip, name: str) -> bytes | None:
         return self._blob(tip.files[name], layout.MOST_LEDGER_BYTES) if name in tip.files else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evalgate.baseline.store import BADGE, LEDGER, Revise, Store, Warn
+from evalgate.errors import UnavailableError
 from evalgate.gate import reliability
 from evalgate.model import ReliabilityLedger, RunSummary
 from evalgate.wire import badge
@@ -36,10 +37,10 @@ def adding(summary: RunSummary, *, warn: Warn = lambda _: None) -> Revise:
     return revise
 
 
-def read_ledger(store: Store, *, warn: Warn = lambda _: None) -> ReliabilityLedger | None:
-    """The ledger of a store; None where there is none, and with a warning where it is unreadable.
+def read_ledger(store: Store) -> ReliabilityLedger | None:
+    """The ledger of a store; None where there is none.
 
-    Raises UnavailableError where the store is out of reach.
+    Raises UnavailableError where the store is out of reach or what it has is no ledger: that is not the same as none.
     """
     stored = store.read(LEDGER)
     if stored is None:
@@ -47,5 +48,4 @@ def read_ledger(store: Store, *, warn: Warn = lambda _: None) -> ReliabilityLedg
     try:
         return wire.parse_ledger(stored)
     except UnreadableLedger as error:
-        warn(f"the reliability ledger of the {store.name} was left aside: {error}")
-        return None
+        raise UnavailableError(f"it is damaged: {error}" if not error.newer else str(error)) from error

@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError, model_validator
+from pydantic import ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from evalgate.model import CaseHistory, LedgerRun, PastOutcome, ReliabilityLedger
 from evalgate.wire.shapes import Wire
 
 SCHEMA_VERSION = 1
+
+
+MOST = 2**53 - 1
+"""The largest number that every reader of JSON reads as it was written."""
 
 
 class UnreadableLedger(Exception):  # noqa: N818 - it says what is the matter
@@ -27,17 +31,20 @@ class _Shape(Wire):
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
 
 
+Count = Annotated[int, Field(ge=0, le=MOST)]
+
+
 class RunEntry(_Shape):
     """One run of the base branch."""
 
-    number: NonNegativeInt = Field(description="Counts all runs there ever were, from 1.")
+    number: Count = Field(description="Counts all runs there ever were, from 1.")
     commit: str
     at: str = Field(description="ISO 8601, UTC.")
     means: dict[str, FiniteFloat] = Field(default_factory=dict, description="Mean of each criterion.")
 
 
 Counts = Annotated[
-    tuple[NonNegativeInt, NonNegativeInt, NonNegativeInt, NonNegativeInt],
+    tuple[Count, Count, Count, Count],
     Field(description="Number of the run; repeats that passed, that were measured, that were asked for."),
 ]
 
@@ -63,7 +70,7 @@ class CaseEntry(_Shape):
 class LedgerFile(_Shape):
     """The whole file."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = Field(SCHEMA_VERSION, ge=1)
     runs: list[RunEntry] = Field(description="The last runs of the base branch, oldest first.")
     cases: list[CaseEntry]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from evalgate import publish
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import confirmation
+from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
 from evalgate.model import BaseSource, Comparison, Policy, Run, ThresholdRule
 from evalgate.pipeline import joining, parts, stored
@@ -21,7 +23,7 @@ from evalgate.pipeline.joining import Joined
 from evalgate.pipeline.parts import Part
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import bars, bases, comparisons, concluding, folders, policies, running, shards
+from evalgate.wiring import bars, bases, comparisons, concluding, confirming, folders, policies, running, shards
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
@@ -52,10 +54,10 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
         bar = _bar(choice, sides, head, scene, now=now)
         keeping = running.keeping_of(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
         choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
-        found, sources = _compared(sides, head, policy)
-        past = running.past_of(keeping, scene)
-        unreliable = running.unreliable_of(keeping, past, lambda: found.head, policy, scene)
-        remarks = dict.fromkeys((*choice.problems, *bar.problems, *_of_parts(sides), *head.problems))
+        past = running.past_of(keeping, policy, scene)
+        unreliable = running.unreliable_of(keeping, past, lambda: head.run, policy, scene)
+        found, sources = _compared(sides, head, policy, unreliable=unreliable)
+        remarks = dict.fromkeys((*choice.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
         problems = (*remarks, *_without_base(sides))
         ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce, past=past)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
@@ -141,7 +143,9 @@ def _ruleless(base: Base) -> Problem:
     return Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=hint)
 
 
-def _compared(sides: Sides, head: Joined, policy: Policy) -> tuple[Measured, Sources]:
+def _compared(
+    sides: Sides, head: Joined, policy: Policy, *, unreliable: frozenset[CaseKey]
+) -> tuple[Measured, Sources]:
     planned = {(suite.key, case.case_id) for suite in head.run.suites for case in suite.eval_set.cases}
     told = joining.join_comparisons(sides.told, planned=planned)
     if told is None:
@@ -162,34 +166,26 @@ def _compared(sides: Sides, head: Joined, policy: Policy) -> tuple[Measured, Sou
         unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
         loosened=told.loosened,
         stage=stage,
+        unreliable=unreliable,
     )
     if policy.threshold is ThresholdRule.NEW and not comparison.problem:
-        comparison = _settled(comparison, sides, head.run, base.run, policy)
+        candidates = confirmation.candidates(comparison, policy=policy, unreliable=unreliable)
+        comparison = _settled(comparison, candidates, sides, head.run, base.run, policy)
     return Measured(head=head.run, base=base.run, comparison=comparison), sources
 
 
-def _settled(comparison: Comparison, sides: Sides, head: Run, base: Run, policy: Policy) -> Comparison:
+def _settled(
+    comparison: Comparison, candidates: Iterable[CaseKey], sides: Sides, head: Run, base: Run, policy: Policy
+) -> Comparison:
     """Every part's new failures, by as many fresh runs as that part had to make."""
     homes = sides.head[0].shard.homes
-    candidates = {(case.suite, case.case_id) for case in confirmation.candidates(comparison)}
-    for part in sides.head:
-        own = {key for key in candidates if homes.get(key) == part.shard.index}
-        pairs = confirmation.needed(
-            len(own) * part.shard.of,
-            cases=len(homes),
-            repeats=head.repeats,
-            minimum=policy.confirm,
-            alpha=policy.alpha,
-        )
-        settled = confirmation.settle(comparison, head=head, base=base, pairs=pairs)
-        by_case = {(case.suite, case.case_id): case for case in settled.cases}
-        comparison = dataclasses.replace(
-            comparison,
-            cases=tuple(
-                by_case[case.suite, case.case_id] if (case.suite, case.case_id) in own else case
-                for case in comparison.cases
-            ),
-        )
+    parts: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
+    for key in candidates:
+        parts[homes.get(key)].append(key)
+    of = sides.head[0].shard.of
+    for own in parts.values():
+        asked = confirming.ask(own, head.suites, base, repeats=head.repeats, policy=policy, parts=of)
+        comparison = asked.settle(comparison, head=head, base=base)
     return comparison
 
 

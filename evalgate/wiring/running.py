@@ -116,10 +116,10 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings))
         journals = Journals(head=journal, base=base_journal)
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
-        past = past_of(keeping, scene)
+        past = past_of(keeping, bar.policy, scene)
         unreliable = unreliable_of(keeping, past, lambda: _unmeasured(bar, journal), bar.policy, scene)
         found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
-        problems = (*prepared.problems, *bar.problems, *found.problems)
+        problems = (*prepared.problems, *bar.problems, *past.problems, *found.problems)
         if shard is not None:
             problems = (shards.note(shard), *problems)
         policy = bar.policy if shard is None else dataclasses.replace(bar.policy, fail_on=frozenset())
@@ -177,9 +177,11 @@ def _is_saved(settings: Settings, scene: Scene) -> bool:
     return settings.save_baseline == "always" or (settings.save_baseline == "auto" and scene.on_base_branch)
 
 
-def past_of(keeping: Keeping | None, scene: Scene) -> Past:
+def past_of(keeping: Keeping | None, policy: Policy, scene: Scene) -> Past:
     """What the stores remember of base runs."""
-    return Past() if keeping is None else saving.past_of(keeping.stores, say=scene.watcher.say)
+    if keeping is None:
+        return Past()
+    return saving.past_of(keeping.stores, admission=policy.admission, say=scene.watcher.say)
 
 
 def unreliable_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -71,25 +71,33 @@ def opened(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """The first ledger that a store has; `known` False: there may be one, and it could not be read."""
+    """The first ledger that a store has; `known` False: there may be one, and it could not be read. `problems`: the
+    ledgers that could not."""
 
     ledger: ReliabilityLedger = field(default_factory=ReliabilityLedger)
     known: bool = True
+    problems: tuple[Problem, ...] = ()
 
 
-def past_of(named: list[Store], *, say: Callable[[str], None]) -> Past:
-    """What base runs of the past say, by the stores in their order."""
-    unread = False
+def past_of(named: Sequence[Store], *, admission: int, say: Callable[[str], None]) -> Past:
+    """What base runs of the past say, by the stores in their order. Without any store nothing is known of them."""
+    unread: list[str] = []
+    ledger = None
     for store in named:
         try:
-            ledger = ledger_files.read_ledger(store, warn=say)
+            ledger = ledger_files.read_ledger(store)
         except EvalgateError as error:
-            say(f"the reliability ledger of the {store.name} was not read: {error.message}")
-            unread = True
-            continue
+            unread.append(f"the reliability ledger of the {store.name} was not read: {error.message}")
         if ledger is not None:
-            return Past(ledger=ledger)
-    return Past(known=not unread)
+            break
+    if admission and not named:
+        unread.append("no store of base results can be used, so there is no reliability ledger")
+    for each in unread:
+        say(each)
+    known = ledger is not None or not unread
+    hint = "Until it can be read, `admission` lets no case off: every case decides." if admission and not known else ""
+    problems = (Problem(severity=Severity.WARNING, code="ledger-unread", message=each, hint=hint) for each in unread)
+    return Past(ledger=ledger or ReliabilityLedger(), known=known, problems=tuple(problems))
 
 
 def unreliable(past: Past, run: Run, *, admission: int, say: Callable[[str], None]) -> frozenset[CaseKey]:

@@ -197,6 +197,19 @@ def test_what_others_keep_there_stays(store: Make, tmp_path: Path, put: Callable
     assert store().read("README.md") == b"ours"
 
 
+def test_a_ledger_on_the_branch_that_is_no_file_is_not_the_same_as_none(
+    repo: Repository, origin: Path, tmp_path: Path
+) -> None:
+    DataBranch(repo, branch="evalgate-data").save(A, results(tmp_path, "one"), now=NOW)
+    aside = tmp_path / "aside"
+    git(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
+    (aside / "ledger.json").symlink_to("README.md")
+    made.commit(aside, {})
+    git(aside, "push", "--quiet")
+    with pytest.raises(UnavailableError, match="is not a plain file"):
+        DataBranch(repo, branch="evalgate-data").read("ledger.json")
+
+
 # --- the folder ----------------------------------------------------------------------------------------
 
 

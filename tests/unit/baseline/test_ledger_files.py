@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from evalgate.baseline import ledger_files
 from evalgate.baseline.store import Revise, Stored
+from evalgate.errors import UnavailableError
 from evalgate.model import CaseTally, RunSummary
 from evalgate.wire import reliability
 
@@ -61,11 +64,21 @@ def test_the_ledger_of_a_later_evalgate_is_never_overwritten() -> None:
 
 
 def test_reading_a_stores_ledger() -> None:
-    warnings: list[str] = []
     assert ledger_files.read_ledger(Held(None)) is None
-    assert ledger_files.read_ledger(Held(b"not JSON"), warn=warnings.append) is None
-    assert warnings[0].startswith("the reliability ledger of the folder x was left aside: ")
     stored = ledger_files.adding(SUMMARY)(None)["ledger.json"]
     read = ledger_files.read_ledger(Held(stored))
     assert read is not None
     assert read.cases[0].case_id == "a"
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        (b"not JSON", "it is damaged: Invalid JSON"),
+        (b'{"schema_version": 9}', "later version"),
+        (b'{"runs": [{"number": 1, "commit": "", "at": "", "means": {"m": NaN}}], "cases": []}', "it is damaged"),
+    ],
+)
+def test_an_unreadable_ledger_is_not_the_same_as_none(held: bytes, why: str) -> None:
+    with pytest.raises(UnavailableError, match=why):
+        ledger_files.read_ledger(Held(held))

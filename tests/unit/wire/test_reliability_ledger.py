@@ -63,7 +63,9 @@ def ledger_with(**case: object) -> bytes:
         (ledger_with(outcomes=[[1, 1, 2, 1]]), "more were measured than asked for"),
         (ledger_with(outcomes=[[2, 1, 1, 1], [1, 1, 1, 1]]), "not in order"),
         (ledger_with(outcomes=[[1, -1, 1, 1]]), "greater than or equal to 0"),
+        (ledger_with(outcomes=[[1, 1, 1, 10**30]]), "less than or equal to"),  # no run was ever asked for so often
         (ledger_with(outcomes=[]), "at least 1"),
+        (b'{"schema_version":0,"runs":[],"cases":[]}', "schema_version"),  # there never was one
         (ledger_with(case_id=5), "string"),
         (b'{"runs":[{"number":2,"commit":"","at":""},{"number":2,"commit":"","at":""}],"cases":[]}', "not in order"),
         (b'{"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}', "finite"),
