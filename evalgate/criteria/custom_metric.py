@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 from pydantic import BaseModel, ConfigDict
 
@@ -38,7 +37,7 @@ def grade(evidence: Evidence, *, use: CriterionUse, code: str, run_metric: Metri
 
 
 def _nonsense(score: Score, *, turns: int) -> str:
-    if not math.isfinite(score.value):
+    if not score.is_number:
         return f"gave {score.value}, which is no score"
     if score.turns and len(score.turns) != turns:
         return f"scored {words.counted(len(score.turns), 'turn')} of {turns}"

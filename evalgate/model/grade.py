@@ -5,7 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+MOST: Final = 1e100
+"""No score is further from 0: the squares of a million such numbers can still be added."""
 
 
 class Reason(enum.StrEnum):
@@ -69,6 +72,11 @@ class Score:
     breakdown: Mapping[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     passed: bool | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one that a mean can be taken of; what a metric or a file calls a score may be anything."""
+        return -MOST <= self.value <= MOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -109,7 +108,7 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence, remembered: 
         found = criterion(evidence)
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
-    if isinstance(found, Score) and not math.isfinite(found.value):
+    if isinstance(found, Score) and not found.is_number:
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, which is no score")
     if isinstance(found, Score):  # why there was none may be cured when the run is resumed
         remembered.keep(name, found)

@@ -4,12 +4,10 @@ criterion is the same too. What is taken over is as good as measured; the rest i
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeGuard
 
-from evalgate.model import Case, Grade, GradedTrial, Score, Standing, Trial, TrialKey
+from evalgate.model import Case, GradedTrial, Score, Standing, Trial, TrialKey
 from evalgate.pipeline import fingerprints
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
@@ -82,14 +80,9 @@ def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, 
             if use.code is not None:  # a custom metric's own code may have changed: it is cheap to run again
                 continue
             setting = stored.criteria.get((known.key.suite, use.name))
-            if _is_score(grade) and setting == measuring.setting(task, use.name):
+            if isinstance(grade, Score) and setting == measuring.setting(task, use.name):
                 journal.add_grade(addresses.grades[use.name], grade)
     return True
-
-
-def _is_score(grade: Grade | None) -> TypeGuard[Score]:
-    """Anybody may have written the file: what is no number there is judged anew."""
-    return isinstance(grade, Score) and math.isfinite(grade.value)
 
 
 def _same_case(then: TrialKey, task: Task, stored: Stored, measuring: Measuring) -> bool:

@@ -112,12 +112,11 @@ class GradeWire(Wire):
         if self.score is None:
             reason = self.reason or Reason.CRITERION_FAILED
             return NotEvaluated(reason=reason, message=self.message, turns=tuple(self.turns), findings=findings)
-        return Score(
-            value=self.score,
-            turns=tuple(self.turns),
-            breakdown=self.breakdown,
-            findings=findings,
-        )
+        score = Score(value=self.score, turns=tuple(self.turns), breakdown=self.breakdown, findings=findings)
+        if not score.is_number:
+            message = f"{self.score} stands there, which is no score"
+            return NotEvaluated(reason=Reason.CRITERION_FAILED, message=message, findings=findings)
+        return score
 
 
 def grade_json(grade: Grade) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from random import Random
 
 import pytest
@@ -19,9 +20,11 @@ from evalgate.model import (
     GateKind,
     Policy,
     Run,
+    Score,
     Standing,
     VerdictKind,
 )
+from evalgate.model.grade import MOST
 
 STEADY = {number: f"answer {number}" for number in range(40)}
 
@@ -197,6 +200,45 @@ def test_whose_failure_it_is(text: str, origin: str | None) -> None:
     assert (None if found is None else found.value) == origin
 
 
+@pytest.mark.parametrize(
+    ("text", "origin", "newly"),
+    [
+        ("F/F ; F/F", "known", ""),
+        ("P/F ; F/P", "new", "n"),  # the base fails by the other criterion alone
+        ("F/F ; F/P", "new", "n"),
+        ("F/F ; P/P", "known", ""),
+        ("F/F ; P/F", "known", ""),  # one of two was repaired
+        ("F/P ; F/P", "new", "mn"),
+        ("F/F ; F/?", "unknown", ""),  # of what head fails, a part is not known
+        ("F/P ; F/?", "new", "m"),
+        ("F/P ; P/?", "new", "m"),
+        ("F/? ; P/P", "unknown", ""),
+        ("FF/FF ; FF/PP", "new", "n"),
+        ("FFF/PFF ; FFF/FFF", "flaky", ""),
+        ("FFFFF/PPPFF ; FFFFF/PPPPP", "new", "n"),  # by the case as a whole it could be chance
+        ("PFF/PPP ; FPP/PPP", "new", ""),  # never passes, by one criterion or the other
+    ],
+)
+def test_a_failure_is_known_by_the_criteria_that_fail(text: str, origin: str, newly: str) -> None:
+    case = sides.compare(text).cases[0]
+    assert (case.origin, "".join(case.newly)) == (FailureOrigin(origin), newly)
+
+
+def test_a_criterion_without_a_say_makes_no_failure_new() -> None:
+    uses = (sides.use("m"), sides.use("n", threshold=None))
+    case = sides.compare("F/F ; F/P", uses=uses).cases[0]
+    assert (case.origin, case.newly) == (FailureOrigin.KNOWN, ())
+
+
+def test_the_base_has_no_outcome_of_another_question() -> None:
+    unpaired = {(sides.SUITE, "c0"): Standing.CHANGED, (sides.SUITE, "c1"): Standing.NEW}
+    comparison = sides.compare("F/F F/P P/F", unpaired=unpaired)
+    assert [(case.origin, case.base, case.broken) for case in comparison.cases[:2]] == [
+        (FailureOrigin.UNKNOWN, None, False)
+    ] * 2
+    assert comparison.cases[2].fixed
+
+
 def test_a_graded_criterion_that_fails_in_the_mean_alone() -> None:
     assert sides.compare("41/PP").cases[0].origin is FailureOrigin.NEW
 
@@ -239,6 +281,36 @@ def test_swapping_the_sides_mirrors_everything(table: list[tuple[str, str]], pol
             assert other.interval.low == pytest.approx(-one.interval.high)
             assert other.interval.high == pytest.approx(-one.interval.low)
         assert other.p == pytest.approx(one.p_rise)
+
+
+any_scores = st.lists(st.floats(-MOST, MOST), min_size=2, max_size=2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(any_scores, any_scores), min_size=1, max_size=4), st.booleans(), policies)
+def test_any_scores_that_there_may_be_give_numbers(
+    table: list[tuple[list[float], list[float]]], adaptive: bool, policy: Policy
+) -> None:
+    heads, bases = ([list(case[side]) for case in table] for side in (0, 1))
+    head, base = (of_scores(each, start=1 if adaptive else 2) for each in (heads, bases))
+    scales = {"m": Scale(lowest=None, highest=None)}
+    comparison = sides.compare_runs(head, base, policy=policy, scales=scales)
+    row = comparison.criteria[0]
+    ends = () if row.interval is None else (row.interval.low, row.interval.high)
+    assert all(math.isfinite(each) for each in (row.delta, row.floor, *ends, row.p, row.p_rise) if each is not None)
+    decided = decision.decide(head, policy, scales=scales, comparison=comparison)
+    assert all(case.kind is not VerdictKind.NOT_MEASURED for case in decided.suites[0].cases)
+
+
+def of_scores(cases: list[list[float]], *, start: int) -> Run:
+    """A run of one criterion, two trials a case."""
+    run = sides.run([["00"] * len(cases)], start=start)
+    values = {f"c{number}": values for number, values in enumerate(cases)}
+    trials = (
+        dataclasses.replace(trial, grades={"m": Score(value=values[trial.key.case_id][trial.key.repeat])})
+        for trial in run.trials
+    )
+    return dataclasses.replace(run, trials=tuple(trials))
 
 
 @settings(max_examples=60, deadline=None)

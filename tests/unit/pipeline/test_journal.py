@@ -35,6 +35,7 @@ from evalgate.model import (
     TrialKey,
     Usage,
 )
+from evalgate.model.grade import MOST
 from evalgate.pipeline import journal as journals
 from evalgate.pipeline.journal import Journal
 
@@ -77,7 +78,7 @@ outcomes = st.one_of(
     ),
     st.builds(AgentFailure, kind=st.sampled_from(FailureKind), message=text, turn=st.none() | st.integers(1, 9)),
 )
-finite = st.floats(allow_nan=False, allow_infinity=False)
+finite = st.floats(-MOST, MOST)
 turns = st.lists(st.none() | finite, max_size=3).map(tuple)
 grades = st.one_of(
     st.builds(

@@ -229,6 +229,7 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
         (("m",), "1.0", 4),  # head's alone
         (("n",), "1.0", 8),  # a criterion that the stored run does not have
         (("m",), "NaN", 8),  # somebody wrote into the file what is no score
+        (("m",), "1e308", 8),
     ],
 )
 def test_what_a_stored_run_has_graded_is_not_graded_again(
