@@ -32,6 +32,7 @@ from evalgate.wiring import (
     preparing,
     saving,
     shards,
+    stores,
     tooling,
 )
 from evalgate.wiring.agent_pools import Surroundings
@@ -212,6 +213,9 @@ def kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *,
         return gated
     if run.truncated:  # it would take the place of a whole run
         scene.watcher.say(f"the results are not kept: {run.truncated}")
+        return gated
+    if not stores.has_conversation(run):  # an outage: nothing could be compared with it
+        scene.watcher.say("the results are not kept: the agent failed in every run")
         return gated
     problems = keeping.save(gated.report.run, results, now=now)
     report = dataclasses.replace(gated.report, problems=(*gated.report.problems, *problems))

@@ -14,12 +14,14 @@ from evalgate.baseline.folder import Folder
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.errors import EvalgateError
-from evalgate.model import BaseOrigin
+from evalgate.model import BaseOrigin, Run
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline.stored import Stored
 from evalgate.settings import Settings
 
 DAY_S = 86_400
+MOST_PASSED_OVER = 20
+"""Runs of a store that are read at most: the nearest ones may all be of one outage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,8 @@ def _is_committed(folder: Path, repo: Repository) -> bool:
 
 
 def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
-    """The readable results nearest to the commit, on it or on one of its first-parent ancestors. What is wrong with a
-    store is said, and the next one is asked."""
+    """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What is passed over, or
+    wrong with a store, is said, and the next nearest is taken."""
     if not stores:
         return None
     try:
@@ -70,20 +72,44 @@ def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[
         candidates = (sha,)
     found: Found | None = None
     for store in stores:
+        found = _nearest(store, candidates[: None if found is None else found.distance], say=say) or found
+    return found
+
+
+def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], None]) -> Found | None:
+    """What one store has; a run that cannot be compared with hides no earlier one."""
+    behind = 0
+    for _ in range(MOST_PASSED_OVER):
         try:
-            kept = store.find(candidates[: None if found is None else found.distance])
-            if kept is None:
-                continue
-            stored = stored_results.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
+            kept = store.find(candidates[behind:])
         except EvalgateError as error:
             say(f"the {store.name} was not used: {error.message}")
-            continue
-        if stored.run.commit and stored.run.commit != kept.commit:
-            other = stored.run.commit[:12]
-            say(f"the {store.name} was not used: what is kept as {kept.commit[:12]} says that it is of {other}")
-            continue
-        found = Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=kept.distance)
-    return found
+            return None
+        if kept is None:
+            return None
+        distance = behind + kept.distance
+        try:
+            stored = stored_results.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
+            why = _unusable(stored.run, kept.commit)
+        except EvalgateError as error:
+            why = error.message
+        else:
+            if not why:
+                return Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=distance)
+        say(f"the results of {kept.commit[:12]} in the {store.name} were passed over: {why}")
+        behind = distance + 1
+    return None
+
+
+def _unusable(run: Run, commit: str) -> str:
+    if run.commit and run.commit != commit:
+        return f"they say that they are of {run.commit[:12]}"
+    return "" if has_conversation(run) else "the agent failed in every run"
+
+
+def has_conversation(run: Run) -> bool:
+    """Whether at least one conversation came to its end: without, nothing can be compared with the run."""
+    return any(trial.failure is None for trial in run.trials)
 
 
 def aged(origin: BaseOrigin, *, settings: Settings, now: datetime) -> BaseOrigin:
