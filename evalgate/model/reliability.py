@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 class CaseTally:
     """One case in one run of the base branch: of `runs` repeats `measured` had an outcome, and `passes` passed.
 
-    `fingerprint`: equal for equal content of the case and equal criteria; an outcome of another one says nothing.
+    `fingerprint`: equal for equal content of the case and equal deciding criteria, thresholds included; an outcome of
+    another one says nothing.
     """
 
     suite: str
@@ -53,7 +54,7 @@ class PastOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseHistory:
-    """Outcomes of a case, oldest first, since its content was last changed."""
+    """Outcomes of a case, oldest first, since its content or its criteria were last changed."""
 
     suite: str
     case_id: str

@@ -50,7 +50,7 @@ Counts = Annotated[
 
 
 class CaseEntry(_Shape):
-    """One case since its content was last changed."""
+    """One case since its content or its criteria were last changed."""
 
     suite: str
     case_id: str

@@ -191,7 +191,7 @@ def unreliable_of(
     """The cases that the ledger does not let decide yet (`admission`)."""
     if keeping is None or not policy.admission:
         return frozenset()
-    return saving.unreliable(past, run(), admission=policy.admission, say=scene.watcher.say)
+    return saving.unreliable(past, run(), policy=policy, say=scene.watcher.say)
 
 
 def _unmeasured(bar: Bar, journal: Journal) -> Run:
@@ -217,7 +217,7 @@ def kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *,
     if not stores.has_conversation(run):  # an outage: nothing could be compared with it
         scene.watcher.say("the results are not kept: the agent failed in every run")
         return gated
-    problems = keeping.save(gated.report.run, results, now=now)
+    problems = keeping.save(gated.report.run, results, policy=gated.report.policy, now=now)
     report = dataclasses.replace(gated.report, problems=(*gated.report.problems, *problems))
     return dataclasses.replace(gated, report=report)
 

@@ -16,7 +16,8 @@ from evalgate.baseline.store import Store
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.gate import pairing, reliability
 from evalgate.gate.pairing import CaseKey
-from evalgate.model import CaseTally, ReliabilityLedger, Run, RunSummary
+from evalgate.model import CaseTally, Policy, ReliabilityLedger, Run, RunSummary
+from evalgate.pipeline import fingerprints
 from evalgate.settings import Settings
 from evalgate.wiring import stores
 
@@ -32,13 +33,14 @@ class Keeping:
     stores: list[Store]
     say: Callable[[str], None]
 
-    def save(self, run: Run, results: Path, *, now: datetime) -> tuple[Problem, ...]:
+    def save(self, run: Run, results: Path, *, policy: Policy, now: datetime) -> tuple[Problem, ...]:
         """Keep a finished run in every store; what could not be kept."""
         commit = run.commit or self.repo.head
+        summary = summary_of(run, commit, adk_compat=policy.adk_compat)
         problems = []
         for store in self.stores:
             try:
-                store.save(commit, results, now=now, revise=ledger_files.adding(summary_of(run, commit), warn=self.say))
+                store.save(commit, results, now=now, revise=ledger_files.adding(summary, warn=self.say))
             except EvalgateError as error:
                 message = f"the results were not kept in the {store.name}: {error.message}"
                 problems.append(Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint))
@@ -100,8 +102,8 @@ def past_of(named: Sequence[Store], *, admission: int, say: Callable[[str], None
     return Past(ledger=ledger or ReliabilityLedger(), known=known, problems=tuple(problems))
 
 
-def unreliable(past: Past, run: Run, *, admission: int, say: Callable[[str], None]) -> frozenset[CaseKey]:
-    """The cases of a run that have not been reliable in `admission` base runs yet.
+def unreliable(past: Past, run: Run, *, policy: Policy, say: Callable[[str], None]) -> frozenset[CaseKey]:
+    """The cases of a run that have not been reliable in the policy's `admission` base runs yet.
 
     A ledger that cannot be read lets no case off: an outage must not make a gate decide nothing.
     """
@@ -109,22 +111,34 @@ def unreliable(past: Past, run: Run, *, admission: int, say: Callable[[str], Non
         say("every case decides: which of them are admitted is not known")
         return frozenset()
     histories = reliability.by_case(past.ledger)
+    prints = _fingerprints(run, adk_compat=policy.adk_compat)
     return frozenset(
-        (suite.key, case.case_id)
-        for suite in run.suites
-        for case in suite.eval_set.cases
+        key
+        for key, fingerprint in prints.items()
         if not reliability.is_admitted(
-            histories.get((suite.key, case.case_id)),
-            fingerprint=run.fingerprints.get((suite.key, case.case_id), ""),
-            runs=admission,
-            pass_rate=ADMITTED_RATE,
+            histories.get(key), fingerprint=fingerprint, runs=policy.admission, pass_rate=ADMITTED_RATE
         )
     )
 
 
-def summary_of(run: Run, commit: str) -> RunSummary:
+def _fingerprints(run: Run, *, adk_compat: bool) -> dict[CaseKey, str]:
+    """Equal for equal content of a case and equal criteria: what passed a lower bar has not passed this one."""
+    found = {}
+    for suite in run.suites:
+        bar = [
+            [use.name, float(use.threshold or 0), dict(use.options), use.code]
+            for use in sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
+        ]
+        for case in suite.eval_set.cases:
+            key = (suite.key, case.case_id)
+            found[key] = fingerprints.digest([run.fingerprints.get(key, ""), bar, adk_compat])
+    return found
+
+
+def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> RunSummary:
     """What the ledger keeps of a run."""
     by_case = pairing.trials_by_case(run)
+    prints = _fingerprints(run, adk_compat=adk_compat)
     tallies = []
     for key, uses in pairing.uses_by_case(run).items():
         deciding = pairing.deciding(uses)
@@ -132,7 +146,7 @@ def summary_of(run: Run, commit: str) -> RunSummary:
         tally = CaseTally(
             suite=key[0],
             case_id=key[1],
-            fingerprint=run.fingerprints.get(key, ""),
+            fingerprint=prints[key],
             passes=outcomes.count(True),
             measured=len(outcomes) - outcomes.count(None),
             runs=run.expected(*key),

@@ -1,13 +1,18 @@
-"""Which cases do not decide yet, as far as the stores tell."""
+"""Which cases do not decide yet, as far as the stores tell, and what says nothing of them any more."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from builders import build
 
 from evalgate.baseline.store import Store
 from evalgate.errors import UnavailableError
-from evalgate.model import Run
+from evalgate.gate import pairing, reliability
+from evalgate.model import CriterionUse, Policy, ReliabilityLedger, Run
 from evalgate.wiring import saving
+from evalgate.wiring.saving import Past
 from tests.unit.pipeline.test_measure import SUITES
 
 RUN = Run(suites=SUITES, trials=(), transcripts={})  # type: ignore[arg-type]  # nobody looks at what agents said
@@ -44,7 +49,7 @@ class Shelf:
 def test_a_ledger_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
     said: list[str] = []
     past = saving.past_of(shelves, admission=3, say=said.append)
-    assert len(saving.unreliable(past, RUN, admission=3, say=said.append)) == unreliable
+    assert len(saving.unreliable(past, RUN, policy=Policy(admission=3), say=said.append)) == unreliable
     assert bool(said) is bool(warned)
     assert [problem.code for problem in past.problems] == ["ledger-unread"] * bool(warned)
     assert all(warned in problem.message for problem in past.problems)
@@ -55,3 +60,34 @@ def test_without_admission_a_damaged_ledger_only_costs_the_trends() -> None:
     (problem,) = saving.past_of([Shelf(b"{")], admission=0, say=lambda _: None).problems
     assert not problem.hint
     assert not saving.past_of([], admission=0, say=lambda _: None).problems
+
+
+USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})
+INFORMATIONAL = CriterionUse(name="token_usage_v1", threshold=None, informational=True)
+
+
+@pytest.mark.parametrize(
+    ("now", "adk_compat", "admitted"),
+    [
+        ([USE], False, True),
+        ([USE, INFORMATIONAL], False, True),  # what decides nothing changes no outcome
+        ([dataclasses.replace(USE, threshold=0.9)], False, False),  # what passed a lower bar has not passed this one
+        ([dataclasses.replace(USE, options={"a": 2})], False, False),
+        ([USE, dataclasses.replace(USE, name="tool_trajectory_avg_score")], False, False),
+        ([USE], True, False),  # the softer arithmetic
+    ],
+)
+def test_what_passed_other_criteria_says_nothing(now: list[CriterionUse], *, adk_compat: bool, admitted: bool) -> None:
+    then = build.report("pass pass", policy=Policy()).run
+    then = _judged_by(dataclasses.replace(then, fingerprints=dict.fromkeys(pairing.uses_by_case(then), "x")), [USE])
+    ledger = reliability.update(ReliabilityLedger(), saving.summary_of(then, "c"))
+    assert all(case.outcomes[0].passes == 1 for case in ledger.cases)
+    policy = Policy(admission=1, adk_compat=adk_compat)
+    found = saving.unreliable(Past(ledger=ledger), _judged_by(then, now), policy=policy, say=lambda _: None)
+    assert len(found) == (0 if admitted else 2)
+
+
+def _judged_by(run: Run, criteria: list[CriterionUse]) -> Run:
+    return dataclasses.replace(
+        run, suites=tuple(dataclasses.replace(suite, criteria=tuple(criteria)) for suite in run.suites)
+    )
