@@ -82,7 +82,7 @@ def _after_not_measured(report: Report) -> str:
     if _kind(report, GateKind.THRESHOLD) is VerdictKind.NOT_MEASURED or comparison is None:
         return "This says nothing about the agent's quality: repair what is named below and run again."
     if comparison.no_agent:
-        return "This is the first agent, so nothing could have become worse: the thresholds alone decide."
+        return "The base has nothing that could have become worse: the thresholds alone decide."
     if comparison.problem:
         return "Whether anything became worse is not known: make the base run, or do without it (`baseline: none`)."
     return "Whether anything became worse is not known: see which cases could not be measured."

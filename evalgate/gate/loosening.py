@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from evalgate import words
@@ -33,38 +34,42 @@ class Rules:
     policy: Policy
 
 
-def find(base: Rules, head: Rules, *, fingerprint: Callable[[Case], str]) -> tuple[Loosening, ...]:
-    """Every rule that is weaker than the base's, policy first, then by suite in the base's order.
+def find(
+    base: Rules,
+    head: Rules,
+    *,
+    fingerprint: Callable[[Case], str],
+    renamed: Mapping[str, str] | None = None,
+    unread: Collection[str] = (),
+) -> tuple[Loosening, ...]:
+    """Every rule that is weaker than the base's, policy first, then by suite in the base's order, the cases last: of
+    these there may be so many that they would hide a rule among them.
 
     `fingerprint`: of all that a case asks and expects. A changed case and changed options of a criterion are listed
-    too: whether they ask for less, only a reader can tell. A file that was renamed is followed by its cases.
+    too: whether they ask for less, only a reader can tell. `renamed`: the base's name of an evaluation file by head's,
+    where they differ. `unread`: files of the base that are not among its suites, since they cannot be read.
     """
+    names = {theirs: ours for ours, theirs in (renamed or {}).items()}
+    after = {suite.key: suite for suite in head.suites}
+    pairs = [(suite, after.get(names.get(suite.key, suite.key))) for suite in base.suites]
+    known = {*(names.get(suite.key, suite.key) for suite in base.suites), *unread}
     return (
-        *_policy(base.policy, head.policy),
-        *(
-            found
-            for suite in base.suites
-            for found in _suite(suite, _successor(suite, base, head, fingerprint), fingerprint, base.policy)
-        ),
+        *_policy(_under(base.policy, names), head.policy, known=known),
+        *(found for then, now in pairs for found in _suite(then, now, base.policy)),
+        *(found for then, now in pairs if now is not None for found in _cases(then, now, fingerprint)),
     )
 
 
-def _successor(suite: Suite, base: Rules, head: Rules, fingerprint: Callable[[Case], str]) -> Suite | None:
-    """Head's file of the same name; else one that base does not have and that holds all the same cases."""
-    same = next((other for other in head.suites if other.key == suite.key), None)
-    if same is not None or not suite.eval_set.cases:
-        return same
-    old = {other.key for other in base.suites}
-    prints = _prints(suite, fingerprint)
-    added = (other for other in head.suites if other.key not in old)
-    return next((other for other in added if prints.items() <= _prints(other, fingerprint).items()), None)
+def _under(policy: Policy, names: Mapping[str, str]) -> Policy:
+    """The base's policy under head's names of evaluation files."""
+    return dataclasses.replace(
+        policy,
+        suite_pass_rate={names.get(key, key): rate for key, rate in policy.suite_pass_rate.items()},
+        advisory=frozenset(names.get(key, key) for key in policy.advisory),
+    )
 
 
-def _prints(suite: Suite, fingerprint: Callable[[Case], str]) -> dict[str, str]:
-    return {case.case_id: fingerprint(case) for case in suite.eval_set.cases}
-
-
-def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str], policy: Policy) -> Iterator[Loosening]:
+def _suite(base: Suite, head: Suite | None, policy: Policy) -> Iterator[Loosening]:
     if head is None:
         count = words.counted(len(base.eval_set.cases), "case")
         yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
@@ -74,7 +79,6 @@ def _suite(base: Suite, head: Suite | None, fingerprint: Callable[[Case], str], 
     # results of an older evalgate do not tell who played the users
     if _is_led(base) and base.simulator.model and head.simulator.model:
         yield from _simulator(base.simulator, head.simulator, suite=head.key)
-    yield from _cases(base, head, fingerprint)
     after = {use.name: use for use in head.criteria}
     for use in base.criteria:
         if not _is_shown_only(use) or policy.criteria.get(use.name, CriterionRule()).gating:
@@ -184,7 +188,8 @@ def _clipped(text: str) -> str:
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
-def _policy(base: Policy, head: Policy) -> Iterator[Loosening]:
+def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[Loosening]:
+    """`known`: the suites that the base has, under head's names; what it does not have cannot be lowered."""
     for word in FailOn:
         if word in base.fail_on and word not in head.fail_on:
             yield _rule("fail_on", f"with {word.value}", f"without {word.value}")
@@ -193,7 +198,7 @@ def _policy(base: Policy, head: Policy) -> Iterator[Loosening]:
     # the smaller alpha, the surer a regression must be before it counts
     yield from _lowered("alpha", base.alpha, head.alpha)
     yield from _raised("max_drop", base.max_drop, head.max_drop)
-    for suite in sorted({*base.suite_pass_rate, *head.suite_pass_rate}):
+    for suite in sorted({*base.suite_pass_rate, *head.suite_pass_rate} & {*known}):
         was, now = (each.suite_pass_rate.get(suite, each.pass_rate) for each in (base, head))
         yield from _lowered(f"pass_rate of {suite}", was, now)
     if head.threshold is ThresholdRule.NEW and base.threshold is ThresholdRule.ALL:
@@ -202,7 +207,7 @@ def _policy(base: Policy, head: Policy) -> Iterator[Loosening]:
         yield from _raised("confirm", base.confirm, head.confirm)
     if head.adk_compat and not base.adk_compat:
         yield _rule("adk_compat", "false", "true")
-    for suite in sorted(head.advisory - base.advisory):
+    for suite in sorted((head.advisory - base.advisory) & {*known}):
         yield _rule(f"severity of {suite}", "gating", "advisory")
     yield from _raised("admission", base.admission, head.admission)
     yield from _overrides(base, head)

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evalgate import words
 from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
-from evalgate.model import AgentUse, BaseSource, Loosening, Policy, Suite
+from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wiring import agent_pools, base_sought, policies, simulating, weaker
-from evalgate.wiring.bases import Base
+from evalgate.wiring import agent_pools, base_checkout, base_sought, policies, simulating, weaker
+from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.choosing import Choice
 
 RULES = (
@@ -19,6 +20,8 @@ RULES = (
     *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age"),
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
+UNCHECKED_CODE = "base-rules-unchecked"
+UNCHECKED = "See for yourself what it changes of evalgate.yml, evaluation files and criteria; repair the base."
 GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
 
@@ -41,37 +44,82 @@ class Bar:
 def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | None) -> Bar:
     """Head's rules; with `policy: base` the base's where they are known: its policy, its criteria and thresholds for
     every suite that it has, its judges, and the cases that head deleted. The content of cases is head's, where head has
-    them.
+    them. What of the base's rules cannot be read is a problem, and head's stand in for just that.
 
     evalgate.yml is part of the change: where the base's own says `policy: base`, head's cannot take that back.
     """
     if base is None or base.rules is None:
-        return Bar(choice=choice, suites=suites, policy=policy, problems=_unknown(choice, base))
-    theirs = base.choice
-    rules = loosening.Rules(suites=base.rules.suites, policy=base.rules.policy)
+        return Bar(
+            choice=choice, suites=suites, policy=_at_least(policy, choice, base), problems=_unknown(choice, base)
+        )
+    theirs, rules = base.choice, base.rules
+    renamed = base.renamed or base_checkout.followed(rules, suites)
     loosened = (
-        *(() if theirs is None else weaker.find(theirs, choice, base.rules.suites)),
-        *loosening.find(rules, loosening.Rules(suites=suites, policy=policy), fingerprint=fingerprints.of_case),
+        *(() if theirs is None else weaker.find(theirs, choice, rules.suites)),
+        *loosening.find(
+            loosening.Rules(suites=rules.suites, policy=rules.policy),
+            loosening.Rules(suites=suites, policy=policy),
+            fingerprint=fingerprints.of_case,
+            renamed=renamed,
+            unread=rules.unread,
+        ),
     )
-    if not base_sought.rules_of_base(choice, theirs):
-        return Bar(choice=choice, suites=suites, policy=policy, loosened=loosened)
+    by_base = base_sought.rules_of_base(choice, theirs)
+    problems = _faulty(rules, by_base=by_base)
+    if not by_base:
+        return Bar(choice=choice, suites=suites, policy=policy, loosened=loosened, problems=problems)
     ruling = choice if theirs is None else _ruled(choice, theirs)
     return Bar(
         choice=ruling,
-        suites=_restored(rules.suites, suites, base.renamed, ruling),
-        policy=_with_new(_renamed(rules.policy, base.renamed), _new(rules.suites, suites, base.renamed), ruling),
+        suites=_restored(rules, suites, renamed, ruling),
+        policy=_with_new(_renamed(rules.policy, renamed), _new(rules, suites, renamed), ruling),
         loosened=loosened,
         by_base=True,
+        problems=problems,
     )
 
 
 def _unknown(choice: Choice, base: Base | None) -> tuple[Problem, ...]:
-    """That `policy: base` cannot be kept; a base that is not there at all says so itself."""
-    if base is None or choice.settings.policy != "base" or base.problem or base.origin.source is BaseSource.FILE:
+    """That the base's rules are not known, where there are to be some."""
+    if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return ()
-    message = "`policy: base`: the base's own rules cannot be read, so head's decide"
-    hint = "Its evaluation files or its evalgate.yml have errors, or it has none: `evalgate validate` on the base."
-    return (Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=hint),)
+    if base.problem:
+        return (_unchecked(choice, "the base's rules", base.problem),)
+    if choice.settings.policy != "base":
+        return ()
+    message = "`policy: base`: the base has no evaluation file, and so no rules of its own: head's decide"
+    return (Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message),)
+
+
+def _at_least(policy: Policy, choice: Choice, base: Base | None) -> Policy:
+    """Head's policy; where the base's was to decide and something is wrong with the base, head's cannot let that
+    pass."""
+    if base is None or not base.problem or base.no_agent or choice.settings.policy != "base":
+        return policy
+    return dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
+
+
+def _unchecked(choice: Choice, what: str, why: str) -> Problem:
+    if choice.settings.policy == "base":
+        message, code = f"`policy: base`: head's rules decide, since {what} are not known: {why}", "base-rules-unknown"
+    else:
+        message, code = f"whether this change weakens {what} could not be checked: {why}", UNCHECKED_CODE
+    return Problem(severity=Severity.WARNING, code=code, message=message, hint=UNCHECKED)
+
+
+def _faulty(rules: Rules, *, by_base: bool) -> tuple[Problem, ...]:
+    """That files of the base cannot be read: whether head asks for less than they do is not known, and where the
+    base's rules decide, head's stand in for theirs."""
+    if not rules.faults:
+        return ()
+    why = f"the base's {base_checkout.told_of(rules.faults)}"
+    without = words.listed(sorted(rules.unread | rules.unruled))
+    if by_base and without:
+        message, code = f"`policy: base`: head's criteria decide for {without}: {why}", "base-rules-unknown"
+    else:
+        files = without or words.listed(dict.fromkeys(each.place.file for each in rules.faults if each.place))
+        message, code = f"whether this change weakens what {files} asks could not be checked: {why}", UNCHECKED_CODE
+    return (Problem(severity=Severity.WARNING, code=code, message=message, hint=UNCHECKED),)
 
 
 def _ruled(choice: Choice, theirs: Choice) -> Choice:
@@ -95,9 +143,9 @@ def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:
     )
 
 
-def _new(theirs: tuple[Suite, ...], ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> list[Suite]:
+def _new(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> list[Suite]:
     """The files that the base has under no name."""
-    known = {suite.key for suite in theirs} | renamed.keys()
+    known = {suite.key for suite in rules.suites} | renamed.keys() | rules.unread
     return [suite for suite in ours if suite.key not in known]
 
 
@@ -112,16 +160,18 @@ def _with_new(policy: Policy, new: list[Suite], ruling: Choice) -> Policy:
     )
 
 
-def _restored(
-    theirs: tuple[Suite, ...], ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Choice
-) -> tuple[Suite, ...]:
-    before = {suite.key: suite for suite in theirs}
+def _restored(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Choice) -> tuple[Suite, ...]:
+    before = {suite.key: suite for suite in rules.suites}
     kept = [(suite, before.get(renamed.get(suite.key, suite.key))) for suite in ours]
-    known = {suite.key for suite in ours} | set(renamed.values())
-    deleted = [suite for suite in theirs if suite.key not in known]
+    # by criteria that cannot be read nothing could be decided
+    known = {suite.key for suite in ours} | set(renamed.values()) | rules.unruled
+    deleted = [suite for suite in rules.suites if suite.key not in known]
     agents = {trials.agent_key(suite.agent): suite.agent for suite in ours}
     return (
-        *(suite if then is None else _with_base(suite, then, ruling) for suite, then in kept),
+        *(
+            suite if then is None else _with_base(suite, then, ruling, criteria=then.key not in rules.unruled)
+            for suite, then in kept
+        ),
         *(dataclasses.replace(suite, agent=_agent_for(suite, agents)) for suite in deleted),
     )
 
@@ -137,12 +187,18 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
     return agent_pools.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
 
 
-def _with_base(suite: Suite, then: Suite, ruling: Choice) -> Suite:
+def _with_base(suite: Suite, then: Suite, ruling: Choice, *, criteria: bool) -> Suite:
+    """Head's suite with the cases that head deleted and by the base's rules; by its own `criteria` where the base's
+    cannot be read."""
     ids = {case.case_id for case in suite.eval_set.cases}
     deleted = tuple(case for case in then.eval_set.cases if case.case_id not in ids)
+    whole = dataclasses.replace(
+        suite, eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted))
+    )
+    if not criteria:
+        return whole
     made = dataclasses.replace(
-        suite,
-        eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted)),
+        whole,
         criteria=then.criteria,
         criteria_source=then.criteria_source,
         simulator=then.simulator if simulating.has_scenarios(then) else suite.simulator,

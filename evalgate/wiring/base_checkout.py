@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate.errors import EvalgateError
+from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import AgentUse, Policy, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.project import agent_choice, reading, tree
@@ -24,10 +24,22 @@ ONE_ENDPOINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a side's own files ask for: its suites with their criteria and cases, and its policy."""
+    """What a side's own files ask for: its suites with their criteria and cases, and its policy.
+
+    `unread`: evaluation files that are there and cannot be read; `unruled`: suites whose criteria cannot, or not all
+    of them; `faults`: what is wrong with these files.
+    """
 
     suites: tuple[Suite, ...]
     policy: Policy
+    unread: frozenset[str] = frozenset()
+    unruled: frozenset[str] = frozenset()
+    faults: tuple[Problem, ...] = ()
+
+    def may_have(self, suite: str, *, among: Collection[str]) -> bool:
+        """Whether what cannot be read may be this suite of head's, under its own name or under one that is not
+        `among` head's any more."""
+        return suite in self.unread or any(key not in among for key in self.unread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +47,7 @@ class BaseSide:
     """What the base's files say, for the suites of head.
 
     `choice`: what its own evalgate.yml and the doors ask for. `agents`: by head's suite keys. `renamed`: the base's
-    name of an evaluation file by head's, where they differ. `rules`: None where they cannot be read or there are none.
+    name of an evaluation file by head's, where they differ. `rules`: None where it has no evaluation file at all.
     """
 
     choice: Choice
@@ -43,20 +55,44 @@ class BaseSide:
     rules: Rules | None = None
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    def own_files(self) -> tuple[str, ...]:
+        """Its evaluation files that an agent of its own serves, and those that cannot be read: what it gates."""
+        if self.rules is None:
+            return ()
+        served = {suite.key for suite in self.rules.suites if not _is_unknown(suite.agent)}
+        return tuple(sorted(served | self.rules.unread))
+
 
 def read(head: Choice, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseSide:
-    """What the base at `root` says. Raises ConfigError where its evalgate.yml gives values that cannot be."""
+    """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or gives values that
+    cannot be."""
     choice = _choice(head, root)
-    rules = _rules(choice, environ)
-    renamed = {} if rules is None else renames(rules.suites, suites)
+    errors = [problem for problem in choice.problems if problem.severity is Severity.ERROR]
+    if errors:
+        raise ConfigError(told_of(errors))
+    rules = _rules(choice, suites, environ)
+    renamed = {} if rules is None else followed(rules, suites)
     found = _chosen(choice, suites)
-    before = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
+    before = {} if rules is None else {suite.key: _known(suite.agent) for suite in rules.suites}
     agents = {}
     for suite in suites:
         use = before[renamed[suite.key]] if suite.key in renamed else found[suite.key]
         agents[suite.key] = _usable(use, suite)
     agents |= {key: _checked(use) for key, use in before.items() if key not in agents}
     return BaseSide(choice=choice, agents=agents, rules=rules, renamed=renamed)
+
+
+def told_of(problems: Sequence[Problem]) -> str:
+    """The first of several problems with its place, and how many more there are."""
+    first = problems[0]
+    where = f"{first.place}: " if first.place is not None else ""
+    more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
+    return f"{where}{first.message}{more}"
+
+
+def followed(rules: Rules, suites: Sequence[Suite]) -> dict[str, str]:
+    """The renamed files among head's; one that the base has and cannot read is none."""
+    return renames(rules.suites, [suite for suite in suites if suite.key not in rules.unread])
 
 
 def renames(before: Sequence[Suite], now: Sequence[Suite]) -> dict[str, str]:
@@ -99,10 +135,15 @@ def _chosen(choice: Choice, suites: Sequence[Suite]) -> dict[str, AgentUse]:
         files=seen.agent_files,
         read=lambda path: reading.read_source(choice.root, path),
     )
-    return {
-        key: agent_pools.missing() if use is agent_choice.UNKNOWN else preparing.with_defaults(use, choice.settings)
-        for key, use in chosen.by_key.items()
-    }
+    return {key: _known(preparing.with_defaults(use, choice.settings)) for key, use in chosen.by_key.items()}
+
+
+def _is_unknown(use: AgentUse) -> bool:
+    return use.found_by == agent_choice.UNKNOWN.found_by
+
+
+def _known(use: AgentUse) -> AgentUse:
+    return agent_pools.missing() if _is_unknown(use) else use
 
 
 def _usable(use: AgentUse, suite: Suite) -> AgentUse:
@@ -126,9 +167,34 @@ def _checked(use: AgentUse) -> AgentUse:
     return use
 
 
-def _rules(choice: Choice, environ: Mapping[str, str]) -> Rules | None:
+def _rules(choice: Choice, suites: Sequence[Suite], environ: Mapping[str, str]) -> Rules | None:
+    """The rules of its own files; of those that the door selected, where it selects some."""
     try:
         prepared = preparing.prepare(choice, environ=environ)
-    except EvalgateError:
-        return None
-    return Rules(suites=prepared.suites, policy=policies.policy_of(choice, prepared.suites))
+    except NothingToDo:
+        return Rules(suites=(), policy=policies.policy_of(choice, ())) if _has_others(choice, environ) else None
+    faults = tuple(problem for problem in prepared.of_files if problem.severity is Severity.ERROR)
+    wrong = {fault.place.file for fault in faults if fault.place is not None}
+    keys = {suite.key for suite in prepared.suites}
+    unread = {file for file in wrong - keys if file.endswith(tree.EVALUATION_ENDINGS) or file in choice.settings.paths}
+    # a file that cannot be read is known by its name, to which rules of evalgate.yml apply all the same
+    named = [suite for suite in suites if suite.key in unread]
+    return Rules(
+        suites=prepared.suites,
+        policy=policies.policy_of(choice, (*prepared.suites, *named)),
+        unread=frozenset(unread),
+        unruled=frozenset(suite.key for suite in prepared.suites if suite.criteria_source.file in wrong),
+        faults=faults,
+    )
+
+
+def _has_others(choice: Choice, environ: Mapping[str, str]) -> bool:
+    """Whether there are evaluation files beside those that the door selected."""
+    if not choice.settings.paths and not choice.settings.grep:
+        return False
+    everything = choice.settings.model_copy(update={"paths": [], "grep": ""})
+    try:
+        preparing.prepare(dataclasses.replace(choice, settings=everything), environ=environ)
+    except NothingToDo:
+        return False
+    return True

@@ -256,15 +256,28 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     try:
         side = base_checkout.read(search.choice, checkout.root, search.suites, search.environ)
     except EvalgateError as error:
-        return Base(origin=origin, problem=f"the base's own evalgate.yml: {_told(error)}")
+        return Base(origin=origin, problem=f"the base's own configuration cannot be read: {_told(error)}")
     known = Base(origin=origin, rules=side.rules, choice=side.choice, renamed=side.renamed)
     own = [side.agents[suite.key] for suite in search.suites]
     if all(agent_pools.is_missing(use) for use in own):
-        return dataclasses.replace(known, problem="the base has no agent for any of these suites", no_agent=True)
+        return _without_agent(known, side.own_files())
     borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.choice.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
     origin = dataclasses.replace(origin, notes=(*origin.notes, *lent))
     return dataclasses.replace(known, origin=origin, root=checkout.root, agents=side.agents)
+
+
+def _without_agent(known: Base, own_files: Sequence[str]) -> Base:
+    """A base with no agent for any of head's files. One that gates files of its own is not without an agent: else a
+    change would be compared with nothing by giving all of its files other names and other questions."""
+    if not own_files:
+        problem = "the base has no agent for any of these evaluation files, and none for any of its own"
+        return dataclasses.replace(known, problem=problem, no_agent=True)
+    problem = (
+        f"the base has agents, but none for any of these evaluation files: its own are {words.listed(own_files)}. Give "
+        "the files other names or other questions in a change of their own"
+    )
+    return dataclasses.replace(known, problem=problem)
 
 
 def _told(error: EvalgateError) -> str:

@@ -71,11 +71,22 @@ def _own_cases(base: Base) -> set[CaseKey]:
 
 
 def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
-    """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite."""
+    """Cases that cannot have become worse: the base's files do not have them, or it has no agent for their suite.
+
+    Where the base has no evaluation file at all, or its file of them cannot be read, its agent can be asked all the
+    same: these are none."""
     before = _own_cases(base)
+    keys = {suite.key for suite in suites} | set(base.renamed.values())
+    had = {key for key, _ in before}
+
+    def may_be_old(suite: str) -> bool:
+        if base.rules is None:
+            return not before
+        return suite not in had and base.rules.may_have(suite, among=keys)
+
     return [
         (suite.key, case.case_id)
         for suite in suites
         for case in suite.eval_set.cases
-        if (before and (suite.key, case.case_id) not in before) or base.lacks_agent(suite.key)
+        if base.lacks_agent(suite.key) or ((suite.key, case.case_id) not in before and not may_be_old(suite.key))
     ]

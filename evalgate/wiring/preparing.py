@@ -21,10 +21,14 @@ from evalgate.wiring.choosing import Choice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What would run, and everything that was found on the way."""
+    """What would run, and everything that was found on the way.
+
+    `of_files`: those of the problems that lie in evaluation files and criteria files themselves.
+    """
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
+    of_files: tuple[Problem, ...] = ()
 
     def stops(self, *, strict: bool) -> bool:
         """Whether the problems forbid a run: errors do, with `strict` warnings too."""
@@ -57,7 +61,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         problems = (*problems, *unready(choice, suites, environ=environ))
     elif not settings.skip_judged:
         problems = (*problems, *judging.missing(suites, defaults, environ))
-    return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)))
+    return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)), of_files=found.problems)
 
 
 def unready(choice: Choice, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -177,6 +177,39 @@ def test_a_base_whose_agent_is_named_wrongly_is_not_measured(repo: Repository, a
     assert words in repo.results()["comparison"]["problem"]
 
 
+def test_a_base_whose_gate_file_is_broken_is_not_taken_for_one_without_an_agent(repo: Repository) -> None:
+    on_main(repo)
+    repo.write("evalgate.yml", "agents: [\n  - {driver: command\n")
+    repo.commit("broken")
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file()
+    repo.agent("head", wrong=(1, 2))
+    repo.cases(*range(6), threshold=0.1)
+    repo.commit("repaired, and worse")
+    code, said = repo.run("--pass-rate", "0.5")
+    assert code == 3, said
+    compared = repo.results()["comparison"]
+    assert (compared["no_agent"], "evalgate.yml:2:3: not valid YAML" in compared["problem"]) == (False, True)
+    assert "base-rules-unchecked" in {problem["code"] for problem in repo.results()["problems"]}
+
+
+def test_new_names_questions_and_globs_in_one_change_do_not_make_a_first_agent(repo: Repository) -> None:
+    served = {"driver": "command", "command": [sys.executable, "agent.py"]}
+    on_main(repo)
+    repo.gate_file(agents=[{"suites": ["desk*"], **served}])
+    repo.commit("by name")
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file(agents=[{"suites": ["help*"], **served}])
+    repo.agent("head", wrong=(1, 2, 3))
+    (repo.root / "desk.evalset.json").unlink()
+    repo.write("help.evalset.json", repo.git("show", "main:desk.evalset.json").replace("question", "please question"))
+    repo.commit("moved")
+    code, said = repo.run("--pass-rate", "0")
+    assert code == 3, said
+    compared = repo.results()["comparison"]
+    assert (compared["no_agent"], "its own are desk.evalset.json" in compared["problem"]) == (False, True)
+
+
 def test_a_gate_file_or_a_folder_that_the_base_lacks_blocks_nobody(repo: Repository) -> None:
     repo.git("rm", "-q", "--cached", "evalgate.yml")
     on_main(repo)

@@ -52,7 +52,7 @@ def suite(*criteria: CriterionUse, key: str = "a.json", cases: str = "one two", 
     )
 
 
-def found(base: Suite | Policy, *head: Suite | Policy) -> list[str]:
+def found(base: Suite | Policy, *head: Suite | Policy, renamed: dict[str, str] | None = None) -> list[str]:
     def rules(*given: Suite | Policy) -> Rules:
         policies = [each for each in given if isinstance(each, Policy)]
         return Rules(
@@ -60,7 +60,12 @@ def found(base: Suite | Policy, *head: Suite | Policy) -> list[str]:
             policy=policies[0] if policies else Policy(),
         )
 
-    listed = loosening.find(rules(base), rules(*head), fingerprint=lambda case: repr(case.expects_state) + case.case_id)
+    listed = loosening.find(
+        rules(base),
+        rules(*head),
+        fingerprint=lambda case: repr(case.expects_state) + case.case_id,
+        renamed=renamed,
+    )
     return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
 
 
@@ -166,13 +171,7 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
         (suite(WORDS, driver="replay"), suite(WORDS, driver="replay"), []),
         (suite(TOOLS), suite(TOOLS, cases="one"), ["case_removed two:  > "]),
         (suite(TOOLS), suite(TOOLS, cases="one two*"), ["case_changed two:  > "]),
-        (suite(TOOLS), suite(TOOLS, key="b.json"), []),  # a renamed file
-        (suite(TOOLS), suite(TOOLS, key="b.json", cases="one"), ["suite_removed a.json: 2 cases > "]),
-        (
-            suite(WORDS),
-            suite(with_threshold(WORDS, 0.1), key="b.json"),
-            ["threshold words: 0.80 > 0.10"],
-        ),  # renamed and lowered
+        (suite(TOOLS), suite(TOOLS, key="b.json"), ["suite_removed a.json: 2 cases > "]),  # another file
     ],
 )
 def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
@@ -190,7 +189,6 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
         ),
         ({"pass_rate": 0.9}, {"pass_rate": 0.8}, ["pass_rate: 0.90 > 0.80"]),
         ({"pass_rate": 0.8}, {"pass_rate": 0.9}, []),
-        ({}, {"suite_pass_rate": {"a": 0.5}}, ["pass_rate of a: 1.00 > 0.50"]),
         ({"suite_pass_rate": {"a": 0.5}}, {}, []),
         ({}, {"min_measured": 0.5}, ["min_measured: 1.00 > 0.50"]),
         ({}, {"alpha": 0.01}, ["alpha: 0.05 > 0.01"]),
@@ -199,7 +197,6 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
         ({}, {"threshold": ThresholdRule.NEW}, ["threshold: all > new"]),
         ({"threshold": ThresholdRule.NEW}, {}, []),
         ({}, {"adk_compat": True}, ["adk_compat: false > true"]),
-        ({}, {"advisory": frozenset({"a"})}, ["severity of a: gating > advisory"]),
         ({}, {"admission": 5}, ["admission: 0 > 5"]),
         ({}, {"criteria": {"m": CriterionRule(gating=False)}}, ["gating of m: unset > false"]),
         ({"criteria": {"m": CriterionRule(gating=True)}}, {}, ["gating of m: true > unset"]),
@@ -210,6 +207,64 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
 )
 def test_policies(base: dict[str, object], head: dict[str, object], expected: list[str]) -> None:
     assert found(Policy(**base), Policy(**head)) == [f"policy {each}" for each in expected]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (suite(TOOLS, WORDS, key="b.json"), []),
+        (
+            suite(TOOLS, with_threshold(WORDS, 0.1), key="b.json", cases="one two*"),
+            ["threshold words: 0.80 > 0.10", "case_changed two:  > "],
+        ),
+        (suite(TOOLS, WORDS, key="b.json", cases="one"), ["case_removed two:  > "]),
+    ],
+)
+def test_a_renamed_file_is_compared_under_its_new_name(head: Suite, expected: list[str]) -> None:
+    assert found(suite(TOOLS, WORDS), head, renamed={"b.json": "a.json"}) == expected
+
+
+def test_no_number_of_cases_stands_before_a_rule() -> None:
+    """Who edits each case of the first file hides no threshold of the second."""
+    first, second = suite(TOOLS), suite(WORDS, key="b.json")
+    edited, lowered = suite(TOOLS, cases="one*"), suite(with_threshold(WORDS, 0.1), key="b.json", cases="")
+    both = [Rules(suites=suites, policy=Policy()) for suites in ((first, second), (edited, lowered))]
+    told = loosening.find(*both, fingerprint=lambda case: repr(case.expects_state))
+    assert [each.kind.value for each in told] == ["threshold", "case_changed", *["case_removed"] * 3]
+
+
+LOWER = Policy(suite_pass_rate={"a.json": 0.5}, advisory=frozenset({"a.json"}))
+TOLD = ["policy pass_rate of a.json: 1.00 > 0.50", "policy severity of a.json: gating > advisory"]
+
+
+@pytest.mark.parametrize(
+    ("base", "renamed", "unread", "theirs", "expected"),
+    [
+        (suite(TOOLS), {}, set(), Policy(), TOLD),
+        (suite(TOOLS), {}, set(), LOWER, []),  # as it was
+        (suite(TOOLS, key="b.json"), {}, set(), Policy(), []),  # a new file can lower nothing
+        (suite(TOOLS, key="b.json"), {}, {"a.json"}, Policy(), TOLD),  # it is there and cannot be read
+        (suite(TOOLS, key="b.json"), {"a.json": "b.json"}, set(), Policy(), TOLD),
+        (  # advisory under its old name, too
+            suite(TOOLS, key="b.json"),
+            {"a.json": "b.json"},
+            set(),
+            Policy(suite_pass_rate={"b.json": 0.5}, advisory=frozenset({"b.json"})),
+            [],
+        ),
+    ],
+)
+def test_what_may_be_lowered_of_a_file(
+    base: Suite, renamed: dict[str, str], unread: set[str], theirs: Policy, expected: list[str]
+) -> None:
+    listed = loosening.find(
+        Rules(suites=(base,), policy=theirs),
+        Rules(suites=(suite(TOOLS), dataclasses.replace(base, key="b.json")), policy=LOWER),
+        fingerprint=lambda case: case.case_id,
+        renamed=renamed,
+        unread=unread,
+    )
+    assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed] == expected
 
 
 def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:

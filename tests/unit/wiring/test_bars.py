@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.config.gate_file import GateFile
+from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
     AgentUse,
     BaseOrigin,
@@ -18,6 +19,7 @@ from evalgate.model import (
     CriteriaSource,
     CriterionUse,
     EvalSet,
+    FailOn,
     Policy,
     SimulatorUse,
     Suite,
@@ -152,13 +154,69 @@ def test_by_whose_settings_and_judges_it_is_measured(
     assert ({"runs", "skip_judged", "judge.min_kappa", "judge.base_url"} <= told) is (then is not None), "shown anyway"
 
 
-def test_a_base_whose_rules_cannot_be_read_is_said() -> None:
-    broken = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
-    (problem,) = bars.of(BY_BASE, (), Policy(), broken).problems
-    assert problem.code == "base-rules-unknown"
-    assert bars.of(chosen(), (), Policy(), broken).problems == ()
-    gone = dataclasses.replace(broken, problem="there is no such commit")  # which is said already
-    assert bars.of(BY_BASE, (), Policy(), gone).problems == ()
+NOT_THERE = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
+BROKEN = dataclasses.replace(NOT_THERE, problem="its evalgate.yml cannot be read")
+FIRST = dataclasses.replace(NOT_THERE, problem="it has no agent", no_agent=True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "then", "codes", "blocks"),
+    [
+        (BY_BASE, NOT_THERE, ["base-rules-unknown"], False),  # no evaluation file of its own
+        (chosen(), NOT_THERE, [], False),
+        (BY_BASE, BROKEN, ["base-rules-unknown"], True),  # head's policy cannot wave that through
+        (chosen(), BROKEN, ["base-rules-unchecked"], False),
+        (BY_BASE, FIRST, [], False),
+        (chosen(), None, [], False),
+    ],
+)
+def test_a_base_whose_rules_are_not_known_is_said(
+    choice: Choice, then: Base | None, codes: list[str], blocks: bool
+) -> None:
+    bar = bars.of(choice, (), Policy(fail_on=frozenset()), then)
+    assert [problem.code for problem in bar.problems] == codes
+    assert (bar.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
+    assert not bar.by_base
+
+
+def fault(file: str) -> Problem:
+    return Problem(severity=Severity.ERROR, code="x", message="is no JSON", place=Place(file=file, line=3))
+
+
+def with_faults(made: Base, *faults: Problem, **unread: frozenset[str]) -> Base:
+    assert made.rules is not None
+    return dataclasses.replace(made, rules=dataclasses.replace(made.rules, faults=faults, **unread))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("policy", "code"), [("base", "base-rules-unknown"), ("head", "base-rules-unchecked")])
+def test_where_a_file_of_the_base_cannot_be_read_heads_rules_stand_in(policy: str, code: str) -> None:
+    """For that file alone: a red main is repaired by the change, and weakens nothing else unseen."""
+    then = base(suite("whole", ONE), suite("bad", ONE, threshold=0.0), suite("gone", ONE), choice=chosen(runs=3))
+    broken = with_faults(
+        then, fault("c.json"), fault("unread"), unread=frozenset({"unread"}), unruled=frozenset({"bad", "gone"})
+    )
+    head = tuple(suite(key, ONE, threshold=0.5, cases="b") for key in ("whole", "bad", "unread"))
+    bar = bars.of(chosen(policy=policy), head, Policy(), broken)
+    (problem,) = bar.problems
+    assert problem.code == code
+    assert "bad, gone and unread" in problem.message
+    assert "c.json:3: is no JSON (and 1 more)" in problem.message
+    assert {"runs", "whole", "gone"} <= {each.subject for each in bar.loosened} | {each.suite for each in bar.loosened}
+    assert bar.by_base is (policy == "base")
+    if bar.by_base:
+        rules = {each.key: (each.criteria[0].threshold, len(each.eval_set.cases)) for each in bar.suites}
+        assert rules == {"whole": (0.9, 2), "bad": (0.5, 2), "unread": (0.5, 1)}
+
+
+def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
+    """Renamed, one case of two edited, and its threshold lowered: that is no file that was merely deleted."""
+    sides = [suite("old", ONE), suite("new", ONE, threshold=0.1, cases="ac")]
+    told = {
+        (each.kind.value, each.subject) for each in bars.of(chosen(), (sides[1],), Policy(), base(sides[0])).loosened
+    }
+    assert ("threshold", "m") in told
+    assert ("case_removed", "b") in told
+    assert "suite_removed" not in {kind for kind, _ in told}
 
 
 @pytest.mark.parametrize(("policy", "named"), [("base", "kept"), ("head", "mine")])

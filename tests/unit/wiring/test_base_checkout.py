@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evalgate.errors import ConfigError
 from evalgate.wiring import agent_pools, base_checkout, choosing, preparing
 
 HTTP = {
@@ -74,3 +77,77 @@ def test_the_agent_of_the_base(tmp_path: Path, theirs: list[Any], ours: list[Any
     assert agent_pools.is_missing(use) is missing
     assert why in str(use.options.get("why", ""))
     assert (use.driver == agent_pools.ABSENT) is bool(why)
+
+
+def read(
+    tmp_path: Path, files: dict[str, str], *, agents: list[Any] | None = None, **given: Any
+) -> base_checkout.BaseSide:
+    """The base with `files` beside a sound one, for a head that has a sound one alone."""
+    asked = {"a.evalset.json": ["1"]}
+    root = side(tmp_path / "base", agents=[COMMAND] if agents is None else agents, files=asked)
+    for name, text in files.items():
+        (root / name).write_text(text)
+    choice = choosing.choose({"root": str(side(tmp_path / "head", agents=[COMMAND], files=asked)), **given})
+    return base_checkout.read(choice, root, preparing.prepare(choice, environ={}).suites, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agents: [\n  - {driver: command\n", "evalgate.yml:2:"),  # no YAML
+        ("suites: [{match: ['**'], bogus: 1}]", "suites.0.bogus"),  # a key that is not known (any more)
+        ("pass_rate: 7", "`pass_rate`"),
+        ("nonsense: 1\nother: 2", "`nonsense` is no setting (and 1 more)"),
+    ],
+)
+def test_a_gate_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path, text: str, said: str) -> None:
+    """Taken for an empty one, a base would have no agent and the default rules."""
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        read(tmp_path, {"evalgate.yml": text})
+
+
+@pytest.mark.parametrize(
+    ("files", "unread", "unruled", "fault"),
+    [
+        ({}, set(), set(), None),
+        ({"a.evalset.json": "{"}, {"a.evalset.json"}, set(), "a.evalset.json"),  # the only one
+        ({"b.evalset.json": "{"}, {"b.evalset.json"}, set(), "b.evalset.json"),
+        ({"test_config.json": '{"criteria": '}, set(), {"a.evalset.json"}, "test_config.json"),
+        ({"test_config.json": '{"criteria": {}}'}, set(), {"a.evalset.json"}, "test_config.json"),  # asserts nothing
+        (
+            {"a.evalset.json": "{", "test_config.json": "{"},
+            {"a.evalset.json"},
+            set(),
+            "test_config.json",
+        ),
+    ],
+)
+def test_which_of_the_bases_rules_are_not_known(
+    tmp_path: Path, files: dict[str, str], unread: set[str], unruled: set[str], fault: str | None
+) -> None:
+    rules = read(tmp_path, files).rules
+    assert rules is not None
+    assert (set(rules.unread), set(rules.unruled)) == (unread, unruled)
+    places = {each.place.file for each in rules.faults if each.place}
+    assert (fault in places) if fault else not places
+
+
+@pytest.mark.parametrize(
+    ("agents", "given", "own", "known"),
+    [
+        ([COMMAND], {}, ("a.evalset.json",), True),
+        ([], {}, (), True),  # its files have no agent: nothing was gated
+        ([COMMAND], {"grep": "nowhere there"}, (), True),  # its files have nothing of what is asked for
+    ],
+)
+def test_what_the_base_gates_itself(
+    tmp_path: Path, agents: list[Any], given: dict[str, Any], own: tuple[str, ...], known: bool
+) -> None:
+    root = side(tmp_path / "base", agents=agents, files={"a.evalset.json": ["1"]})
+    head = choosing.choose({"root": str(side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": ["2"]}))})
+    suites = preparing.prepare(head, environ={}).suites
+    found = base_checkout.read(dataclasses.replace(head, given={**head.given, **given}), root, suites, {})
+    assert found.own_files() == own
+    assert (found.rules is not None) is known
+    (root / "a.evalset.json").unlink()
+    assert base_checkout.read(head, root, suites, {}).rules is None  # no evaluation file, no rules
