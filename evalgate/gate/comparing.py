@@ -28,6 +28,10 @@ from evalgate.model import (
 DRAWS = 9_999
 """Of the Monte Carlo tests and of the bootstrap."""
 
+REPETITIONS = 4
+"""As many runs, beyond the first of each side, must have been repetitions before an agent is called deterministic: one
+case that is a coin toss looks like a fact, and worse, with a chance of 1/16 at two runs a side."""
+
 OVERALL = "trials that pass"
 """The name of the row over all deciding criteria."""
 
@@ -112,14 +116,15 @@ class _Settings:
 
 
 def _steady(pairs: Sequence[Pair]) -> bool:
-    """Whether every case ran twice or more on each side and the agent did the same each time: it is deterministic."""
-    return bool(pairs) and all(
+    """Whether every case ran twice or more on each side and the agent did the same each time, and that often enough: it
+    is deterministic."""
+    sides = [side for pair in pairs for side in (pair.head, pair.base)]
+    return sum(len(side.trials) - 1 for side in sides) >= REPETITIONS and all(
         len(side.trials) >= 2
         and len({"" if trial is None else trial.behaviour for trial in side.trials}) == 1
         and side.trials[0] is not None
         and side.trials[0].behaviour != ""
-        for pair in pairs
-        for side in (pair.head, pair.base)
+        for side in sides
     )
 
 

@@ -67,6 +67,10 @@ def test_claims(text: str, policy: dict[str, object], expected: str) -> None:
         ("FF/PP " + "PP/PP " * 19, {"max_drop": 0.0}, "regressed", True),
         ("PP/FF " + "PP/PP " * 9, {}, "improved", True),
         ("F/P " + "P/P " * 9, {}, "inconclusive", False),  # one run a side: nothing is known of repeats
+        ("FF/PP", {}, "inconclusive", False),  # a coin toss does that in a sixteenth of all cases
+        ("FFF/PPP", {}, "regressed", True),  # and that in a sixty-fourth
+        ("FF/PP PP/PP", {}, "regressed", True),
+        ("FFF/PP", {}, "inconclusive", False),  # three repetitions
         ("FP/PP " + "PP/PP " * 9, {}, "inconclusive", False),  # equal behaviour and other scores: not the agent's alone
     ],
 )
