@@ -232,7 +232,7 @@ def threshold_new(pull: PullRequest, k: int, random: Random) -> tuple[bool, int]
         for number, (head, base) in enumerate(zip(pull.head, pull.base, strict=True))
         if origins.origin(_arm(head[:k]), _arm(base[:k]), alpha=POLICY.alpha) is FailureOrigin.NEW
     ]
-    pairs = confirmation.needed(len(found), cases=len(pull.head), repeats=k, minimum=POLICY.confirm, alpha=POLICY.alpha)
+    pairs = confirmation.needed(len(found), ways=len(pull.head), repeats=k, minimum=POLICY.confirm, alpha=POLICY.alpha)
     calls, confirmed = 0, False
     for number in found:
         for agreed in range(1, pairs + 1):

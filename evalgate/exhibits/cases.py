@@ -165,7 +165,8 @@ def worst_first(exhibits: Sequence[CaseExhibit]) -> tuple[CaseExhibit, ...]:
 
 def _whose(exhibit: CaseExhibit) -> int:
     origin = exhibit.compared.origin if exhibit.compared is not None else None
-    order = (FailureOrigin.NEW, FailureOrigin.UNKNOWN, None, FailureOrigin.FLAKY, FailureOrigin.KNOWN)
+    new = (FailureOrigin.NEW, FailureOrigin.UNCONFIRMED, FailureOrigin.UNKNOWN)
+    order = (*new, None, FailureOrigin.FLAKY, FailureOrigin.KNOWN)
     return order.index(origin)
 
 

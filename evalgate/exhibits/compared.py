@@ -20,6 +20,7 @@ from evalgate.model import (
     LooseningKind,
     Power,
     Standing,
+    VerdictKind,
 )
 
 MINUS = "\N{MINUS SIGN}"
@@ -51,6 +52,7 @@ ORIGINS: Final[Mapping[FailureOrigin, str]] = {
     FailureOrigin.KNOWN: "known: the base fails too",
     FailureOrigin.FLAKY: "flaky: not the same in every run",
     FailureOrigin.UNKNOWN: "the base's outcome is not known",
+    FailureOrigin.UNCONFIRMED: "not confirmed: too few fresh runs could be measured",
 }
 """Whose failure a case is; a test holds every origin to a row."""
 
@@ -283,7 +285,16 @@ def whose(case: CaseComparison | None) -> str:
         return "a new case: the base does not have it"
     if case.standing is Standing.CHANGED:
         return "a changed case: the base was asked something else"
-    return ORIGINS[case.origin]
+    return _of_paired(case, case.origin)
+
+
+OTHERWISE = "new: the base passes a criterion that fails here"
+"""Of a failed case that the base does not pass as a whole."""
+
+
+def _of_paired(case: CaseComparison, origin: FailureOrigin) -> str:
+    passes = case.base is not None and case.base.kind is VerdictKind.PASS
+    return OTHERWISE if origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[origin]
 
 
 def short_sha(commit: str) -> str:

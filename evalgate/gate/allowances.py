@@ -39,6 +39,7 @@ SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.KNOWN: "known",
     FailureOrigin.FLAKY: "flaky",
     FailureOrigin.UNKNOWN: "unknown on the base",
+    FailureOrigin.UNCONFIRMED: "unconfirmed",
 }
 
 NONE = Allowances()
@@ -50,7 +51,7 @@ def find(
     """What the comparison lets pass under the policy.
 
     Under `threshold: new` a failure counts where the base passes the case, or its outcome on the base is not known, or
-    the base does not have the case: what a change adds must pass.
+    the base does not have the case: what a change adds must pass. A case whose question changed has no outcome there.
     """
     if comparison is None or comparison.base is None:
         return Allowances(unreliable=unreliable)
@@ -59,9 +60,10 @@ def find(
     if policy.threshold is not ThresholdRule.NEW:
         return Allowances(origins=origins, unreliable=unreliable)
     cut_short = bool(run.truncated or comparison.base.truncated)
+    paired = {key for key, case in failures.items() if case.standing is Standing.PAIRED}
+    known = {key for key in paired if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
     old = {key for key, case in failures.items() if case.standing is not Standing.NEW}
-    known = {key for key in old if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
-    unknown = {key for key in old if origins[key] is FailureOrigin.UNKNOWN}
+    unknown = {key for key in old if origins[key] in (FailureOrigin.UNKNOWN, FailureOrigin.UNCONFIRMED)}
     return Allowances(
         origins=origins,
         excused=frozenset(known),

@@ -1,43 +1,66 @@
-"""New failures, run again on both sides before they block: how many fresh pairs, and what they settle."""
+"""New failures, run again before they block: how many fresh pairs of runs, and what they settle."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from evalgate.gate import pairing, permutation
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.permutation import Stratum
-from evalgate.model import CaseComparison, Comparison, CriterionUse, FailureOrigin, GradedTrial, Run, Standing
+from evalgate.model import (
+    CaseComparison,
+    Comparison,
+    CriterionUse,
+    FailureOrigin,
+    GradedTrial,
+    Policy,
+    Run,
+    Standing,
+    Suite,
+)
 
 
-def candidates(comparison: Comparison) -> tuple[CaseComparison, ...]:
-    """Failures that would block under `threshold: new` and that the base can speak for: it passes the case.
+def candidates(comparison: Comparison, *, policy: Policy, unreliable: frozenset[CaseKey]) -> tuple[CaseKey, ...]:
+    """Failures that would block under `threshold: new` and that the base can speak for: it passes the case, or a
+    criterion that head fails.
 
-    A case that the base's files do not have must pass by itself; there is nothing to confirm.
+    A case that the base's files do not have must pass by itself; there is nothing to confirm. Advisory suites and
+    `unreliable` cases do not block at all.
     """
-    return tuple(
-        case
+    keys = (
+        (case.suite, case.case_id)
         for case in comparison.cases
-        if case.origin is FailureOrigin.NEW and case.standing is not Standing.NEW and case.base is not None
+        if case.origin is FailureOrigin.NEW and case.standing is Standing.PAIRED and case.base is not None
     )
+    return tuple(key for key in keys if key[0] not in policy.advisory and key not in unreliable)
 
 
-def needed(candidates: int, *, cases: int, repeats: int, minimum: int, alpha: float) -> int:
+def ways(suites: Iterable[Suite]) -> int:
+    """In how many ways an unchanged case may look newly failed, over all cases: as a whole, and by each of its criteria
+    where there are several."""
+    total = 0
+    for suite in suites:
+        criteria = len(pairing.deciding(suite.criteria))
+        total += len(suite.eval_set.cases) * (1 + criteria if criteria > 1 else 1)
+    return total
+
+
+def needed(candidates: int, *, ways: int, repeats: int, minimum: int, alpha: float) -> int:
     """How many fresh pairs must agree before a failure counts as new, so that chance blocks at most alpha of all runs.
 
     A pair agrees when head fails and base passes. For a case that did not change and passes with probability p that
     happens with p (1 - p) <= 1/4, whatever p is. So c pairs keep the chance of a false block under
-    `candidates` * 4^-c. Over all `cases`, before looking, it is under cases * L * 4^-c, where L bounds the chance that
-    an unchanged case becomes a candidate after `repeats` runs a side. Of the two c the one that is smaller at one
-    candidate is taken: a choice that the data have no part in. 0 without candidates.
+    `candidates` * 4^-c. Over all `ways` in which a case may become a candidate, before looking, it is under
+    ways * L * 4^-c, where L bounds the chance of one of them after `repeats` runs a side. Of the two c the one that is
+    smaller at one candidate is taken: a choice that the data have no part in. 0 without candidates.
     """
     if candidates <= 0:
         return 0
-    before = _pairs(cases * candidate_chance(repeats, alpha=alpha), alpha)
+    before = _pairs(ways * candidate_chance(repeats, alpha=alpha), alpha)
     after = _pairs(candidates, alpha)
     return max(minimum, before if before <= _pairs(1, alpha) else after)
 
@@ -74,11 +97,15 @@ def _binomial(hits: int, total: int, p: float) -> float:
     return math.comb(total, hits) * p**hits * (1 - p) ** (total - hits)
 
 
-def disagrees(head: GradedTrial | None, base: GradedTrial | None, uses: Sequence[CriterionUse]) -> bool | None:
-    """Whether a fresh pair of runs speaks against a new failure; None where that cannot be told.
+def disagrees(
+    head: GradedTrial | None, base: GradedTrial | None, uses: Sequence[CriterionUse], *, alone: bool = False
+) -> bool | None:
+    """Whether fresh runs speak against a new failure; None where that cannot be told. `alone`: there is none of base.
 
-    One run that does is enough to stop: further pairs cannot bring the failure back.
+    One run that does is enough to stop: further runs cannot bring the failure back.
     """
+    if alone:
+        return _outcome(head, uses)
     outcomes = _outcome(head, uses), _outcome(base, uses)
     if outcomes[0] is True or outcomes[1] is False:
         return True
@@ -89,26 +116,37 @@ def _outcome(trial: GradedTrial | None, uses: Sequence[CriterionUse]) -> bool | 
     return None if trial is None else pairing.passes(pairing.pattern_of(trial, pairing.deciding(uses)))
 
 
-def settle(comparison: Comparison, *, head: Run, base: Run, pairs: int) -> Comparison:
-    """The comparison after the fresh runs (`Run.confirmations` of both sides, paired by repeat).
+def settle(
+    comparison: Comparison,
+    *,
+    head: Run,
+    base: Run,
+    pairs: int,
+    only: Collection[CaseKey],
+    alone: Collection[CaseKey] = (),
+) -> Comparison:
+    """The comparison after the fresh runs (`Run.confirmations` of both sides, paired by repeat) of the cases `only`.
 
-    A candidate stays new when `pairs` of them agree and none disagrees; it is flaky when any disagrees, and unknown
-    when too few could be measured.
+    A candidate stays new when `pairs` of them agree and none disagrees; it is flaky when any disagrees, and unconfirmed
+    when too few could be measured. What is looked at are the criteria by which it is new, where there are such. For
+    the cases `alone` the base cannot be run: head must fail each of as many runs.
     """
-    if pairs <= 0:
+    if pairs <= 0 or not only:
         return comparison
     uses = pairing.uses_by_case(head)
     fresh_head, fresh_base = _by_repeat(head.confirmations), _by_repeat(base.confirmations)
-    open_cases = {(case.suite, case.case_id) for case in candidates(comparison)}
 
     def settled(case: CaseComparison) -> CaseComparison:
         key = (case.suite, case.case_id)
-        if key not in open_cases:
+        if key not in only:
             return case
+        own = [use for use in uses[key] if not case.newly or use.name in case.newly]
         heads, bases = fresh_head.get(key, {}), fresh_base.get(key, {})
-        words = [disagrees(heads.get(each), bases.get(each), uses[key]) for each in sorted({*heads, *bases})]
+        words = [
+            disagrees(heads.get(each), bases.get(each), own, alone=key in alone) for each in sorted({*heads, *bases})
+        ]
         agreed = words.count(False)
-        origin = FailureOrigin.NEW if agreed >= pairs else FailureOrigin.UNKNOWN
+        origin = FailureOrigin.NEW if agreed >= pairs else FailureOrigin.UNCONFIRMED
         if True in words:
             origin = FailureOrigin.FLAKY
         return dataclasses.replace(case, origin=origin, confirmations=agreed)

@@ -3,34 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evalgate.gate import pairing, permutation
 from evalgate.gate.permutation import Stratum
 from evalgate.model import Arm, CaseVerdict, CriterionUse, FailureOrigin, GradedTrial, VerdictKind
 
 
-def arm(trials: Sequence[GradedTrial], verdict: CaseVerdict, uses: Sequence[CriterionUse], *, expected: int) -> Arm:
-    """A side's trials of a case by outcome; those that never ran count as unmeasured."""
-    deciding = pairing.deciding(uses)
-    outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in trials]
-    outcomes += [None] * (expected - len(outcomes))
-    return Arm(
-        passed=outcomes.count(True),
-        failed=outcomes.count(False),
-        unmeasured=outcomes.count(None),
-        kind=verdict.kind,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """One case on one side: its trials, how many there were to be, and the threshold gate's word on it."""
+
+    trials: Sequence[GradedTrial]
+    verdict: CaseVerdict
+    expected: int
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """The criteria that fail it."""
+        return frozenset(each.name for each in self.verdict.criteria if each.kind is VerdictKind.FAIL)
+
+    def arm(self, uses: Sequence[CriterionUse]) -> Arm:
+        """The trials by outcome; those that never ran count as unmeasured."""
+        return self._arm(uses, self.verdict.kind)
+
+    def by(self, use: CriterionUse) -> Arm:
+        """The trials by what one criterion says of them."""
+        kind = next((each.kind for each in self.verdict.criteria if each.name == use.name), None)
+        return self._arm((use,), kind or VerdictKind.NOT_MEASURED)
+
+    def _arm(self, uses: Sequence[CriterionUse], kind: VerdictKind) -> Arm:
+        deciding = pairing.deciding(uses)
+        outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in self.trials]
+        outcomes += [None] * (self.expected - len(outcomes))
+        return Arm(
+            passed=outcomes.count(True), failed=outcomes.count(False), unmeasured=outcomes.count(None), kind=kind
+        )
 
 
-def origin(head: Arm | None, base: Arm | None, *, alpha: float) -> FailureOrigin | None:
-    """Whose failure a case is; None where head does not fail.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """Whose failure a case is (None: head does not fail), and the criteria that head alone fails."""
+
+    origin: FailureOrigin | None
+    newly: tuple[str, ...] = ()
+
+
+def whose(head: Ended, base: Ended | None, uses: Sequence[CriterionUse], *, alpha: float) -> Whose:
+    """Whose failure a case is, looked at as a whole and by every criterion that head fails.
+
+    New where either says so: a case that failed all along can fail in a new way. Known only where the base fails every
+    one of these criteria too.
+    """
+    if head.verdict.kind is not VerdictKind.FAIL:
+        return Whose(origin=None)
+    if base is None:
+        return Whose(origin=FailureOrigin.UNKNOWN)
+    whole = origin(head.arm(uses), base.arm(uses), alpha=alpha)
+    parts = {
+        use.name: origin(head.by(use), base.by(use), alpha=alpha)
+        for use in pairing.deciding(uses)
+        if use.name in head.failed
+    }
+    newly = tuple(name for name, found in parts.items() if found is FailureOrigin.NEW)
+    if newly or whole is FailureOrigin.NEW:
+        return Whose(origin=FailureOrigin.NEW, newly=newly)
+    if whole is FailureOrigin.UNKNOWN or not base.failed:  # under `adk-compat` an agent that failed is a failure
+        return Whose(origin=whole)
+    unlike = (FailureOrigin.UNKNOWN, FailureOrigin.FLAKY)
+    return Whose(origin=next((each for each in unlike if each in parts.values()), whole))
+
+
+def origin(head: Arm, base: Arm, *, alpha: float) -> FailureOrigin | None:
+    """Whose failure it is by the outcomes of both sides; None where head does not fail.
 
     Where runs of a side differ among themselves the failure is flaky, unless base passes and the case alone shows
     that head is worse (exact test): 5 of 5 against 1 of 5 is no coin toss.
     """
-    if head is None or head.kind is not VerdictKind.FAIL:
+    if head.kind is not VerdictKind.FAIL:
         return None
-    if base is None or base.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE):
+    if base.kind in (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE):
         return FailureOrigin.UNKNOWN
     passed = base.kind is VerdictKind.PASS
     if not (head.flaky or base.flaky):

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from evalgate import parting
 from evalgate.gate import origins, pairing
 from evalgate.gate import verdict as verdicts
+from evalgate.gate.origins import Ended
 from evalgate.gate.pairing import CaseKey, Pair
 from evalgate.gate.threshold import Scale
-from evalgate.model import Arm, CaseComparison, CaseVerdict, CriterionUse, Parting, Policy, Run, Standing, Suite
+from evalgate.model import CaseComparison, CaseVerdict, CriterionUse, Parting, Policy, Run, Standing, Suite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,28 +38,29 @@ class Table:
         return (*own, *(_removed(key, self.unpaired[key]) for key in gone))
 
     def _case(self, key: CaseKey, *, alpha: float, led: Mapping[CaseKey, Suite]) -> CaseComparison:
-        standing = self.unpaired.get(key, Standing.PAIRED)
-        head, base = self._arm(key, head=True), self._arm(key, head=False)
-        ran = bool(self.base_trials.get(key))
-        known = base if ran or standing is Standing.PAIRED else None
+        standing, uses = self.unpaired.get(key, Standing.PAIRED), self.uses[key]
+        # what the base made of another question, or has no question for, is no outcome of this case
+        head, base = self._ended(key, head=True), self._ended(key, head=False) if standing is Standing.PAIRED else None
+        found = origins.whose(head, base, uses, alpha=alpha)
         return CaseComparison(
             suite=key[0],
             case_id=key[1],
             standing=standing,
-            head=head,
-            base=known,
-            origin=origins.origin(head, known, alpha=alpha),
-            why=_why(standing, base_ran=ran),
+            head=head.arm(uses),
+            base=None if base is None else base.arm(uses),
+            origin=found.origin,
+            newly=found.newly,
+            why=_why(standing, base_ran=bool(self.base_trials.get(key))),
             parting=_parting(self, key, led.get(key)),
         )
 
-    def _arm(self, key: CaseKey, *, head: bool) -> Arm:
+    def _ended(self, key: CaseKey, *, head: bool) -> Ended:
         run, trials, found = (
             (self.head, self.head_trials, self.head_verdicts)
             if head
             else (self.base, self.base_trials, self.base_verdicts)
         )
-        return origins.arm(trials.get(key, ()), found[key], self.uses[key], expected=run.expected(*key))
+        return Ended(trials=trials.get(key, ()), verdict=found[key], expected=run.expected(*key))
 
 
 def of(

@@ -36,6 +36,7 @@ class FailureOrigin(enum.StrEnum):
     KNOWN = "known"  # the base fails it too
     FLAKY = "flaky"  # outcomes differ within a side, or fresh runs did not confirm it
     UNKNOWN = "unknown"  # the base's outcome is not known
+    UNCONFIRMED = "unconfirmed"  # the base passes, and too few fresh runs could be measured to tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +82,10 @@ class Parting:
 class CaseComparison:
     """One case on both sides.
 
-    `origin`: whose failure it is, None where head does not fail. `confirmations`: fresh pairs of runs that agreed with
-    a new failure. `why`: what keeps it from being compared. `parting`: where the conversations of a simulated user
-    part, in the first repeat that both sides have.
+    `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head fails and the base
+    passes; empty where it is only the case as a whole that turned. `confirmations`: fresh runs that agreed with a new
+    failure. `why`: what keeps it from being compared. `parting`: where the conversations of a simulated user part, in
+    the first repeat that both sides have.
     """
 
     suite: str
@@ -92,6 +94,7 @@ class CaseComparison:
     head: Arm | None
     base: Arm | None
     origin: FailureOrigin | None = None
+    newly: tuple[str, ...] = ()
     confirmations: int = 0
     why: str = ""
     parting: Parting | None = None

@@ -37,6 +37,7 @@ class Measuring:
         self._repeated: frozenset[tuple[str, str]] = frozenset()
         self._wanted = 0
         self._fresh = 0
+        self._idle: frozenset[int] = frozenset()
         self._cut_off = False
 
     def first(self, repeats: int) -> None:
@@ -50,10 +51,12 @@ class Measuring:
         self._more, self._repeated = more, frozenset(cases)
         self._carry_out(range(self._repeats, self._repeats + more), only=self._repeated)
 
-    def confirm(self, cases: Collection[tuple[str, str]]) -> None:
-        """One fresh run of these cases on every side, which is in no mean. Raises as `first` does."""
+    def confirm(self, cases: Collection[tuple[str, str]], *, side: int | None = None) -> None:
+        """One fresh run of these cases on every side, or on one, which is in no mean. Raises as `first` does."""
         self._fresh += 1
+        self._idle = frozenset() if side is None else frozenset(range(len(self._sides))) - {side}
         self._carry_out([FRESH + self._fresh - 1], only=frozenset(cases))
+        self._idle = frozenset()
 
     @property
     def goes_on(self) -> bool:
@@ -117,7 +120,7 @@ class Measuring:
         )
 
     def _is_skipped(self, task: Task) -> bool:
-        return (task.suite.key, task.case.case_id) in self._sides[task.side].skipped
+        return task.side in self._idle or (task.suite.key, task.case.case_id) in self._sides[task.side].skipped
 
     def _repeats_of(self, suite: str, case_id: str) -> range:
         return range(self._repeats + (self._more if (suite, case_id) in self._repeated else 0))
@@ -130,7 +133,10 @@ class Measuring:
             for case in suite.eval_set.cases
             if only is None or (suite.key, case.case_id) in only
         ]
-        planned = [sum(case not in side.skipped for case in cases) * len(repeats) for side in self._sides]
+        planned = [
+            0 if at in self._idle else sum(case not in side.skipped for case in cases) * len(repeats)
+            for at, side in enumerate(self._sides)
+        ]
         wanted, before = sum(planned), self._served()
         if bench.stop.is_set():
             self._cut_off = self._cut_off or wanted > 0

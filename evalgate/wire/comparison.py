@@ -60,6 +60,10 @@ class CaseComparisonResult(_Shape):
     head: ArmResult | None = None
     base: ArmResult | None = None
     origin: FailureOrigin | None = None
+    newly: list[str] = Field(
+        default_factory=list,
+        description="Criteria that head fails and the base passes; none where only the case as a whole turned.",
+    )
     confirmations: int = 0
     why: str = ""
     parting: PartingResult | None = None
@@ -257,6 +261,7 @@ def _case(case: CaseComparison) -> CaseComparisonResult:
         head=_arm(case.head),
         base=_arm(case.base),
         origin=case.origin,
+        newly=list(case.newly),
         confirmations=case.confirmations,
         why=case.why,
         parting=partings.of(case.parting),

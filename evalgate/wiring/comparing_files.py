@@ -26,7 +26,7 @@ from evalgate.model import (
 )
 from evalgate.pipeline import fingerprints, stored
 from evalgate.pipeline.stored import Stored
-from evalgate.wiring import bars, comparisons, concluding, policies, stores
+from evalgate.wiring import bars, comparisons, concluding, confirming, policies, stores
 from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Ending, Gated
@@ -64,8 +64,10 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
         beside=_are_one_run(theirs, ours),
     )
-    found = Measured(head=head_run, base=base_run, comparison=_settled(comparison, head_run, base_run, bar.policy))
-    ending = Ending(choice=choice, problems=choice.problems, links=Links(), reproduce=reproduce)
+    settled = _settled(comparison, head_run, base_run, bar.policy)
+    found = Measured(head=head_run, base=base_run, comparison=settled)
+    problems = (*choice.problems, *confirming.not_run(settled))
+    ending = Ending(choice=choice, problems=problems, links=Links(), reproduce=reproduce)
     return concluding.conclude(found, bar.policy, ending, None, unreliable=frozenset())
 
 
@@ -136,14 +138,11 @@ def _without(trial: GradedTrial, other: set[tuple[str, str]]) -> GradedTrial:
 
 
 def _settled(comparison: Comparison, head: Run, base: Run, policy: Policy) -> Comparison:
-    """New failures by the fresh runs that stand in the files."""
+    """New failures by the fresh runs that stand in the files; by head's alone where the base's has none of a case."""
     if policy.threshold is not ThresholdRule.NEW or comparison.problem:
         return comparison
-    pairs = confirmation.needed(
-        len(confirmation.candidates(comparison)),
-        cases=sum(len(suite.eval_set.cases) for suite in head.suites),
-        repeats=head.repeats,
-        minimum=policy.confirm,
-        alpha=policy.alpha,
-    )
-    return confirmation.settle(comparison, head=head, base=base, pairs=pairs)
+    candidates = confirmation.candidates(comparison, policy=policy, unreliable=frozenset())
+    asked = confirming.ask(candidates, head.suites, base, repeats=head.repeats, policy=policy)
+    seen = {(trial.key.suite, trial.key.case_id) for trial in base.confirmations}
+    asked = dataclasses.replace(asked, alone=asked.cases - seen)
+    return asked.settle(comparison, head=head, base=base)

@@ -35,7 +35,7 @@ from evalgate.pipeline.measure import Measuring
 from evalgate.pipeline.pacing import Pace, ProviderPace
 from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, agent_pools, comparisons, counterparts, simulating
+from evalgate.wiring import agent_code, agent_pools, comparisons, confirming, counterparts, simulating
 from evalgate.wiring.bases import Base
 
 HEAD, BASE = 0, 1
@@ -68,6 +68,11 @@ class Bout:
     unreliable: frozenset[CaseKey] = frozenset()
     shard: Shard | None = None
     tools: Callable[[Path], str] = lambda _: ""
+
+    @property
+    def can_run_base(self) -> bool:
+        """Whether the base's code is at hand, and not only results of it."""
+        return self.base is not None and self.base.root is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +125,14 @@ class _Ring:
         return found
 
     def problems(self) -> tuple[Problem, ...]:
-        """A budget in dollars that could not count everything."""
+        """A budget in dollars that could not count everything; a base that cannot confirm new failures."""
+        return (*self._unpriced(), *self._unconfirmable())
+
+    def _unconfirmable(self) -> tuple[Problem, ...]:
+        compared = len(self._sides) > 1
+        return confirming.without_base(self._bout.policy, can_run=self._bout.can_run_base) if compared else ()
+
+    def _unpriced(self) -> tuple[Problem, ...]:
         unpriced = sorted(self._measuring.unpriced)
         if not unpriced or self._bout.settings.budget.usd is None:
             return ()
@@ -137,31 +149,36 @@ class _Ring:
         self._taken = reuse.take_over(base.stored, own, self._measuring, journal, renamed=base.renamed)
 
     def _confirmed(self, found: Measured, comparison: Comparison) -> Measured:
-        """Fresh runs of what looks newly broken, both sides, until enough pairs agree or one does not."""
+        """Fresh runs of what looks newly broken, of head alone where the base cannot be run, until enough agree or one
+        does not."""
         bout = self._bout
-        open_ones = {(each.suite, each.case_id) for each in confirmation.candidates(comparison)}
-        # a part does not know what the others find, and makes enough runs for as many new failures everywhere
-        pairs = confirmation.needed(
-            len(open_ones) * (bout.shard.of if bout.shard else 1),
-            cases=sum(len(suite.eval_set.cases) for suite in self._planned()),
+        if found.base is None:
+            return found
+        asked = confirming.ask(
+            confirmation.candidates(comparison, policy=bout.policy, unreliable=bout.unreliable),
+            self._planned(),
+            found.base,
             repeats=bout.settings.runs.start,
-            minimum=bout.policy.confirm,
-            alpha=bout.policy.alpha,
+            policy=bout.policy,
+            parts=bout.shard.of if bout.shard else 1,
         )
-        settled = comparison
-        for done in range(1, pairs + 1):
+        head, base, open_ones = found.head, found.base, asked.cases
+        settled = asked.settle(comparison, head=head, base=base)
+        for done in asked.rounds:
             if not open_ones or not self._measuring.goes_on:
                 break
+            which = f"{done} of {asked.pairs}" if done <= asked.pairs else "again: not every run could be measured"
+            side = "head, as the base cannot be run" if open_ones <= asked.alone else "both sides"
             cases = words.counted(len(open_ones), "new failure")
-            bout.watcher.say(f"confirming {cases} by a fresh run of both sides ({done} of {pairs})")
-            self._measuring.confirm(open_ones)
-            head, base = self._measuring.run(HEAD), self._measuring.run(BASE)
-            settled = confirmation.settle(comparison, head=head, base=base, pairs=done)
-            open_ones &= {(each.suite, each.case_id) for each in confirmation.candidates(settled)}
-            found = dataclasses.replace(found, head=head, base=self._as_stored(base))
-        if found.base is not None and pairs:
-            settled = confirmation.settle(comparison, head=found.head, base=found.base, pairs=pairs)
-        return dataclasses.replace(found, comparison=settled)
+            bout.watcher.say(f"confirming {cases} by a fresh run of {side} ({which})")
+            before = len(head.confirmations)
+            self._measuring.confirm(open_ones, side=None if bout.can_run_base else HEAD)
+            head, base = self._measuring.run(HEAD), self._as_stored(self._measuring.run(BASE))
+            settled = asked.settle(comparison, head=head, base=base)
+            open_ones = confirming.unsettled(settled)
+            if len(head.confirmations) == before:  # cut off
+                break
+        return dataclasses.replace(found, head=head, base=base, comparison=settled)
 
     def _found(self, stage: Stage) -> Measured:
         bout = self._bout

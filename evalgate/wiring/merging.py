@@ -17,7 +17,7 @@ from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableEr
 from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
-from evalgate.model import BaseSource, Comparison, Policy, Run, ThresholdRule
+from evalgate.model import BaseSource, Comparison, Policy, Run, Shard, ThresholdRule
 from evalgate.pipeline import joining, parts, stored
 from evalgate.pipeline.joining import Joined
 from evalgate.pipeline.parts import Part
@@ -169,22 +169,20 @@ def _compared(
         unreliable=unreliable,
     )
     if policy.threshold is ThresholdRule.NEW and not comparison.problem:
-        candidates = confirmation.candidates(comparison, policy=policy, unreliable=unreliable)
-        comparison = _settled(comparison, candidates, sides, head.run, base.run, policy)
+        shard = sides.head[0].shard
+        comparison = _settled(comparison, head.run, base.run, shard=shard, policy=policy, unreliable=unreliable)
     return Measured(head=head.run, base=base.run, comparison=comparison), sources
 
 
 def _settled(
-    comparison: Comparison, candidates: Iterable[CaseKey], sides: Sides, head: Run, base: Run, policy: Policy
+    comparison: Comparison, head: Run, base: Run, *, shard: Shard, policy: Policy, unreliable: frozenset[CaseKey]
 ) -> Comparison:
     """Every part's new failures, by as many fresh runs as that part had to make."""
-    homes = sides.head[0].shard.homes
     parts: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
-    for key in candidates:
-        parts[homes.get(key)].append(key)
-    of = sides.head[0].shard.of
+    for key in confirmation.candidates(comparison, policy=policy, unreliable=unreliable):
+        parts[shard.homes.get(key)].append(key)
     for own in parts.values():
-        asked = confirming.ask(own, head.suites, base, repeats=head.repeats, policy=policy, parts=of)
+        asked = confirming.ask(own, head.suites, base, repeats=head.repeats, policy=policy, parts=shard.of)
         comparison = asked.settle(comparison, head=head, base=base)
     return comparison
 

@@ -87,7 +87,8 @@ def beside(
     )
     if fresh is not None:
         pairs = max(len(each) for each in fresh[0].values())
-        comparison = confirmation.settle(comparison, head=ours, base=theirs, pairs=pairs)
+        only = confirmation.candidates(comparison, policy=policy, unreliable=frozenset())
+        comparison = confirmation.settle(comparison, head=ours, base=theirs, pairs=pairs, only=only)
     return of(ours, comparison, policy=policy, links=links, **more)
 
 

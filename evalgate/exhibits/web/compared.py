@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import compared
+from evalgate.exhibits import compared, weakened
 from evalgate.exhibits.web import overview
 from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
 from evalgate.model import CaseComparison, Change, Comparison, CriterionComparison, Report, Standing, VerdictKind
 
 LISTED = 1_000
+LOOSENED = 1_000_000
+"""Characters: thousands of rules."""
 NAME = 200
 BADGES = {
     Change.REGRESSED: VerdictKind.FAIL,
@@ -54,18 +56,14 @@ def _measured(comparison: Comparison, report: Report) -> Iterator[Html]:
 
 
 def _loosened(comparison: Comparison) -> Html:
-    if not comparison.loosened:
+    found = weakened.lines(comparison.loosened, mark=lambda text: plain.label(text, NAME), named=LISTED)
+    if not found:
         return Html("")
-    items = [
-        element(
-            "li",
-            compared.loosening_sentence(each, mark=lambda text: plain.label(text, NAME)),
-            f" in {plain.label(each.suite, NAME)}" if each.suite not in ("", each.subject) else "",
-        )
-        for each in comparison.loosened[:LISTED]
-    ]
-    count = words.counted(len(comparison.loosened), "rule")
-    lead = element("p", element("strong", f"This change lowers its own bar ({count}), compared with the base:"))
+    shown = weakened.within(found, room=LOOSENED, size=lambda line: len(line.text))
+    rest = weakened.left_out(found, shown)
+    items = [element("li", text) for text in (*(line.text for line in shown), *([f"{rest}."] if rest else []))]
+    title = f"This change lowers its own bar ({weakened.counted(found)}), compared with the base:"
+    lead = element("p", element("strong", title))
     return element("div", lead, element("ul", *items), class_="verdict not_measured")
 
 
@@ -113,7 +111,7 @@ def _cases(title: str, chosen: Sequence[CaseComparison]) -> Html:
             element("code", plain.label(case.suite, NAME)),
             _arm(case, base=True),
             _arm(case, base=False),
-            compared.ORIGINS[case.origin] if case.origin is not None else case.why,
+            compared.whose(case) or case.why,
         ]
         for case in chosen[:LISTED]
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -223,18 +224,29 @@ def test_facts_are_no_samples() -> None:
     assert "4 times out of 5" in shown["base_unchanged"]
 
 
+def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparison:
+    """A new failure of a case that ended like this on the base."""
+    arm = Arm(passed=1, failed=1, unmeasured=0, kind=base)
+    return dataclasses.replace(comparing.compared(origin=FailureOrigin.NEW), base=arm, newly=newly)
+
+
 @pytest.mark.parametrize(
     ("case", "said"),
     [
         (None, ""),
         (comparing.compared(), ""),
         (comparing.compared(origin=FailureOrigin.KNOWN), "known: the base fails too"),
+        (comparing.compared(origin=FailureOrigin.UNCONFIRMED), "not confirmed: too few fresh runs"),
+        (ended(base=VerdictKind.PASS), "new: the base passes"),
+        (ended(base=VerdictKind.FAIL), "new: the base passes a criterion that fails here"),
+        (ended(base=VerdictKind.PASS, newly=()), "new: the base passes"),
         (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.NEW), "a new case"),
         (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.CHANGED), "a changed case"),
     ],
 )
 def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
     assert compared.whose(case).startswith(said)
+    assert ("a criterion" in compared.whose(case)) is ("a criterion" in said)
     assert bool(said) == bool(compared.whose(case))
 
 

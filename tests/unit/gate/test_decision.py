@@ -101,17 +101,38 @@ def test_a_spent_budget_is_inconclusive_at_best(text: str, regression: str, thre
     assert kinds(verdict) == {"regression": regression, "threshold": threshold}
 
 
-def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive() -> None:
+@pytest.mark.parametrize("origin", [FailureOrigin.UNKNOWN, FailureOrigin.UNCONFIRMED])
+def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(origin: FailureOrigin) -> None:
     head, base = sides.sides("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent")
     policy = Policy(threshold=ThresholdRule.NEW)
     comparison = sides.compare_runs(head, base, policy=policy)
-    cases = tuple(
-        dataclasses.replace(case, origin=FailureOrigin.UNKNOWN) if case.origin else case for case in comparison.cases
-    )
+    cases = tuple(dataclasses.replace(case, origin=origin) if case.origin else case for case in comparison.cases)
     verdict = decision.decide(
         head, policy, scales=sides.scales_of(head), comparison=dataclasses.replace(comparison, cases=cases)
     )
     assert kinds(verdict)["threshold"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("text", "unpaired", "expected"),
+    [
+        ("FF/FF PP/PP", {}, "pass"),  # known
+        ("FF/FF PP/PP", {"c0": Standing.CHANGED}, "fail"),  # the base failed another question
+        ("FF/FF PP/PP", {"c0": Standing.NEW}, "fail"),
+        ("FF/FF PP/PP ; PP/PP PP/PP", {}, "pass"),
+        ("PP/FF PP/PP ; FF/PP PP/PP", {}, "fail"),  # the base fails it by another criterion
+    ],
+)
+def test_threshold_new_lets_pass_what_the_base_fails_too(
+    text: str, unpaired: dict[str, Standing], expected: str
+) -> None:
+    head, base = sides.sides(text)
+    policy = Policy(threshold=ThresholdRule.NEW)
+    comparison = sides.compare_runs(
+        head, base, policy=policy, unpaired={(sides.SUITE, case_id): each for case_id, each in unpaired.items()}
+    )
+    verdict = decision.decide(head, policy, scales=sides.scales_of(head), comparison=comparison)
+    assert kinds(verdict)["threshold"] == expected
 
 
 def test_advisory_suites_never_decide() -> None:

@@ -121,10 +121,15 @@ def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> No
     pair.order.clear()
     pair.measuring.confirm([("a", "x")])
     assert pair.order == [f"head a:x#{FRESH}", f"base a:x#{FRESH}"]
+    pair.order.clear()
+    pair.measuring.confirm([("a", "x")], side=0)
+    assert pair.order == [f"head a:x#{FRESH + 1}"]
     run = pair.measuring.run(0)
     assert [run.expected("b", "c1"), run.expected("b", "c0")] == [5, 2]
     assert len(run.trials) == 2 * 5 + 3
-    assert [trial.key.repeat for trial in run.confirmations] == [FRESH]
+    assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1]
+    assert [trial.key.repeat for trial in pair.measuring.run(1).confirmations] == [FRESH]
+    assert run.complete
 
 
 @pytest.mark.parametrize(

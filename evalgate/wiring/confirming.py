@@ -1,0 +1,96 @@
+"""New failures, confirmed by fresh runs: by how many, and what these say; the same here, of parts and of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from evalgate import words
+from evalgate.errors import Problem, Severity
+from evalgate.gate import confirmation
+from evalgate.gate.pairing import CaseKey
+from evalgate.model import Comparison, FailureOrigin, Policy, Run, Suite, ThresholdRule
+from evalgate.wiring import agent_pools
+
+SPARE = 2
+"""How many rounds of fresh runs are made beyond those asked for, where an agent or a judge failed in one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be confirmed: `cases`, each by `pairs` fresh runs of both sides, or of head where the base cannot be
+    run (`alone`)."""
+
+    cases: frozenset[CaseKey]
+    pairs: int
+    alone: frozenset[CaseKey]
+
+    @property
+    def rounds(self) -> range:
+        """The rounds of fresh runs that may be made, counted from 1."""
+        return range(1, self.pairs + SPARE + 1 if self.cases else 1)
+
+    def settle(self, comparison: Comparison, *, head: Run, base: Run) -> Comparison:
+        """The comparison by the fresh runs that there are."""
+        return confirmation.settle(
+            comparison, head=head, base=base, pairs=self.pairs, only=self.cases, alone=self.alone
+        )
+
+
+def ask(
+    cases: Iterable[CaseKey], suites: Iterable[Suite], base: Run, *, repeats: int, policy: Policy, parts: int = 1
+) -> Asked:
+    """How these new failures are confirmed. `suites`: of the whole plan. `repeats`: the runs that every case had.
+    `parts`: on how many machines, of which none knows what the others find: each makes enough runs for as many new
+    failures everywhere."""
+    found = frozenset(cases)
+    pairs = confirmation.needed(
+        len(found) * parts,
+        ways=confirmation.ways(suites),
+        repeats=repeats,
+        minimum=policy.confirm,
+        alpha=policy.alpha,
+    )
+    return Asked(cases=found, pairs=pairs, alone=alone(base))
+
+
+def alone(base: Run) -> frozenset[CaseKey]:
+    """The cases that cannot be run on the base: only results of it are at hand."""
+    return frozenset(
+        (suite.key, case.case_id)
+        for suite in base.suites
+        if suite.agent.driver == agent_pools.ABSENT
+        for case in suite.eval_set.cases
+    )
+
+
+def unsettled(comparison: Comparison) -> frozenset[CaseKey]:
+    """New failures of which too few fresh runs could be measured."""
+    return frozenset(
+        (case.suite, case.case_id) for case in comparison.cases if case.origin is FailureOrigin.UNCONFIRMED
+    )
+
+
+def without_base(policy: Policy, *, can_run: bool) -> tuple[Problem, ...]:
+    """A warning where `threshold: new` decides and the base cannot be run."""
+    if policy.threshold is not ThresholdRule.NEW or can_run:
+        return ()
+    message = (
+        "`threshold: new`: the base cannot be run here, so new failures are confirmed by head alone, and a case that "
+        "fails sometimes may block"
+    )
+    hint = "`baseline: auto` runs the base where that is needed."
+    return (Problem(severity=Severity.WARNING, code="confirmed-by-head-alone", message=message, hint=hint),)
+
+
+def not_run(comparison: Comparison) -> tuple[Problem, ...]:
+    """A warning where files lack the fresh runs that new failures ask for."""
+    cases = unsettled(comparison)
+    if not cases:
+        return ()
+    message = (
+        f"`threshold: new`: the files lack fresh runs of {words.counted(len(cases), 'new failure')}, and nothing is "
+        "run here; a case that fails sometimes may block"
+    )
+    hint = "`evalgate run --base` makes these runs."
+    return (Problem(severity=Severity.WARNING, code="unconfirmed", message=message, hint=hint),)

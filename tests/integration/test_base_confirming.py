@@ -1,0 +1,176 @@
+"""`threshold: new` in real runs: what is known, what is run again before it blocks, and what a base cannot tell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.gated_repository import Repository, content
+
+pytestmark = pytest.mark.integration
+
+HEAD_ALONE = "confirmed by head alone"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.write(".gitignore", "evalgate-report/\nparts/\nmerged/\nkept/\n")
+    made.agent("base")
+    made.gate_file(threshold="new", fail_on=["threshold"])
+    made.cases(1, 2, 3)
+    made.commit("base")
+    made.git("checkout", "-qb", "change")
+    return made
+
+
+def cases(repo: Repository, place: str = "evalgate-report") -> dict[str, Any]:
+    results = json.loads((repo.root / place / "results.json").read_text())
+    return {case["case_id"]: case for case in results["comparison"]["cases"]}
+
+
+def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: Repository, tmp_path: Path) -> None:
+    store = ("--baseline-folder", str(tmp_path / "store"))
+    repo.git("checkout", "-q", "main")
+    repo.run(*store, "--save-baseline", "always", base="")
+    repo.git("checkout", "-q", "change")
+    repo.agent("head", wrong=(1,))
+    # passes when it is asked the second time
+    told = (repo.root / "agent.py").read_text().replace("asked % 2 == 0", "asked % 2 == 1")
+    repo.write("agent.py", told.replace("set()", "{2}"))
+    repo.commit("one is broken, one is a coin toss")
+    code, said = repo.run(*store, "--baseline", "store")
+    assert code == 1, said
+    found = cases(repo)
+    assert {name: (case["origin"], case["confirmations"]) for name, case in found.items()} == {
+        "case_1": ("new", 2),
+        "case_2": ("flaky", 0),
+    }
+    assert (repo.asked("head"), repo.asked("base")) == (3 + 2 + 1, 0)
+    assert "a fresh run of head, as the base cannot be run (1 of 2)" in said
+    assert HEAD_ALONE in repo.comment()
+    assert not repo.results("base.json").get("confirmations")
+    repo.agent("head")
+    code, said = repo.run("--runs", "1")
+    assert HEAD_ALONE not in repo.comment()  # the base was run
+
+
+def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository) -> None:
+    repo.git("checkout", "-q", "main")
+    repo.write(
+        "agent.py",
+        (repo.root / "agent.py").read_text().replace("bad =", "asked == 2 and os._exit(1)\n            bad ="),
+    )
+    repo.commit("dies when it is asked for the second time")
+    repo.git("checkout", "-q", "change")
+    repo.git("rebase", "-q", "main")
+    repo.agent("head", wrong=(1,))
+    repo.commit("head")
+    code, said = repo.run("--retries", "0")
+    assert code == 1, said
+    assert (cases(repo)["case_1"]["origin"], cases(repo)["case_1"]["confirmations"]) == ("new", 2)
+    assert "again: not every run could be measured" in said
+
+
+def test_nothing_is_run_again_for_an_advisory_suite(repo: Repository) -> None:
+    repo.gate_file(threshold="new", suites=[{"match": ["**"], "severity": "advisory"}])
+    repo.agent("head", wrong=(1, 2))
+    repo.commit("head")
+    code, said = repo.run()
+    assert code == 0, said
+    assert (repo.asked("head"), repo.asked("base")) == (3, 3)
+
+
+CALLING = """
+import json, sys
+
+def say(**message):
+    print(json.dumps(message), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    session = message.get("session", "")
+    match message["type"]:
+        case "hello":
+            say(type="ready", protocol=1, about={{"framework": "test"}}, sessions=1)
+        case "start":
+            say(type="started", session=session)
+        case "turn":
+            call = {{"functionCall": {{"name": "{tool}", "args": {{}}, "id": "1"}}}}
+            told = {{"functionResponse": {{"name": "{tool}", "response": {{}}, "id": "1"}}}}
+            turns = ("model", call, False), ("user", told, False), ("model", {{"text": "{answer}"}}, True)
+            for role, part, last in turns:
+                said = {{"role": role, "parts": [part]}}
+                say(type="event", session=session, author="agent", content=said, final=last)
+            say(type="turn_end", session=session)
+        case "end":
+            say(type="ended", session=session)
+        case "bye":
+            break
+"""
+
+
+def test_a_case_that_fails_in_a_new_way_is_new_in_one_run_and_in_parts(repo: Repository) -> None:
+    """The base gives another answer than expected; head gives it, and deletes everything."""
+    turn = {
+        "user_content": content("question 1", "user"),
+        "final_response": content("answer 1", "model"),
+        "intermediate_data": {"tool_uses": [{"name": "look_up", "args": {}}]},
+    }
+    asked = [{"eval_id": f"case_{number}", "conversation": [turn]} for number in (1, 2)]
+    repo.git("checkout", "-q", "main")
+    repo.write("desk.evalset.json", json.dumps({"eval_set_id": "desk", "eval_cases": asked}))
+    criteria = {"response_match_score": 0.9, "tool_trajectory_avg_score": 1.0}
+    repo.write("test_config.json", json.dumps({"criteria": criteria}))
+    repo.write("agent.py", CALLING.format(tool="look_up", answer="something else"))
+    repo.commit("main is red")
+    repo.git("checkout", "-q", "change")
+    repo.git("rebase", "-q", "main")
+    repo.write("agent.py", CALLING.format(tool="delete_everything", answer="answer 1"))
+    repo.commit("head")
+    code, said = repo.run()
+    assert code == 1, said
+    found = cases(repo)
+    assert [(case["origin"], case["newly"]) for case in found.values()] == [
+        ("new", ["tool_trajectory_avg_score"]),
+    ] * 2
+    assert all(case["confirmations"] >= 2 for case in found.values())
+    assert "the base passes a criterion that fails here" in repo.comment()
+    for part in (1, 2):
+        repo.run("--shard", f"{part}/2", "--output", f"parts/{part}")
+    code, said = repo.call("merge", "parts", "--output", "merged")
+    assert code == 1, said
+    merged = cases(repo, "merged")
+    assert [(case["origin"], case["newly"]) for case in merged.values()] == [
+        (case["origin"], case["newly"]) for case in found.values()
+    ]
+
+
+def test_files_without_fresh_runs_say_that_nothing_confirmed_them(repo: Repository) -> None:
+    repo.commit("head")
+    repo.run(base="")
+    shutil.copytree(repo.root / "evalgate-report", repo.root / "kept")
+    repo.agent("head", wrong=(1,))
+    repo.run(base="")
+    code, said = repo.call("compare", "kept/results.json", "evalgate-report/results.json", "--output", "merged")
+    assert code == 1, said
+    comment = (repo.root / "merged/comment.md").read_text()
+    assert "not confirmed: too few fresh runs" in comment
+    assert "the files lack fresh runs of 1 new failure" in comment
+    assert "the base's outcome is not known" not in comment
+
+
+def test_a_failure_of_another_question_is_not_known(repo: Repository) -> None:
+    repo.agent("base", wrong=(1,))
+    repo.run(base="")
+    shutil.copytree(repo.root / "evalgate-report", repo.root / "kept")
+    repo.agent("head", wrong=(101,))
+    file = repo.root / "desk.evalset.json"
+    file.write_text(file.read_text().replace("question 1", "question 101").replace("answer 1", "answer 101"))
+    repo.run(base="")
+    code, said = repo.call("compare", "kept/results.json", "evalgate-report/results.json", "--output", "merged")
+    assert code == 1, said
+    assert "a changed case" in (repo.root / "merged/comment.md").read_text()
