@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -35,12 +36,16 @@ def test_every_row_stands_in_the_docs() -> None:
     assert all(f"`{row.file_name}`" in docs for row in reports.RENDERERS.values())
 
 
+@functools.cache
+def rendered(row: str, scenario: str) -> str:
+    return reports.RENDERERS[row].render(SCENARIOS[scenario]())
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("row", reports.RENDERERS)
 def test_it_renders_the_same_each_time_and_can_be_written(row: str, scenario: str) -> None:
-    render = reports.RENDERERS[row].render
-    text = render(SCENARIOS[scenario]())
-    assert text == render(SCENARIOS[scenario]())
+    text = rendered(row, scenario)
+    assert text == reports.RENDERERS[row].render(SCENARIOS[scenario]())
     assert text.encode().decode() == text
     assert text.endswith("\n")
 
@@ -85,9 +90,9 @@ class Page(HTMLParser):
         self.live += "" if self.opaque else data
 
 
+@functools.cache
 def page_of(row: str, scenario: str) -> Page:
-    text = reports.RENDERERS[row].render(SCENARIOS[scenario]())
-    return Page(cmarkgfm.github_flavored_markdown_to_html(text, Options.CMARK_OPT_UNSAFE))
+    return Page(cmarkgfm.github_flavored_markdown_to_html(rendered(row, scenario), Options.CMARK_OPT_UNSAFE))
 
 
 OURS = {
@@ -133,7 +138,7 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_no_table_and_no_fold_breaks(row: str, scenario: str) -> None:
     report = SCENARIOS[scenario]()
-    text, page = reports.RENDERERS[row].render(report), page_of(row, scenario)
+    text, page = rendered(row, scenario), page_of(row, scenario)
     assert Counter(page.rows) == tables(report, summary=row == "summary")
     assert page.elements["details"] == page.elements["summary"] == page.closed["details"]
     assert "<!--" not in text
@@ -145,7 +150,7 @@ LIMITS = {"comment": 65_536 - 1_536, "summary": 1024 * 1024, "junit": 500_000, "
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("row", reports.RENDERERS)
 def test_it_stays_within_its_limit(row: str, scenario: str) -> None:
-    text = reports.RENDERERS[row].render(SCENARIOS[scenario]())
+    text = rendered(row, scenario)
     size = budget.length(text) if row == "comment" else len(text.encode())
     assert size <= LIMITS[row]
 
