@@ -16,6 +16,7 @@ LIMIT = 65_536
 RESERVED = 1_536
 """Kept free for what a publisher adds (a hidden marker, a note on where files are)."""
 HEAD_ROOM = 24_000
+LOOSENED_ROOM = 12_000
 FOOT_ROOM = 16_000
 CRITERIA = 20
 PROBLEMS = 10
@@ -48,7 +49,7 @@ def _head(report: Report) -> str:
     comparison = report.comparison
     parts = [overview.render_verdict(report)]
     if comparison is not None:
-        parts.append(compared.render_loosened(comparison.loosened))
+        parts.append(compared.render_loosened(comparison.loosened, room=LOOSENED_ROOM))
     parts.append(compared.render_strip(report, found) or overview.render_figures(report, found))
     if comparison is not None and comparison.criteria:
         parts.append(compared.render_criteria(comparison, limit=CRITERIA))

@@ -17,6 +17,7 @@ BYTES_A_UNIT = 3
 """GitHub counts bytes of UTF-8 here; a UTF-16 unit takes three at most."""
 RESERVED = 64 * 1024
 TABLE_SHARE = 0.5
+LOOSENED_ROOM = 60_000
 DEPTH = Depth(cases=200, turns=10)
 ID_WIDTH = 100
 WHERE = "`report.html` has them"
@@ -50,7 +51,8 @@ def render(report: Report) -> str:
 
 
 def _loosened(report: Report) -> list[str]:
-    return [] if report.comparison is None else [compared.render_loosened(report.comparison.loosened)]
+    comparison = report.comparison
+    return [] if comparison is None else [compared.render_loosened(comparison.loosened, room=LOOSENED_ROOM)]
 
 
 def _beside(report: Report) -> list[str]:

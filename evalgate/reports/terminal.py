@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import cases, compared, corrected, guidance, judge_use, sentences, totals
+from evalgate.exhibits import cases, compared, corrected, guidance, judge_use, sentences, totals, weakened
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.markup import commands, plain
 from evalgate.model import Report, VerdictKind
 
 CASES = 50
+LOOSENED = 200
+NAMED = 12
 NAME_WIDTH = 60
 WHY_WIDTH = 200
 REASON_LIMIT = 1_000
@@ -54,9 +56,12 @@ def _beside(report: Report) -> Iterator[str]:
     comparison = report.comparison
     if comparison is None:
         return
-    for each in comparison.loosened[:CASES]:
-        where = f" in {plain.label(each.suite, NAME_WIDTH)}" if each.suite not in ("", each.subject) else ""
-        yield f"weaker than the base: {compared.loosening_sentence(each, mark=_name)}{where}"
+    found = weakened.lines(comparison.loosened, mark=_name, named=NAMED)
+    shown = weakened.within(found, room=LOOSENED, size=lambda _: 1)
+    yield from (f"weaker than the base: {line.text}" for line in shown)
+    rest = weakened.left_out(found, shown)
+    if rest:
+        yield f"weaker than the base: {rest}, in report.html"
     if comparison.problem:
         return
     rows, _ = compared.changed_rows(comparison)
@@ -157,4 +162,4 @@ def _why(exhibit: CaseExhibit) -> str:
         f"{plain.label(each.name, NAME_WIDTH)} {words.against(each.value, each.threshold, met=False)}"
         for each in exhibit.failing
     )
-    return ", ".join(each for each in (*below, compared.whose(exhibit.compared)) if each)
+    return ", ".join(each for each in (*below, exhibit.whose) if each)

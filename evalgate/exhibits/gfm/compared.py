@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evalgate import words
-from evalgate.exhibits import compared
+from evalgate.exhibits import compared, weakened
 from evalgate.exhibits.gfm import overview
 from evalgate.exhibits.totals import Totals
-from evalgate.markup import github, plain
+from evalgate.markup import budget, github, plain
 from evalgate.model import CaseComparison, Change, Comparison, CriterionComparison, Loosening, Report, Standing
 
 WIDTH = 80
 DOT = " \N{MIDDLE DOT} "
-LOOSENED = 12
+NAMED = 12
 LISTED = 40
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 
-def render_loosened(loosened: Sequence[Loosening]) -> str:
-    """What this change weakens of the gate itself; "" where nothing."""
+def render_loosened(loosened: Sequence[Loosening], *, room: int) -> str:
+    """What this change weakens of the gate itself, in at most `room` UTF-16 units; "" where nothing."""
     if not loosened:
         return ""
-    lines = [f"- {_loosening(each)}" for each in loosened[:LOOSENED]]
-    if len(loosened) > LOOSENED:
-        lines.append(f"- ...and {words.counted(len(loosened) - LOOSENED, 'more', 'more')}: `results.json` lists all.")
-    title = f"**This change lowers its own bar** ({words.counted(len(loosened), 'rule')}), compared with the base:"
+    found = weakened.lines(loosened, mark=lambda text: github.code(plain.label(text, WIDTH)), named=NAMED)
+    shown = weakened.within(found, room=room, size=lambda line: budget.length(line.text) + len("> - \n"))
+    lines = [f"- {line.text}" for line in shown]
+    rest = weakened.left_out(found, shown)
+    if rest:
+        lines.append(f"- {rest}: `report.html` has them.")
+    title = f"**This change lowers its own bar** ({weakened.counted(found)}), compared with the base:"
     return github.alert("WARNING", "\n".join([title, *lines]))
 
 
@@ -81,15 +84,6 @@ def render_fixed(comparison: Comparison) -> str:
     if not fixed:
         return ""
     return github.details(f"\N{WHITE HEAVY CHECK MARK} {words.counted(len(fixed), 'case')} fixed", _names(fixed))
-
-
-def _loosening(each: Loosening) -> str:
-    sentence = compared.loosening_sentence(each, mark=lambda text: github.code(plain.label(text, WIDTH)))
-    return (
-        f"{sentence} in {github.code(plain.label(each.suite, WIDTH))}"
-        if each.suite not in ("", each.subject)
-        else sentence
-    )
 
 
 def _rate(overall: CriterionComparison | None) -> list[str]:
