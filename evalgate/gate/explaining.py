@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evalgate import words
 from evalgate.exhibits import compared
@@ -94,10 +94,18 @@ def passed(rows: Sequence[CriterionComparison]) -> str:
 
 
 def nothing_paired(cases: Sequence[CaseComparison]) -> str:
-    """Why no case could be compared."""
+    """Why no case could be compared, and what would help."""
     counts = Counter(case.standing for case in cases)
     told = words.listed(f"{counts[each]} {each.value}" for each in Standing if counts[each])
-    return f"No case can be compared with the base: {told}."
+    return f"No case can be compared with the base: {told}.{_way_out(counts)}"
+
+
+def _way_out(counts: Mapping[Standing, int]) -> str:
+    if counts[Standing.CHANGED]:
+        return " Running the base (`baseline: auto`) asks its agent the same questions."
+    if counts[Standing.NEW] and counts[Standing.REMOVED]:
+        return " Keep old cases beside the new ones in this change, and delete them in the next."
+    return " Choose cases that the base has as well." if counts[Standing.NEW] else ""
 
 
 def _value(value: float | None) -> str:

@@ -40,7 +40,7 @@ def compare(
 
     `beside`: whether all of the base was run side by side with head; None: as the origin says.
     """
-    problem = _never_ran(base)
+    problem = "" if _shares_no_case(head, unpaired) else _never_ran(base)
     if problem:
         return Comparison(origin=origin, problem=problem, loosened=loosened)
     return comparing.compare(
@@ -84,6 +84,12 @@ def computed(uses: Iterable[CriterionUse]) -> frozenset[str]:
 def _judged() -> frozenset[str]:
     """Criteria that a judge scores."""
     return frozenset(name for name, spec in criteria.CRITERIA.items() if spec.needs & {Need.JUDGE, Need.VERTEX})
+
+
+def _shares_no_case(head: Run, unpaired: Mapping[CaseKey, Standing]) -> bool:
+    """Whether every case is new or changed, so that nothing could be compared whatever became of the base."""
+    keys = [(suite.key, case.case_id) for suite in head.suites for case in suite.eval_set.cases]
+    return bool(keys) and all(unpaired.get(key, Standing.PAIRED) is not Standing.PAIRED for key in keys)
 
 
 def _never_ran(base: Run) -> str:

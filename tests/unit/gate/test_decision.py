@@ -159,17 +159,42 @@ def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> N
 
 def test_unreliable_cases_do_not_decide() -> None:
     unreliable = frozenset({(sides.SUITE, "c0")})
-    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable)
+    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable, policy=Policy(admission=3))
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
-    assert verdict.reason.startswith("All 4 cases passed.")
-    assert not decide("FF/PP", unreliable=unreliable).blocks
+    assert verdict.reason.startswith(
+        "All 4 deciding cases passed. 1 case does not decide yet (`admission`: not reliable in 3 base runs): `c0`."
+    )
+    assert [case.admitted for case in verdict.suites[0].cases] == [False, True, True, True, True]
 
 
-def test_nothing_to_compare_is_not_a_pass() -> None:
-    unpaired = {(sides.SUITE, "c0"): Standing.NEW, (sides.SUITE, "c1"): Standing.CHANGED}
-    verdict = decide("P/. P/.", unpaired=unpaired)
+@pytest.mark.parametrize(
+    ("advisory", "reason"),
+    [
+        (False, "Nothing decides yet. 6 cases do not decide yet (`admission`: not reliable in 1 base run): "),
+        (True, "Every suite is advisory: nothing decides."),  # also once they are reliable
+    ],
+)
+def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
+    unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(6))
+    policy = Policy(admission=1, advisory=frozenset({sides.SUITE} if advisory else ()))
+    verdict = decide("FF/PP " * 6, unreliable=unreliable, policy=policy)
+    assert verdict.reason == reason + ("" if advisory else "`c0`, `c1`, `c2` and 3 more.")
+    assert not verdict.blocks
+
+
+@pytest.mark.parametrize(
+    ("standings", "said"),
+    [
+        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Running the base (`baseline: auto`)"),
+        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Choose cases that the base has as well."),
+        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep old cases"),
+    ],
+)
+def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: str) -> None:
+    verdict = decide("P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in standings.items()})
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
-    assert verdict.reason == "No case can be compared with the base: 1 new and 1 changed."
+    assert verdict.blocks
+    assert verdict.reason.startswith(f"No case can be compared with the base: {said}")
 
 
 @pytest.mark.parametrize(
