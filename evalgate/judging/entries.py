@@ -60,8 +60,11 @@ class Entry:
     sample: int = 0
 
 
-def address(request: JudgeRequest) -> str:
-    """64 hexadecimal digits that stand for every field of the question; keys in any order, `1` apart from `1.0`."""
+def address(request: JudgeRequest, *, endpoint: str = "") -> str:
+    """64 hexadecimal digits that stand for every field of the question; keys in any order, `1` apart from `1.0`.
+
+    `endpoint`: who is asked, where that is not the model's own provider: another server is another judge.
+    """
     fields = {
         "format": FORMAT,
         "model": request.model,
@@ -72,15 +75,16 @@ def address(request: JudgeRequest) -> str:
         "config": dict(request.config),
         "schema": None if request.schema is None else dict(request.schema),
         "sample": request.sample,
+        **({"endpoint": endpoint} if endpoint else {}),
     }
     text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def entry_of(request: JudgeRequest, reply: JudgeReply) -> Entry:
+def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") -> Entry:
     """The entry that keeps `reply`."""
     return Entry(
-        address=address(request),
+        address=address(request, endpoint=endpoint),
         reply=reply,
         criterion=request.criterion,
         version=request.version,

@@ -156,7 +156,7 @@ class VotingPanel:
             raise JudgeFailed(
                 JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before it was asked")
             )
-        address = entries.address(request)
+        address = entries.address(request, endpoint=self._roster.endpoint(request.model))
         found = self._remembered(request, address)
         if found is not None:
             return found
@@ -259,12 +259,12 @@ class VotingPanel:
         return reply
 
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
-        entry = entries.entry_of(request, reply)
         if fresh and self._cache is not None:
-            self._cache.write(entry)
-        if self._recorder is not None:
+            endpoint = self._roster.endpoint(request.model)
+            self._cache.write(entries.entry_of(request, reply, endpoint=endpoint))
+        if self._recorder is not None:  # whoever answers from recordings has chosen them, and asks no endpoint
             try:
-                self._recorder.record(entry)
+                self._recorder.record(entries.entry_of(request, reply))
             except OSError as error:
                 self._warn(f"a judge's reply could not be recorded: {error}")
 

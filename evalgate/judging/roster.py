@@ -58,6 +58,10 @@ class Roster:
         driver, setting = self._plan(models.parse(model))
         return driver.missing(setting) if driver else self._nobody(model)
 
+    def endpoint(self, model: str) -> str:
+        """The address that the gate's file names in place of the own provider of `model`; empty where it names none."""
+        return "" if models.parse(model).client == EVALUATION else self._defaults.base_url
+
     def is_priced(self, model: str) -> bool:
         """Whether the price of `model` is known, or nothing is paid because it is replayed."""
         name = models.parse(model)

@@ -80,7 +80,8 @@ class CriterionUse:
     """A criterion as configured: `options` holds all but the threshold, as validated by the criterion.
 
     `threshold` None only for informational criteria. `code` is the dotted path of a custom metric. `on_the_test`: it
-    measures the test and not the agent: a case that misses its threshold was not measured.
+    measures the test and not the agent: a case that misses its threshold was not measured. `endpoint`: where its judge
+    is asked, if not at the model's own provider.
     """
 
     name: str
@@ -90,6 +91,7 @@ class CriterionUse:
     lower_is_better: bool = False
     code: str | None = None
     on_the_test: bool = False
+    endpoint: str = ""
     place: Place | None = None
 
 

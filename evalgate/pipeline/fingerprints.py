@@ -58,7 +58,8 @@ def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int)
 
 def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:
     """What a criterion measures; its threshold is left out, since it does not change a score."""
-    return digest([VERSION, use.name, dict(use.options), use.code, version, adk_compat])
+    asked_at = [use.endpoint] if use.endpoint else []
+    return digest([VERSION, use.name, dict(use.options), use.code, version, adk_compat, *asked_at])
 
 
 def of_grade(*, trial: str, case: str, criterion: str) -> str:

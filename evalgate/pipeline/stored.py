@@ -230,6 +230,7 @@ def _suite(suite: _Suite | PlannedSuite) -> Suite:
                 lower_is_better=use.lower_is_better,
                 code=use.code,
                 on_the_test=use.on_the_test,
+                endpoint=use.endpoint,
             )
             for use in suite.criteria
         ),

@@ -6,6 +6,7 @@ from evalgate import criteria
 from evalgate.judged import settling
 from evalgate.judging.options import JudgeDefaults, JudgeOptions
 from evalgate.model import CriterionUse
+from evalgate.pipeline import fingerprints
 
 NAME = "hallucinations_v1"
 
@@ -49,3 +50,23 @@ def test_configs_are_merged_and_exhaustive_is_kept() -> None:
 def test_a_criterion_that_asks_nobody_stays_as_it_is() -> None:
     use = CriterionUse(name="response_match_score", threshold=0.5)
     assert settling.settle(use, criteria.CRITERIA[use.name], JudgeDefaults()) is use
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "endpoint"),
+    [
+        (NAME, {}, "http://127.0.0.1:8080/v1"),
+        ("safety_v1", {"judge": "llm"}, "http://127.0.0.1:8080/v1"),
+        ("safety_v1", {}, ""),  # Google Cloud's evaluation service, wherever models are
+        ("response_match_score", {}, ""),
+    ],
+)
+def test_a_judge_at_another_address_is_another_judge(name: str, options: dict[str, object], endpoint: str) -> None:
+    use = CriterionUse(name=name, threshold=0.5, options=options)
+    here, there = (
+        settling.settle(use, criteria.CRITERIA[name], JudgeDefaults(base_url=base_url))
+        for base_url in ("", "http://127.0.0.1:8080/v1")
+    )
+    assert (here.endpoint, there.endpoint) == ("", endpoint)
+    one, other = (fingerprints.of_criterion(each, version="1", adk_compat=False) for each in (here, there))
+    assert (one != other) == bool(endpoint)

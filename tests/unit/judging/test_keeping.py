@@ -40,6 +40,11 @@ def test_every_field_counts(changed: dict[str, object]) -> None:
     assert entries.address(request(**changed)) != entries.address(request())
 
 
+def test_another_endpoint_is_another_judge() -> None:
+    addresses = {entries.address(request(), endpoint=each) for each in ("", "http://a/v1", "http://b/v1")}
+    assert len(addresses) == 3
+
+
 def test_the_order_of_keys_does_not_count() -> None:
     one, other = request(config={"a": 1, "b": 2}), request(config={"b": 2, "a": 1})
     assert entries.address(one) == entries.address(other)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from builders.judging import USAGE, HeldClock, ScriptedJudge, failure, panel, reply, request, votes_in
 
+from evalgate.judging import entries
 from evalgate.judging.budget import Limits
 from evalgate.judging.cache import VerdictCache
 from evalgate.judging.ledger import Ledger
@@ -128,6 +129,16 @@ def test_a_second_run_asks_nobody(tmp_path: Path) -> None:
     assert all(sample.cached for sample in after.samples)
     [account] = ledger.uses()
     assert (account.calls, account.cached, account.cost_usd) == (0, 3, None)
+
+
+def test_another_server_is_asked_itself_and_either_can_be_recorded(tmp_path: Path) -> None:
+    cache, said = VerdictCache(tmp_path), []
+    for base_url, word in (("", "valid"), ("http://a/v1", "invalid"), ("http://b/v1", "perhaps"), ("http://a/v1", "-")):
+        recording = tmp_path / f"{word}.jsonl"
+        defaults, recorder = JudgeDefaults(client="gemini", base_url=base_url), Recorder(recording)
+        said.append(panel(by_sample(word), cache=cache, defaults=defaults, recorder=recorder).ask(request()).text)
+        assert list(read_recordings(recording)) == [entries.address(request())]  # answered from without any server
+    assert said == ["valid", "invalid", "perhaps", "invalid"]
 
 
 def test_failures_are_never_kept(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         if key.case_id == "c2":
             raise fakes.failed(FailureKind.KILLED, "killed by signal 9")
 
-    pair = pairs()
+    pair = pairs(suites=tuple(judged_at("http://a/v1", suite) for suite in SUITES))
     pair.agents[0].misbehave = misbehave
     pair.measuring.first(2)
     pair.measuring.again([("b", "c1")], more=1)
@@ -174,8 +174,8 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         assert [case.conversation for case in after.eval_set.cases] == [
             case.conversation for case in before.eval_set.cases
         ]
-        assert [(use.name, use.threshold) for use in after.criteria] == [
-            (use.name, use.threshold) for use in before.criteria
+        assert [(use.name, use.threshold, use.endpoint) for use in after.criteria] == [
+            (use.name, use.threshold, use.endpoint) for use in before.criteria
         ]
 
 
@@ -193,6 +193,12 @@ def test_results_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: s
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(ConfigError, match=words):
         stored.read_results(tmp_path / "r.json")
+
+
+def judged_at(endpoint: str, suite: Suite) -> Suite:
+    return dataclasses.replace(
+        suite, criteria=tuple(dataclasses.replace(use, endpoint=endpoint) for use in suite.criteria)
+    )
 
 
 def untimed(value: Any) -> Any:
