@@ -186,6 +186,7 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
         lower_is_better=use.lower_is_better,
         on_the_test=use.on_the_test,
         code=use.code,
+        endpoint=use.endpoint,
         fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
         prompt_version=_prompt_version(use, adk_compat=report.policy.adk_compat),
         calibration=None if judged is None else calibration.judged_json(judged),

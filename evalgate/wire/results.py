@@ -68,6 +68,7 @@ class CriterionResult(ResultsShape):
     lower_is_better: bool = False
     on_the_test: bool = Field(default=False, description="It measures the test: below its threshold, not measured.")
     code: str | None = Field(default=None, description="Dotted path of a custom metric.")
+    endpoint: str = Field(default="", description="Where its judge is asked, if not at the model's own provider.")
     fingerprint: str = Field(default="", description="Equal where scores can be compared; thresholds do not count.")
     prompt_version: str = Field(default="", description="Of the question to its judge; empty where none is asked.")
     calibration: JudgedWire | None = Field(
