@@ -8,7 +8,7 @@ from typing import Final
 
 from evalgate import words
 from evalgate.exhibits import compared
-from evalgate.model import Loosening, LooseningKind
+from evalgate.model import Comparison, Loosening, LooseningKind
 
 FOLDED: Final[Mapping[LooseningKind, str]] = {
     LooseningKind.CASE_REMOVED: "{count} deleted",
@@ -25,6 +25,11 @@ class Line:
     about: str
     rules: int = 0
     cases: int = 0
+
+
+def by_whose_rules(comparison: Comparison) -> str:
+    """That not head's own rules decide; "" where they do."""
+    return "The base's rules decide here (`policy: base`), not this change's own." if comparison.by_base else ""
 
 
 def lines(loosened: Iterable[Loosening], *, mark: Callable[[str], str], named: int) -> tuple[Line, ...]:

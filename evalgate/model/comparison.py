@@ -250,6 +250,7 @@ class Comparison:
     `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the
     base has no agent yet, so that there is nothing that could have become worse. `overall`: trials that pass
     every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and of the bootstrap.
+    `by_base`: the base's rules decide, not head's own.
     """
 
     origin: BaseOrigin
@@ -263,6 +264,7 @@ class Comparison:
     base_rates: PassRates | None = None
     power: Power | None = None
     loosened: tuple[Loosening, ...] = ()
+    by_base: bool = False
     alpha: float = 0.05
     seed: int = 0
     draws: int = 0

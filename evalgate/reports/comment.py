@@ -49,7 +49,7 @@ def _head(report: Report) -> str:
     comparison = report.comparison
     parts = [overview.render_verdict(report)]
     if comparison is not None:
-        parts.append(compared.render_loosened(comparison.loosened, room=LOOSENED_ROOM))
+        parts.append(compared.render_rules(comparison, room=LOOSENED_ROOM))
     parts.append(compared.render_strip(report, found) or overview.render_figures(report, found))
     if comparison is not None and comparison.criteria:
         parts.append(compared.render_criteria(comparison, limit=CRITERIA))

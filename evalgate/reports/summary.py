@@ -31,7 +31,7 @@ def render(report: Report) -> str:
     exhibits, found = cases.collect(report), totals.count(report)
     head = [
         overview.render_verdict(report),
-        *_loosened(report),
+        *_rules(report),
         compared.render_strip(report, found) or overview.render_figures(report, found),
         *_beside(report),
         overview.render_criteria(totals.by_criterion(report), limit=200),
@@ -50,9 +50,9 @@ def render(report: Report) -> str:
     return "\n\n".join(part for part in (*head, *_broken(exhibits, report, room=room), table, *foot) if part) + "\n"
 
 
-def _loosened(report: Report) -> list[str]:
+def _rules(report: Report) -> list[str]:
     comparison = report.comparison
-    return [] if comparison is None else [compared.render_loosened(comparison.loosened, room=LOOSENED_ROOM)]
+    return [] if comparison is None else [compared.render_rules(comparison, room=LOOSENED_ROOM)]
 
 
 def _beside(report: Report) -> list[str]:

@@ -62,6 +62,8 @@ def _beside(report: Report) -> Iterator[str]:
     rest = weakened.left_out(found, shown)
     if rest:
         yield f"weaker than the base: {rest}, in report.html"
+    if comparison.by_base:
+        yield weakened.by_whose_rules(comparison)
     if comparison.problem:
         return
     rows, _ = compared.changed_rows(comparison)

@@ -156,6 +156,7 @@ class ComparisonResult(_Shape):
     base_rates: PassRatesResult | None = None
     power: PowerResult | None = None
     loosened: list[LooseningResult] = Field(default_factory=list)
+    by_base: bool = Field(default=False, description="The base's rules decide (`policy: base`), not head's own.")
     alpha: float = 0.05
     seed: int = 0
     draws: int = 0
@@ -192,6 +193,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             would=list(comparison.power.would),
         ),
         loosened=[_loosening(each) for each in comparison.loosened],
+        by_base=comparison.by_base,
         alpha=comparison.alpha,
         seed=comparison.seed,
         draws=comparison.draws,
@@ -219,6 +221,7 @@ def parse_comparison(raw: Mapping[str, Any]) -> Comparison:
             if each.standing is not Standing.PAIRED
         ),
         loosened=tuple(_parse_loosening(each) for each in read.loosened),
+        by_base=read.by_base,
     )
 
 

@@ -145,7 +145,7 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
         raise ConfigError("has a comparison that cannot be read", where=Place(file=RESULTS)) from error
     if base is None:
         return dataclasses.replace(told, problem=told.problem or "there are no results of the base", cases=())
-    return comparisons.compare(
+    made = comparisons.compare(
         run,
         base.run,
         policy=policy,
@@ -154,6 +154,7 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
         loosened=told.loosened,
         stage=Stage.LAST if run.more else Stage.ONLY,
     )
+    return dataclasses.replace(made, by_base=told.by_base)
 
 
 def _posted(choice: Choice, client: Client, pull: PullRequest, report: Report, *, job: Job, lead: str) -> list[Problem]:

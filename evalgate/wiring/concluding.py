@@ -41,13 +41,14 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What a report needs beside the measured."""
+    """What a report needs beside the measured. `by_base`: the base's rules decide."""
 
     choice: Choice
     problems: tuple[Problem, ...]
     links: Links
     reproduce: str
     past: Past = field(default_factory=Past)
+    by_base: bool = False
 
 
 def conclude(
@@ -63,7 +64,7 @@ def conclude(
         run=found.head,
         verdict=verdict,
         policy=policy,
-        comparison=found.comparison,
+        comparison=found.comparison and dataclasses.replace(found.comparison, by_base=ending.by_base),
         trends=reliability.trends(ending.past.ledger, saving.means_of(found.head)),
         asked=calibrated.asked(found.head.suites, ending.choice),
         problems=ending.problems,

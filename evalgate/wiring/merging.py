@@ -59,7 +59,14 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
         found, sources = _compared(sides, head, policy, unreliable=unreliable)
         remarks = dict.fromkeys((*choice.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
         problems = (*remarks, *_without_base(sides))
-        ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce, past=past)
+        ending = Ending(
+            choice=choice,
+            problems=problems,
+            links=scene.links,
+            reproduce=scene.reproduce,
+            past=past,
+            by_base=bar.by_base,
+        )
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
         publish.write_file(choice.root / choice.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])

@@ -124,7 +124,14 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         if shard is not None:
             problems = (shards.note(shard), *problems)
         policy = bar.policy if shard is None else dataclasses.replace(bar.policy, fail_on=frozenset())
-        ending = Ending(choice=choice, problems=problems, links=scene.links, reproduce=scene.reproduce, past=past)
+        ending = Ending(
+            choice=choice,
+            problems=problems,
+            links=scene.links,
+            reproduce=scene.reproduce,
+            past=past,
+            by_base=bar.by_base,
+        )
         sources = Sources(head=journals.head, base=journals.base)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)

@@ -169,9 +169,23 @@ def test_policy_base_gates_by_the_bases_threshold_and_cases(repo: Repository) ->
     repo.cases(*range(5), threshold=0.1)
     repo.commit("head")
     assert repo.run("--fail-on", "threshold")[0] == 0
+    assert "The base's rules decide" not in repo.comment()
     code, said = repo.run("--fail-on", "threshold", "--policy", "base")
     assert code == 1, said
     assert repo.asked("head") == 6
+    assert "The base's rules decide" in repo.comment()
+    # a criteria file of the base that cannot be read stops nobody from repairing it
+    repo.git("stash", "-q", "--include-untracked")
+    repo.git("checkout", "-q", "main")
+    repo.write("test_config.json", '{"criteria": {"response_match_score": 0.9')
+    repo.commit("broken")
+    repo.git("checkout", "-qb", "repair")
+    repo.cases(*range(5), threshold=0.9)
+    repo.commit("repaired")
+    code, said = repo.run("--policy", "base")
+    assert code == 0, said
+    (problem,) = [each for each in repo.results()["problems"] if each["code"] == "base-rules-unknown"]
+    assert "test_config.json:1" in problem["message"]
 
 
 def test_stored_results_save_the_bases_runs_where_its_agent_is_the_same(repo: Repository, tmp_path: Path) -> None:

@@ -18,8 +18,14 @@ LISTED = 40
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 
-def render_loosened(loosened: Sequence[Loosening], *, room: int) -> str:
-    """What this change weakens of the gate itself, in at most `room` UTF-16 units; "" where nothing."""
+def render_rules(comparison: Comparison, *, room: int) -> str:
+    """What this change weakens of the gate itself, in at most `room` UTF-16 units, and that the base's rules decide;
+    "" where neither."""
+    parts = (_loosened(comparison.loosened, room=room), weakened.by_whose_rules(comparison))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _loosened(loosened: Sequence[Loosening], *, room: int) -> str:
     if not loosened:
         return ""
     found = weakened.lines(loosened, mark=lambda text: github.code(plain.label(text, WIDTH)), named=NAMED)

@@ -30,7 +30,7 @@ def render(report: Report) -> Html:
     if comparison is None:
         return Html("")
     body = [_problem(comparison)] if comparison.problem else [*_measured(comparison, report)]
-    return element("section", element("h2", "Head beside base"), _loosened(comparison), *body)
+    return element("section", element("h2", "Head beside base"), _loosened(comparison), _whose(comparison), *body)
 
 
 def _problem(comparison: Comparison) -> Html:
@@ -65,6 +65,11 @@ def _loosened(comparison: Comparison) -> Html:
     title = f"This change lowers its own bar ({weakened.counted(found)}), compared with the base:"
     lead = element("p", element("strong", title))
     return element("div", lead, element("ul", *items), class_="verdict not_measured")
+
+
+def _whose(comparison: Comparison) -> Html:
+    said = weakened.by_whose_rules(comparison)
+    return element("p", overview.coded(said)) if said else Html("")
 
 
 def _strip(comparison: Comparison, report: Report) -> list[Html | str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from builders import comparing
 from hypothesis import given
@@ -13,6 +15,9 @@ from evalgate.model import Loosening, LooseningKind
 from evalgate.reports import comment, html_report, summary, terminal
 
 KIND = LooseningKind
+
+
+RENDERERS = (comment.render, summary.render, html_report.render, terminal.render)
 
 
 def case(number: int, *, suite: str = "a.json", kind: LooseningKind = KIND.CASE_CHANGED) -> Loosening:
@@ -87,7 +92,7 @@ def test_what_finds_no_room_is_counted() -> None:
     assert weakened.left_out(found, found) == ""
 
 
-@pytest.mark.parametrize("render", [comment.render, summary.render, html_report.render, terminal.render])
+@pytest.mark.parametrize("render", RENDERERS)
 @pytest.mark.parametrize("edited", [13, 20_000])
 def test_a_lowered_threshold_is_not_hidden_by_edited_cases(render: object, edited: int) -> None:
     """Nor are many thresholds hidden by others; with names as long as they may be."""
@@ -98,3 +103,14 @@ def test_a_lowered_threshold_is_not_hidden_by_edited_cases(render: object, edite
     for name in ("s0.json", "s39.json", "alpha", "fail_on"):
         assert name in shown
     assert f"42 rules and {edited:,} cases" in shown or render is terminal.render
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@pytest.mark.parametrize("problem", ["", "the base's agent did not run"])
+@pytest.mark.parametrize("by_base", [True, False])
+def test_by_whose_rules_is_said_wherever_rules_are_shown(render: object, problem: str, by_base: bool) -> None:
+    made = comparing.report("pass*2 pass*2", "pass*2 pass*2")
+    assert made.comparison is not None
+    comparison = dataclasses.replace(made.comparison, by_base=by_base, problem=problem)
+    shown = "".join(render(dataclasses.replace(made, comparison=comparison)))  # type: ignore[operator]
+    assert ("The base's rules decide here" in shown.replace("&#x27;", "'").replace("&#39;", "'")) is by_base

@@ -281,7 +281,11 @@ def test_different_bases_are_refused() -> None:
 def test_what_is_told_of_the_base_survives_results_json() -> None:
     loosened = Loosening(kind=LooseningKind.CASE_REMOVED, subject="x", suite="s")
     comparison = told(
-        cases=(case("a", Standing.NEW), case("b", Standing.PAIRED)), loosened=(loosened,), problem="p", no_agent=True
+        cases=(case("a", Standing.NEW), case("b", Standing.PAIRED)),
+        loosened=(loosened,),
+        problem="p",
+        no_agent=True,
+        by_base=True,
     )
     again = comparison_wire.parse_comparison(comparison_wire.comparison_json(comparison))
     assert again == dataclasses.replace(comparison, cases=(case("a", Standing.NEW),))
