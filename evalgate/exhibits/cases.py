@@ -119,6 +119,12 @@ class CaseExhibit:
         )
 
     @property
+    def whose(self) -> str:
+        """Whose failure it is, where there is a base to tell, and that it does not decide yet, where that is so."""
+        waits = "" if self.verdict.admitted else "does not decide yet"
+        return ", ".join(each for each in (compared.whose(self.compared), waits) if each)
+
+    @property
     def flaky(self) -> tuple[CriterionVerdict, ...]:
         """The deciding criteria that reached their threshold in some repeats and not in others."""
         if len(self.trials) < 2:

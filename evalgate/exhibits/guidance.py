@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from evalgate.markup import plain
-from evalgate.model import FailureOrigin, GateKind, Report, ThresholdRule, VerdictKind
+from evalgate.model import FailureOrigin, GateKind, Report, Standing, ThresholdRule, VerdictKind
 
 REASON_LIMIT = 600
 COMMAND_LIMIT = 4_000
@@ -64,9 +64,36 @@ def next_step(report: Report) -> str:
 def _after_pass(report: Report) -> str:
     if not report.verdict.count(VerdictKind.FAIL):
         return ""
-    if report.comparison is not None and report.policy.threshold is ThresholdRule.NEW:
-        return "The cases below failed, none of them newly: `threshold: new` lets that pass."
-    return "The cases below failed, within what the required pass rate allows."
+    failed = _deciding_failures(report)
+    if not failed:
+        return "The cases below failed, and none of them decides."
+    some = report.verdict.count(VerdictKind.FAIL) > len(failed)
+    if report.policy.threshold is ThresholdRule.NEW and _none_newly(report, failed):
+        which = "none of those that decide newly" if some else "none of them newly"
+        return f"The cases below failed, {which}: `threshold: new` lets that pass."
+    which = "those that decide within" if some else "within"
+    return f"The cases below failed, {which} what the required pass rate allows."
+
+
+def _deciding_failures(report: Report) -> set[tuple[str, str]]:
+    return {
+        (case.suite, case.case_id)
+        for suite in report.verdict.suites
+        for case in suite.cases
+        if case.kind is VerdictKind.FAIL and case.admitted and not suite.advisory
+    }
+
+
+def _none_newly(report: Report, failed: Collection[tuple[str, str]]) -> bool:
+    """Whether the base is known to have had each of these failures, or chance alone made them."""
+    if report.comparison is None:
+        return False
+    old = {
+        (case.suite, case.case_id)
+        for case in report.comparison.cases
+        if case.standing is Standing.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
+    }
+    return old.issuperset(failed)
 
 
 def _after_fail(report: Report) -> str:
@@ -79,6 +106,11 @@ def _after_fail(report: Report) -> str:
 
 def _after_not_measured(report: Report) -> str:
     comparison = report.comparison
+    suites = report.verdict.suites
+    if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
+        if any(not case.admitted for suite in suites for case in suite.cases):
+            return "What is below decides nothing until enough runs of the base branch are on record (`admission`)."
+        return "What is below decides nothing: give a suite another `severity` to have it decide."
     if _kind(report, GateKind.THRESHOLD) is VerdictKind.NOT_MEASURED or comparison is None:
         return "This says nothing about the agent's quality: repair what is named below and run again."
     if comparison.no_agent:

@@ -35,14 +35,14 @@ class Remark:
 
 
 def collect(report: Report) -> tuple[Remark, ...]:
-    """Errors for failing cases, warnings for those not measured, those that the base fails as well, and for rules that
-    the change weakens, where their line is known; worst first."""
+    """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that do not
+    decide yet, and for rules that the change weakens, where their line is known; worst first."""
     exhibits = cases.collect(report)
     failing = cases.worst_first([each for each in exhibits if _failed(each)])
     unknown = [each for each in exhibits if _unknown(each)]
-    loud = [each for each in failing if not _is_old(each)]
-    old = [each for each in failing if _is_old(each)]
-    return (*_remarks(Level.ERROR, loud), *_remarks(Level.WARNING, [*unknown, *old]), *_loosened(report))
+    loud = [each for each in failing if not _is_quiet(each)]
+    quiet = [each for each in failing if _is_quiet(each)]
+    return (*_remarks(Level.ERROR, loud), *_remarks(Level.WARNING, [*unknown, *quiet]), *_loosened(report))
 
 
 def _loosened(report: Report) -> Iterator[Remark]:
@@ -65,8 +65,9 @@ def _unknown(exhibit: CaseExhibit) -> bool:
     return exhibit.verdict.kind is not VerdictKind.PASS and not _failed(exhibit) and not exhibit.skipped
 
 
-def _is_old(exhibit: CaseExhibit) -> bool:
-    return exhibit.compared is not None and exhibit.compared.origin is FailureOrigin.KNOWN
+def _is_quiet(exhibit: CaseExhibit) -> bool:
+    known = exhibit.compared is not None and exhibit.compared.origin is FailureOrigin.KNOWN
+    return known or not exhibit.verdict.admitted
 
 
 def _remarks(level: Level, exhibits: Sequence[CaseExhibit]) -> list[Remark]:
@@ -89,4 +90,4 @@ def _message(exhibit: CaseExhibit) -> str:
         f"{plain.label(each.name, TITLE_LIMIT)} {words.against(each.value, each.threshold, met=False)}"
         for each in exhibit.failing
     ]
-    return "\n".join(each for each in (*lines, compared.whose(exhibit.compared)) if each)
+    return "\n".join(each for each in (*lines, exhibit.whose) if each)

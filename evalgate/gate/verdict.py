@@ -40,13 +40,32 @@ def decide(run: Run, policy: Policy, *, scales: Mapping[str, Scale], allowed: Al
     deciding = [suite for suite in suites if not suite.advisory]
     kind = _worst(deciding, run)
     toothless = bool(suites) and not deciding
-    reason = NOTHING_DECIDES if toothless else _sentence(kind, deciding, run=run, allowed=allowed)
+    waiting = [case for suite in suites for case in suite.cases if not case.admitted]
+    by_severity = all(suite.suite in policy.advisory for suite in suites)
+    nothing = NOTHING_DECIDES if by_severity or not waiting else NOTHING_YET
+    noun = "deciding case" if waiting else "case"
+    told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun)
+    reason = " ".join(each for each in (told, _waiting(waiting, policy)) if each)
     blocks = kind in blocking(GateKind.THRESHOLD, policy) and not toothless
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocks=blocks)
     return Verdict(kind=kind, reason=reason, blocks=blocks, suites=suites, gates=(gate,))
 
 
 NOTHING_DECIDES = "Every suite is advisory: nothing decides."
+NOTHING_YET = "Nothing decides yet."
+NAMED, NAME_WIDTH = 4, 60
+"""How many names a sentence has room for, and how much of each."""
+
+
+def _waiting(cases: Sequence[CaseVerdict], policy: Policy) -> str:
+    """Which cases `admission` keeps from deciding."""
+    if not cases:
+        return ""
+    does = "does" if len(cases) == 1 else "do"
+    runs = words.counted(policy.admission, "base run")
+    shown = ("`" + case.case_id[:NAME_WIDTH].replace("`", "'") + "`" for case in cases)
+    names = words.listed(shown, limit=NAMED)
+    return f"{words.counted(len(cases), 'case')} {does} not decide yet (`admission`: not reliable in {runs}): {names}."
 
 
 def _worst(suites: Sequence[SuiteVerdict], run: Run) -> VerdictKind:
@@ -122,7 +141,8 @@ def _judge_suite(
     suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowances
 ) -> SuiteVerdict:
     keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
-    cases = tuple(verdicts[key] for key in keys)
+    waits = allowed.unreliable if suite.key not in policy.advisory else frozenset()
+    cases = tuple(dataclasses.replace(verdicts[key], admitted=False) if key in waits else verdicts[key] for key in keys)
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     kind, reason = judge_counts(counted, required=required, min_measured=policy.min_measured)
@@ -188,7 +208,7 @@ def _needed(total: int, share: float) -> int:
     return math.ceil(round(total * share, 9))
 
 
-def _sentence(kind: VerdictKind, suites: Sequence[SuiteVerdict], *, run: Run, allowed: Allowances) -> str:
+def _sentence(kind: VerdictKind, suites: Sequence[SuiteVerdict], *, run: Run, allowed: Allowances, noun: str) -> str:
     counted = [case for suite in suites for case in suite.cases if (case.suite, case.case_id) not in allowed.unreliable]
     cases = len(counted)
     failed = [case for case in counted if case.kind is VerdictKind.FAIL]
@@ -197,27 +217,27 @@ def _sentence(kind: VerdictKind, suites: Sequence[SuiteVerdict], *, run: Run, al
     origins = allowed.in_words((case.suite, case.case_id) for case in failed)
     match kind:
         case VerdictKind.PASS:
-            return _pass_sentence(cases, failed=len(failed), unmeasured=unmeasured, origins=origins)
+            return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
         case VerdictKind.FAIL:
             rest = f"; {unmeasured} could not be measured" if unmeasured else ""
             their = "its threshold" if len(failed) == 1 else "their thresholds"
             told = f" ({origins})" if origins else ""
-            return f"{len(failed)} of {words.counted(cases, 'case')} below {their}{told} in {where}{rest}."
+            return f"{len(failed)} of {words.counted(cases, noun)} below {their}{told} in {where}{rest}."
         case VerdictKind.NOT_MEASURED:
             rest = f" ({len(failed)} failed)" if failed else ""
             if cases == 0:
                 return "There was no case to measure."
-            return f"{unmeasured} of {words.counted(cases, 'case')} could not be measured in {where}{rest}: no pass."
+            return f"{unmeasured} of {words.counted(cases, noun)} could not be measured in {where}{rest}: no pass."
         case VerdictKind.INCONCLUSIVE:
-            rest = f" {len(failed)} of {words.counted(cases, 'case')} failed ({origins})." if failed and origins else ""
+            rest = f" {len(failed)} of {words.counted(cases, noun)} failed ({origins})." if failed and origins else ""
             return f"The run was cut short ({run.truncated or 'budget'}): no verdict from what is left.{rest}"
 
 
-def _pass_sentence(cases: int, *, failed: int, unmeasured: int, origins: str) -> str:
+def _pass_sentence(cases: int, noun: str, *, failed: int, unmeasured: int, origins: str) -> str:
     if failed and origins:
-        return f"{cases - failed - unmeasured} of {words.counted(cases, 'case')} passed; let pass: {origins}."
+        return f"{cases - failed - unmeasured} of {words.counted(cases, noun)} passed; let pass: {origins}."
     if failed:
-        return f"{cases - failed - unmeasured} of {words.counted(cases, 'case')} passed, as many as required."
+        return f"{cases - failed - unmeasured} of {words.counted(cases, noun)} passed, as many as required."
     if unmeasured:
-        return f"Every measured case passed; {unmeasured} of {cases} could not be measured, which the policy allows."
-    return "The case passed." if cases == 1 else f"All {words.counted(cases, 'case')} passed."
+        return f"Every measured {noun} passed; {unmeasured} of {cases} could not be measured, which the policy allows."
+    return f"The {noun} passed." if cases == 1 else f"All {words.counted(cases, noun)} passed."

@@ -110,7 +110,8 @@ class CriterionVerdict:
 class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
-    `doubtful`: it was not measured whole, and some of what was is below a threshold.
+    `doubtful`: it was not measured whole, and some of what was is below a threshold. `admitted` False: it is shown and
+    decides nothing yet (`admission`).
     """
 
     suite: str
@@ -120,6 +121,7 @@ class CaseVerdict:
     reason: str = ""
     seconds: float = 0.0
     doubtful: bool = False
+    admitted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

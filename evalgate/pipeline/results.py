@@ -173,7 +173,8 @@ def _simulator(suite: Suite) -> dict[str, Any] | None:
 
 
 def _case_verdict(verdict: CaseVerdict) -> dict[str, Any]:
-    return {"verdict": verdict.kind.value, "reason": verdict.reason}
+    waiting = {} if verdict.admitted else {"admitted": False}
+    return {"verdict": verdict.kind.value, "reason": verdict.reason, **waiting}
 
 
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, Any]:
@@ -185,8 +186,8 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
         informational=use.informational,
         lower_is_better=use.lower_is_better,
         on_the_test=use.on_the_test,
-        code=use.code,
         endpoint=use.endpoint,
+        code=use.code,
         fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
         prompt_version=_prompt_version(use, adk_compat=report.policy.adk_compat),
         calibration=None if judged is None else calibration.judged_json(judged),

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from junit_xml import TestCase, TestSuite
 
 from evalgate import words
-from evalgate.exhibits import calls, cases, compared, sentences
+from evalgate.exhibits import calls, cases, sentences
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.gate import allowances
 from evalgate.gate.pairing import CaseKey
@@ -154,10 +154,8 @@ def _test_case(exhibit: CaseExhibit, report: Report, *, excused: frozenset[CaseK
     match exhibit.verdict.kind:
         case VerdictKind.PASS:
             pass
-        case VerdictKind.FAIL if _key(exhibit) in excused:
-            made.add_skipped_info(
-                message=f"let pass, {compared.whose(exhibit.compared)}; {_failure_message(exhibit) or _why(exhibit)}"
-            )
+        case VerdictKind.FAIL if _key(exhibit) in excused or not exhibit.verdict.admitted:
+            made.add_skipped_info(message=f"let pass, {exhibit.whose}; {_failure_message(exhibit) or _why(exhibit)}")
         case VerdictKind.FAIL if not exhibit.agent_failed:
             made.add_failure_info(message=_failure_message(exhibit), output=_body(exhibit, report), failure_type="fail")
         case VerdictKind.NOT_MEASURED if exhibit.skipped:

@@ -55,6 +55,7 @@ class CaseResult(ResultsShape):
     eval_case: EvalCaseWire | None = Field(default=None, description="The case itself, as ADK's EvalCase.")
     verdict: VerdictKind
     reason: str = ""
+    admitted: bool = Field(default=True, description="False: shown, and decides nothing yet (`admission`).")
     trials: list[TrialResult] = Field(default_factory=list)
 
 
@@ -67,8 +68,8 @@ class CriterionResult(ResultsShape):
     informational: bool = False
     lower_is_better: bool = False
     on_the_test: bool = Field(default=False, description="It measures the test: below its threshold, not measured.")
-    code: str | None = Field(default=None, description="Dotted path of a custom metric.")
     endpoint: str = Field(default="", description="Where its judge is asked, if not at the model's own provider.")
+    code: str | None = Field(default=None, description="Dotted path of a custom metric.")
     fingerprint: str = Field(default="", description="Equal where scores can be compared; thresholds do not count.")
     prompt_version: str = Field(default="", description="Of the question to its judge; empty where none is asked.")
     calibration: JudgedWire | None = Field(

@@ -13,6 +13,7 @@ from typing import Any
 from builders import build
 from builders.build import Done, call, case, turn
 from evalgate.gate import comparing, confirmation, decision
+from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
 from evalgate.model import (
     BaseOrigin,
@@ -92,9 +93,18 @@ def beside(
     return of(ours, comparison, policy=policy, links=links, **more)
 
 
-def of(run: Run, comparison: Comparison, *, policy: Policy, links: Links = build.LINKS, **more: Any) -> Report:
-    """A report on a run and a ready comparison; the real gate decides."""
-    decided = decision.decide(run, policy, scales=build.scales_of(run.suites), comparison=comparison)
+def of(
+    run: Run,
+    comparison: Comparison,
+    *,
+    policy: Policy,
+    links: Links = build.LINKS,
+    waiting: frozenset[CaseKey] = frozenset(),
+    **more: Any,
+) -> Report:
+    """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
+    scales = build.scales_of(run.suites)
+    decided = decision.decide(run, policy, scales=scales, comparison=comparison, unreliable=waiting)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import base_side, calls, cases, compared, opinions, parted, sentences
+from evalgate.exhibits import base_side, calls, cases, opinions, parted, sentences
 from evalgate.exhibits.base_side import BaseTurn
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.gfm import differences
@@ -82,9 +82,7 @@ def _summary(exhibit: CaseExhibit) -> str:
 
 
 def _whose(exhibit: CaseExhibit) -> str:
-    """Whose failure it is, where there is a base to tell."""
-    whose = compared.whose(exhibit.compared)
-    return f"{DOT}{whose}" if whose else ""
+    return f"{DOT}{exhibit.whose}" if exhibit.whose else ""
 
 
 def _against(verdict: CriterionVerdict) -> str:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from evalgate import words
-from evalgate.exhibits import base_side, calls, cases, compared, opinions, parted, sentences, wording
+from evalgate.exhibits import base_side, calls, cases, opinions, parted, sentences, wording
 from evalgate.exhibits.base_side import BaseTurn
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.exhibits.web import overview
@@ -60,7 +60,7 @@ def _why(exhibit: CaseExhibit) -> str:
             f"{plain.label(each.name, 100)} {words.against(each.value, each.threshold, met=False)}"
             for each in exhibit.failing
         ]
-        return ", ".join(each for each in (*below, compared.whose(exhibit.compared)) if each)
+        return ", ".join(each for each in (*below, exhibit.whose) if each)
     return "" if exhibit.verdict.kind is VerdictKind.PASS else sentences.why_unmeasured(exhibit)
 
 

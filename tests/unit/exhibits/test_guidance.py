@@ -9,7 +9,7 @@ from builders import build, comparing
 from builders.compared_scenarios import COMPARED
 
 from evalgate.exhibits import guidance
-from evalgate.model import GateKind, VerdictKind
+from evalgate.model import FailOn, GateKind, Policy, ThresholdRule, VerdictKind
 
 
 def test_every_gate_has_a_question() -> None:
@@ -55,6 +55,35 @@ def test_a_regression_alone_asks_for_no_new_expectations() -> None:
     report = comparing.report("pass*5 " * 8 + "0.8*5 " * 4, "pass*5 " * 12)
     assert report.verdict.kind is VerdictKind.FAIL
     assert "became worse" in guidance.next_step(report)
+
+
+NEW = Policy(threshold=ThresholdRule.NEW, pass_rate=0.5)
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "policy", "waiting", "step"),
+    [
+        ("pass fail", "pass fail", NEW, "", "The cases below failed, none of them newly"),
+        ("pass pass fail", "pass pass pass", NEW, "", "failed, within what the required pass rate allows"),  # it is new
+        ("pass pass fail", "pass pass error", NEW, "", "failed, within what the required"),  # whose it is, nobody knows
+        ("pass pass fail", "pass pass pass", NEW, "3", "failed, and none of them decides"),
+        ("pass fail fail", "pass fail pass", NEW, "3", "failed, none of those that decide newly"),
+        ("pass fail fail", "pass pass pass", NEW, "3", "failed, those that decide within what the required"),
+        ("pass pass fail", "pass pass pass", Policy(pass_rate=0.5), "", "failed, within what the required"),
+        ("pass fail fail", "pass pass pass", Policy(), "23", "failed, and none of them decides"),
+        ("fail fail fail", "pass pass pass", Policy(), "123", "decides nothing until enough runs of the base branch"),
+        ("fail", "pass", Policy(advisory=frozenset({build.SUITE})), "", "another `severity`"),
+    ],
+)
+def test_the_step_contradicts_neither_the_counts_nor_who_decides(
+    head: str, base: str, policy: Policy, waiting: str, step: str
+) -> None:
+    policy = dataclasses.replace(policy, admission=len(waiting), fail_on=frozenset({FailOn.THRESHOLD}))
+    keys = frozenset((build.SUITE, f"case_{number}") for number in waiting)
+    report = comparing.report(head, base, policy=policy, waiting=keys)
+    (gate,) = (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD)  # the other is not asked here
+    alone = dataclasses.replace(report.verdict, gates=(gate,), kind=gate.kind, blocks=gate.blocks)
+    assert step in guidance.next_step(dataclasses.replace(report, verdict=alone))
 
 
 def test_failures_that_the_base_has_too_are_called_so() -> None:

@@ -31,6 +31,13 @@ def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
     assert found[1].message.endswith("known: the base fails too")
 
 
+def test_what_does_not_decide_yet_is_a_warning_that_says_so() -> None:
+    waiting = frozenset({(build.SUITE, "case_1")})
+    found = remarks.collect(comparing.report("fail fail", "pass pass", waiting=waiting))
+    assert [(each.level, each.line) for each in found] == [(Level.ERROR, 20), (Level.WARNING, 10)]
+    assert found[1].message.endswith("new: the base passes, does not decide yet")
+
+
 def test_a_weakened_rule_is_told_at_its_line_where_that_is_known() -> None:
     (found,) = remarks.collect(COMPARED["base_loosened"]())
     assert (found.level, found.file, found.line) == (Level.WARNING, "agents/travel/test_config.json", 4)

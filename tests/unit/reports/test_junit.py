@@ -167,3 +167,11 @@ def test_what_the_gate_lets_pass_turns_no_reader_red() -> None:
     )
     counted = junitparser.JUnitXml.fromstring(junit.render(SCENARIOS["base_origins"]()).encode())
     assert counted.failures == 1 + 2  # the threshold gate; of five failures the new one and the one nobody knows of
+
+
+def test_what_does_not_decide_yet_turns_no_reader_red() -> None:
+    report = comparing.report("fail pass", "pass pass", waiting=frozenset({(build.SUITE, "case_1")}))
+    tree = junitparser.JUnitXml.fromstring(junit.render(report).encode())
+    assert (tree.failures, tree.errors) == (0, 0)
+    (message,) = [case.result[0].message for suite in tree for case in suite if case.name == "case_1"]
+    assert message.startswith("let pass, new: the base passes, does not decide yet; ")
