@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from evalgate.errors import ConfigError, Place
 from evalgate.gate import confirmation
@@ -15,6 +16,7 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     Comparison,
+    Grade,
     GradedTrial,
     Links,
     NotEvaluated,
@@ -22,17 +24,16 @@ from evalgate.model import (
     Reason,
     Run,
     Standing,
+    Suite,
     ThresholdRule,
 )
-from evalgate.pipeline import fingerprints, stored
+from evalgate.pipeline import fingerprints, stored, trials
 from evalgate.pipeline.stored import Stored
 from evalgate.wiring import bars, comparisons, concluding, confirming, policies, stores
 from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Ending, Gated
 from evalgate.wiring.measuring import Measured
-
-OTHER_SETTINGS = "the base was graded by other settings of this criterion"
 
 
 def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
@@ -51,7 +52,7 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
     known = Base(origin=origin, rules=Rules(suites=theirs.run.suites, policy=policy))
     bar = bars.of(choice, ours.run.suites, policy, known)
     head_run = dataclasses.replace(ours.run, suites=bar.suites)
-    base_run, notes = _comparable(theirs, head_run, adk_compat=ours.adk_compat)
+    base_run, notes = _comparable(theirs, ours, head_run.suites)
     if theirs.version != ours.version:
         notes.append(f"the base was measured by evalgate {theirs.version}, head by {ours.version}")
     comparison = comparisons.compare(
@@ -67,19 +68,25 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
     settled = _settled(comparison, head_run, base_run, bar.policy)
     found = Measured(head=head_run, base=base_run, comparison=settled)
     problems = (*choice.problems, *confirming.not_run(settled))
-    ending = Ending(choice=choice, problems=problems, links=Links(), reproduce=reproduce)
+    ending = Ending(choice=choice, problems=problems, links=Links(), reproduce=reproduce, by_base=bar.by_base)
     return concluding.conclude(found, bar.policy, ending, None, unreliable=frozenset())
 
 
 def _are_one_run(base: Stored, head: Stored) -> bool:
     """Whether the files are the two sides of one run, which ran all of the base beside the head."""
+    return _are_sides(base, head) and _told(head).get("source") == BaseSource.RERUN
+
+
+def _are_sides(base: Stored, head: Stored) -> bool:
+    """Whether the files are the two sides of one run, wherever the base's conversations come from."""
+    same = head.run.started_at == base.run.started_at
+    return same and bool(_told(head)) and _told(head).get("commit") == base.run.commit
+
+
+def _told(head: Stored) -> Mapping[str, Any]:
+    """Which base head's own file names; nothing where it names none."""
     told = (head.comparison or {}).get("origin")
-    return (
-        isinstance(told, Mapping)
-        and told.get("source") == BaseSource.RERUN
-        and told.get("commit") == base.run.commit
-        and head.run.started_at == base.run.started_at
-    )
+    return told if isinstance(told, Mapping) else {}
 
 
 def _whole(path: Path) -> Stored:
@@ -111,30 +118,68 @@ def _contents(run: Run) -> dict[CaseKey, str]:
     }
 
 
-def _comparable(base: Stored, head: Run, *, adk_compat: bool) -> tuple[Run, list[str]]:
-    """The base's run without the grades of criteria that were set otherwise there, and a note on each of these."""
-    ours, theirs = _settings(head, adk_compat=adk_compat), _settings(base.run, adk_compat=base.adk_compat)
-    other = {name for name, setting in ours.items() if theirs.get(name, setting) != setting}
+def _comparable(base: Stored, head: Stored, suites: Sequence[Suite]) -> tuple[Run, list[str]]:
+    """The base's run without the grades that were made otherwise there, and a note on each of these criteria.
+
+    `suites`: head's, with the criteria that decide.
+    """
+    other = dict(_made_otherwise(base, head, suites))
     if not other:
         return base.run, []
-    trials = tuple(_without(trial, other) for trial in base.run.trials)
-    names = sorted({name for _, name in other})
-    notes = [f"{name} was set otherwise on the base: its scores are not compared" for name in names]
-    return dataclasses.replace(base.run, trials=trials), notes
+    graded = tuple(_without(trial, other) for trial in base.run.trials)
+    notes = dict.fromkeys(f"scores of {name} are not compared: it {why}" for (_, name), why in sorted(other.items()))
+    return dataclasses.replace(base.run, trials=graded), list(notes)
 
 
-def _settings(run: Run, *, adk_compat: bool) -> Mapping[tuple[str, str], str]:
+def _made_otherwise(base: Stored, head: Stored, suites: Sequence[Suite]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Criteria by suite key and name that scored something else on the base, and in which way."""
+    ours = _settings(suites, adk_compat=head.adk_compat)
+    theirs = _settings(base.run.suites, adk_compat=base.adk_compat)
+    names = {(suite.key, use.name) for suite in base.run.suites for use in suite.criteria}
+    for suite in suites:
+        for use in suite.criteria:
+            key = (suite.key, use.name)
+            then, now = base.prompts.get(key), head.prompts.get(key)
+            if key not in names:
+                continue
+            if theirs[key] != ours[key]:
+                yield key, "was set otherwise on the base"
+            elif then != now:
+                told = f"version {then or 'unknown'}, now {now or 'unknown'}"
+                yield key, f"asked its judge in other words on the base (prompt {told})"
+            elif use.code is not None and not _is_same_code(base, head, suite):
+                yield key, "may have had other code on the base"
+
+
+def _is_same_code(base: Stored, head: Stored, suite: Suite) -> bool:
+    """Whether a custom metric certainly was the same: sides of one run are scored by head's; else every file that the
+    agent may be made of is equal, the metric among them."""
+    if _are_sides(base, head):
+        return True
+    codes = {_code(run, suite.key) for run in (base.run, head.run)}
+    return len(codes) == 1 and "" not in codes
+
+
+def _code(run: Run, suite: str) -> str:
+    """The fingerprint of all files that the suite's agent may be made of; "" where only recordings count, or none."""
+    agent = next((each.agent for each in run.suites if each.key == suite), None)
+    return "" if agent is None or agent.driver == "replay" else run.codes.get(trials.agent_key(agent), "")
+
+
+def _settings(suites: Sequence[Suite], *, adk_compat: bool) -> Mapping[tuple[str, str], str]:
     return {
         (suite.key, use.name): fingerprints.of_criterion(use, version="", adk_compat=adk_compat)
-        for suite in run.suites
+        for suite in suites
         for use in suite.criteria
     }
 
 
-def _without(trial: GradedTrial, other: set[tuple[str, str]]) -> GradedTrial:
-    unknown = NotEvaluated(reason=Reason.NOT_APPLICABLE, message=OTHER_SETTINGS)
-    grades = {name: unknown if (trial.key.suite, name) in other else grade for name, grade in trial.grades.items()}
-    return dataclasses.replace(trial, grades=grades)
+def _without(trial: GradedTrial, other: Mapping[tuple[str, str], str]) -> GradedTrial:
+    def grade(name: str, known: Grade) -> Grade:
+        why = other.get((trial.key.suite, name))
+        return known if why is None else NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {why}")
+
+    return dataclasses.replace(trial, grades={name: grade(name, known) for name, known in trial.grades.items()})
 
 
 def _settled(comparison: Comparison, head: Run, base: Run, policy: Policy) -> Comparison:

@@ -315,6 +315,60 @@ def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_loosened
     assert "case_0" in said
 
 
+def edited(place: Path, to: Path, **criterion: Any) -> None:
+    """Results with something else told of their criterion, of another time than those beside them."""
+    results = json.loads(place.read_text())
+    code = criterion.pop("agents_code", None)
+    results["started_at"] = criterion.pop("started_at", results["started_at"])
+    for suite in results["suites"]:
+        suite["criteria"][0] |= criterion
+        suite["agent"]["code"] = suite["agent"]["code"] if code is None else code
+    to.write_text(json.dumps(results))
+
+
+EARLIER = {"started_at": "2026-01-01T00:00:00+00:00"}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        ({}, {}, ""),
+        ({"prompt_version": "3"}, {"prompt_version": "3"}, ""),
+        ({"prompt_version": "3"}, {"prompt_version": "4"}, "asked its judge in other words on the base"),
+        ({}, {"prompt_version": "4"}, "prompt version unknown, now 4"),
+        ({"options": {"x": 1}}, {}, "was set otherwise on the base"),
+        # a custom metric: the same only where all files are, as its own are among them
+        ({"code": "metrics.mine", **EARLIER}, {"code": "metrics.mine"}, ""),
+        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have had other code"),
+        ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "other code"),
+        ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "was set otherwise on the base"),
+    ],
+)
+def test_compare_compares_no_scores_that_were_made_otherwise(
+    halves: Repository, then: dict[str, Any], now: dict[str, Any], said: str
+) -> None:
+    whole, names = halves.root / "evalgate-report/results.json", ("then.json", "now.json")
+    for name, told in zip(names, (then, now), strict=True):
+        edited(whole, halves.root / name, **told)
+    halves.call("compare", *names, "--output", "merged")
+    comment = (halves.root / "merged/comment.md").read_text()
+    assert ("are not compared: it" in comment) is bool(said)
+    assert said in comment
+    row = next(line for line in comment.splitlines() if line.startswith("| `response_match_score`"))
+    assert ("| - | - |" in row) is bool(said)
+
+
+def test_compare_takes_the_sides_of_one_run_to_be_scored_by_one_code(repo: Repository) -> None:
+    repo.call("run", "--base", "main")
+    for name in ("base.json", "results.json"):
+        edited(repo.root / "evalgate-report" / name, repo.root / name, code="metrics.mine")
+    repo.call("compare", "base.json", "results.json", "--output", "merged")
+    assert "are not compared: it" not in (repo.root / "merged/comment.md").read_text()
+    edited(repo.root / "base.json", repo.root / "base.json", **EARLIER)
+    repo.call("compare", "base.json", "results.json", "--output", "merged")
+    assert "may have had other code" in (repo.root / "merged/comment.md").read_text()
+
+
 def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
     repo = halves
     code, said = repo.call("compare", "evalgate-report/results.json", "parts/1/results.json")
