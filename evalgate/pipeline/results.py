@@ -173,8 +173,7 @@ def _simulator(suite: Suite) -> dict[str, Any] | None:
 
 
 def _case_verdict(verdict: CaseVerdict) -> dict[str, Any]:
-    waiting = {} if verdict.admitted else {"admitted": False}
-    return {"verdict": verdict.kind.value, "reason": verdict.reason, **waiting}
+    return {"verdict": verdict.kind.value, "reason": verdict.reason, "waiting": not verdict.admitted}
 
 
 def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class CaseResult(ResultsShape):
     eval_case: EvalCaseWire | None = Field(default=None, description="The case itself, as ADK's EvalCase.")
     verdict: VerdictKind
     reason: str = ""
-    admitted: bool = Field(default=True, description="False: shown, and decides nothing yet (`admission`).")
+    waiting: bool = Field(default=False, description="Shown, and decides nothing yet (`admission`).")
     trials: list[TrialResult] = Field(default_factory=list)
 
 
