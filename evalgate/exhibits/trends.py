@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,7 @@ from evalgate.model import Trend
 
 STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
 """Blocks from an eighth to a whole."""
+LOWEST: Final = math.nextafter(-math.inf, 0)
 GAP: Final = "\N{MIDDLE DOT}"
 LEAST_REACH: Final = 0.1
 """A line is drawn from its lowest to its highest value, and over at least this share of the larger of 1 and its
@@ -25,8 +27,9 @@ class Scale:
     high: float
 
     def at(self, value: float) -> float:
-        """0 at the lower end, 1 at the upper."""
-        return (value - self.low) / (self.high - self.low)
+        """0 at the lower end, 1 at the upper, and where both are one."""
+        reach = self.high / 2 - self.low / 2  # halves, for the difference of two large numbers may be infinite
+        return (value / 2 - self.low / 2) / reach if reach else 1.0
 
 
 def scale(trend: Trend) -> Scale:
@@ -36,7 +39,7 @@ def scale(trend: Trend) -> Scale:
     lacking = LEAST_REACH * max(1.0, abs(high)) - (high - low)
     if lacking > 0:
         # what never left its upper end stays there
-        return Scale(low=low - lacking, high=high)
+        return Scale(low=max(low - lacking, LOWEST), high=high)
     return Scale(low=low, high=high)
 
 

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from evalgate.model import CaseHistory, LedgerRun, PastOutcome, ReliabilityLedger
+from evalgate.model.grade import MOST
 from evalgate.wire.shapes import Wire
 
 SCHEMA_VERSION = 1
 
 
-MOST = 2**53 - 1
+MOST_COUNT = 2**53 - 1
 """The largest number that every reader of JSON reads as it was written."""
 
 
@@ -31,7 +32,8 @@ class _Shape(Wire):
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
 
 
-Count = Annotated[int, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=0, le=MOST_COUNT)]
+Mean = Annotated[FiniteFloat, Field(ge=-MOST, le=MOST)]
 
 
 class RunEntry(_Shape):
@@ -40,7 +42,7 @@ class RunEntry(_Shape):
     number: Count = Field(description="Counts all runs there ever were, from 1.")
     commit: str
     at: str = Field(description="ISO 8601, UTC.")
-    means: dict[str, FiniteFloat] = Field(default_factory=dict, description="Mean of each criterion.")
+    means: dict[str, Mean] = Field(default_factory=dict, description="Mean of each criterion.")
 
 
 Counts = Annotated[

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evalgate.gate import reliability as gate
 from evalgate.model import CaseTally, Health, ReliabilityLedger, RunSummary
+from evalgate.model.grade import MOST
 from evalgate.wire import badge, reliability
 from evalgate.wire.reliability import UnreadableLedger
 
@@ -25,7 +26,7 @@ TALLIES = st.builds(
 SUMMARIES = st.builds(
     lambda cases, mean: RunSummary(commit="c" * 40, at="2026-01-02T03:04:05Z", cases=tuple(cases), means={"m": mean}),
     st.lists(TALLIES, max_size=4),
-    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(-MOST, MOST),
 )
 
 
@@ -69,6 +70,7 @@ def ledger_with(**case: object) -> bytes:
         (ledger_with(case_id=5), "string"),
         (b'{"runs":[{"number":2,"commit":"","at":""},{"number":2,"commit":"","at":""}],"cases":[]}', "not in order"),
         (b'{"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}', "finite"),
+        (b'{"runs":[{"number":2,"commit":"","at":"","means":{"m":-1e308}}],"cases":[]}', "greater"),  # no score is
     ],
 )
 def test_what_is_no_ledger_is_refused(text: bytes, complaint: str) -> None:
