@@ -8,30 +8,26 @@ locale) is a real one in any case.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import itertools
-import json
 import os
 import selectors
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from builders.zygotes import Zygote
+
 EVALGATE = Path(sys.executable).parent / "evalgate"
-ZYGOTE = Path(__file__).with_name("command_zygote.py")
 # what Python, its libraries and google.auth read as they are loaded, when a fork is too late to change it;
 # the two of ANY change nothing that a test looks at
 READ_ONCE = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENSSL_", "PYDANTIC_", "NUMPY_", "OPENBLAS_", "OMP_")
 READ_ONCE += ("CLOUDSDK_", "GOOGLE_API_CERTIFICATE_CONFIG", "GOOGLE_API_USE_CLIENT_CERTIFICATE")
 ANY = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 ZYGOTES = 2  # each hashes strings in a way of its own, as each start of Python does: an order must not hang on that
-ANSWER_S = 60.0
 CHUNK_BYTES = 1 << 16
 
 
@@ -86,51 +82,12 @@ def _read_once(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-class Zygote:
-    """A process without threads that has imported the command, and ends when this one does."""
-
-    def __init__(self) -> None:
-        self._door, inner = socket.socketpair()
-        with inner:
-            self._process = subprocess.Popen(
-                [sys.executable, str(ZYGOTE)],
-                stdin=inner,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # a fork has none of the threads that numpy starts
-            )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def become(self, request: Mapping[str, object], *streams: int) -> int:
-        """Ask for a command with these standard streams; where its process id and its exit code can be read."""
-        status, theirs = os.pipe()
-        asked, asking = os.pipe()
-        try:
-            with contextlib.suppress(OSError):  # it is gone: the status says so
-                socket.send_fds(self._door, [b"."], [*streams, theirs, asked])
-        finally:
-            os.close(theirs)
-            os.close(asked)
-        with contextlib.suppress(BrokenPipeError), os.fdopen(asking, "w") as pipe:
-            json.dump(request, pipe)
-        return status
-
-    def close(self) -> str:
-        """Let it go; what it said, which is nothing unless it broke."""
-        self._door.close()
-        stdout, stderr = self._process.communicate()
-        return (stdout + stderr).decode()
-
-
 _TURNS = itertools.cycle(range(ZYGOTES))
 
 
 @functools.cache
 def _zygote(_: int) -> Zygote:
-    zygote = Zygote()
+    zygote = Zygote(sys.executable, "command_zygote.py")
     atexit.register(zygote.close)
     return zygote
 
@@ -142,20 +99,25 @@ class Forked:
         self, zygote: Zygote, command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], merged: bool
     ) -> None:
         self.args = command
-        self.returncode: int | None = None
         ends = [os.pipe() for _ in range(1 if merged else 2)]
         theirs = [writing for _, writing in ends]
         try:
             request = {"command": command, "cwd": str(cwd), "environment": environment}
-            self._status = zygote.become(request, 0, theirs[0], theirs[-1])
+            self._born = zygote.become(request, 0, theirs[0], theirs[-1])
         finally:
             for writing in theirs:
                 os.close(writing)
         self._outputs = [reading for reading, _ in ends]
         self._said = {reading: bytearray() for reading in self._outputs}
         self._open = set(self._outputs)
-        self.pid = self._heard(ANSWER_S)
-        assert self.pid is not None, f"no command came to be: {zygote.close()}"
+
+    @property
+    def pid(self) -> int:
+        return self._born.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._born.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str | None]:
         """Both outputs, once they and the command have ended. Raises subprocess.TimeoutExpired; may be called again."""
@@ -175,19 +137,14 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, or minus the signal that ended it. Raises subprocess.TimeoutExpired."""
-        if self.returncode is None:
-            ended = self._heard(timeout)
-            if ended is None:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-            self.returncode = ended
-            os.close(self._status)
-        return self.returncode
+        code = self._born.wait(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return code
 
     def poll(self) -> int | None:
         """The exit code; None while it runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.wait(0)
-        return None
+        return self._born.wait(0)
 
     def send_signal(self, number: signal.Signals) -> None:
         """To the command alone, if it runs."""
@@ -205,15 +162,6 @@ class Forked:
             selector.unregister(output)
             self._open.remove(output)
             os.close(output)
-
-    def _heard(self, timeout: float | None) -> int | None:
-        """The next number that the zygote says of the command: its process id, then its end."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._status, selectors.EVENT_READ)
-            if not selector.select(timeout):
-                return None
-        said = os.read(self._status, struct.calcsize("i"))
-        return struct.unpack("i", said)[0] if said else None
 
 
 def _left(deadline: float | None) -> float | None:

@@ -7,14 +7,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from builders.zygotes import Zygote
 
-from tests.integration.agents.line_client import AGENTS, Message, Worker, Zygote, adk_python
+from tests.integration.agents.line_client import AGENTS, Message, Worker, adk_python
 
 
 @pytest.fixture(scope="session")
 def old_adk() -> Iterator[Zygote]:
     """The oldest google-adk, imported once: that takes ten seconds."""
-    zygote = Zygote(adk_python("old"))
+    zygote = Zygote(adk_python("old"), "worker_zygote.py")
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture(scope="session")
+def new_adk() -> Iterator[Zygote]:
+    """The newest one, for those many workers that are not about how they start."""
+    zygote = Zygote(adk_python("new"), "worker_zygote.py")
     yield zygote
     zygote.close()
 
@@ -41,9 +50,10 @@ def spawn(request: pytest.FixtureRequest) -> Iterator[Callable[..., Worker]]:
         cwd: Path = AGENTS,
         environment: dict[str, str] | None = None,
         tools: str = "",
+        forked: bool = False,
     ) -> Worker:
         python = adk_python(which) if kind == "adk" else sys.executable
-        zygote = request.getfixturevalue("old_adk") if which == "old" else None
+        zygote = request.getfixturevalue(f"{which}_adk") if forked or which == "old" else None
         workers.append(Worker(python, kind, options, cwd, environment or {}, tools, zygote))
         return workers[-1]
 

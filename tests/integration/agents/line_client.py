@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
 import queue
 import signal
-import socket
 import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.zygotes import Zygote
 
 REPO = Path(__file__).parents[3]
 AGENTS = REPO / "tests" / "agents"
 START = REPO / "evalgate" / "agents" / "worker" / "start.py"
-ZYGOTE = Path(__file__).parent / "zygote.py"
 PATIENCE_S = 90.0
 
 Message = dict[str, Any]
@@ -30,49 +28,27 @@ def _started(python: str, kind: str, cwd: Path, environment: dict[str, str]) -> 
     return subprocess.Popen([python, str(START), kind], cwd=cwd, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
-class Zygote:
-    """An interpreter that has imported google-adk and becomes workers (zygote.py)."""
-
-    def __init__(self, python: str) -> None:
-        self._door, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with inner:
-            self._process = subprocess.Popen([python, ZYGOTE], stdin=inner, stdout=subprocess.DEVNULL)
-
-    def start(self, kind: str, cwd: Path, environment: dict[str, str]) -> Forked:
-        """A worker."""
-        return Forked(self._door, {"script": str(START), "kind": kind, "cwd": str(cwd), "environment": environment})
-
-    def close(self) -> None:
-        """Let it go."""
-        self._door.close()
-        self._process.kill()
-        self._process.wait()
-
-
 class Forked:
     """A worker that a zygote has become, as far as a Popen is needed."""
 
-    def __init__(self, door: socket.socket, worker: Message) -> None:
+    def __init__(self, zygote: Zygote, kind: str, cwd: Path, environment: dict[str, str]) -> None:
         pipes = [os.pipe() for _ in range(3)]
-        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-        socket.send_fds(door, [json.dumps(worker).encode()], theirs)
+        theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
+        request = {"script": str(START), "kind": kind, "cwd": str(cwd), "environment": environment}
+        self._born = zygote.become(request, *theirs)
         for each in theirs:
             os.close(each)
         self.stdin = os.fdopen(pipes[0][1], "wb")
         self.stdout, self.stderr = os.fdopen(pipes[1][0], "rb"), os.fdopen(pipes[2][0], "rb")
-        door.settimeout(PATIENCE_S)
-        self.pid = int(door.recv(64))
 
     def kill(self) -> None:
-        """End it; whoever it was forked by reaps it."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        """End it."""
+        if self._born.wait(0) is None:
+            os.kill(self._born.pid, signal.SIGKILL)
 
-    def wait(self) -> None:
-        """Until it can say nothing any more."""
-        for stream in (self.stdin, self.stdout, self.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.close()
+    def wait(self, timeout: float = PATIENCE_S) -> int | None:
+        """Its exit code."""
+        return self._born.wait(timeout)
 
 
 class Worker:
@@ -89,7 +65,7 @@ class Worker:
         zygote: Zygote | None = None,
     ) -> None:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        start = zygote.start if zygote is not None else functools.partial(_started, python)
+        start = functools.partial(*((Forked, zygote) if zygote is not None else (_started, python)))
         self.process = start(kind, cwd, {**kept, **environment})
         self.errors: list[bytes] = []
         self._said: queue.Queue[bytes] = queue.Queue()

@@ -36,10 +36,12 @@ SHAPES = [
     ("adk_yaml", "from_yaml"),
 ]
 
+STARTED = ("adk_full", "adk_single.py", "adk_yaml")  # a package, a file and neither, each in an interpreter of its own
+
 
 @pytest.mark.parametrize(("path", "name"), SHAPES)
 def test_a_shape_is_found(spawn, path: str, name: str) -> None:
-    worker = spawn({"path": path})
+    worker = spawn({"path": path}, forked=path not in STARTED)
     assert worker.greeting["type"] == "ready", worker.greeting
     assert worker.greeting["about"]["agent"] == name
     if name != "from_yaml":
@@ -56,8 +58,8 @@ def test_old_versions_find_them_too(spawn, path: str, name: str) -> None:
 
 
 def test_an_agent_of_the_tree_or_another_attribute_can_be_named(spawn) -> None:
-    assert spawn({"path": "adk_full", "agent": "helper"}).greeting["about"]["agent"] == "helper"
-    greeting = spawn({"path": "adk_full", "agent": "nobody"}).greeting
+    assert spawn({"path": "adk_full", "agent": "helper"}, forked=True).greeting["about"]["agent"] == "helper"
+    greeting = spawn({"path": "adk_full", "agent": "nobody"}, forked=True).greeting
     assert greeting["type"] == "fatal"
     assert "'helper'" in greeting["message"]
 
@@ -104,7 +106,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("files", "told"), BROKEN)
 def test_what_cannot_be_loaded_says_why(spawn, tmp_path: Path, files: dict[str, str], told: list[str]) -> None:
-    worker = spawn({"path": "a"}, cwd=checkout(tmp_path, files))
+    worker = spawn({"path": "a"}, cwd=checkout(tmp_path, files), forked=True)
     greeting = worker.greeting
     assert (greeting["type"], greeting["kind"]) == ("fatal", "start")
     for word in told:
@@ -114,7 +116,7 @@ def test_what_cannot_be_loaded_says_why(spawn, tmp_path: Path, files: dict[str, 
 
 def test_the_traceback_shows_the_users_line_only(spawn, tmp_path: Path) -> None:
     root = checkout(tmp_path, {"a/agent.py": AGENT + "root_agent = LlmAgent(name='not an identifier!')\n"})
-    detail = spawn({"path": "a"}, cwd=root).greeting["detail"]
+    detail = spawn({"path": "a"}, cwd=root, forked=True).greeting["detail"]
     assert "agent.py" in detail
     assert "line 3" in detail
     assert "site-packages" not in detail
@@ -135,7 +137,7 @@ def test_dotenv_fills_in_what_is_not_set(spawn, tmp_path: Path) -> None:
         "import os\nroot_agent = LlmAgent(name=os.environ['FIRST'] + '_' + os.environ['SECOND'], model=ScriptedLlm())\n"
     )
     files = {".env": "FIRST=no\n", "agents/.env": "FIRST=dotenv\nSECOND=dotenv\n", "agents/a/agent.py": AGENT + show}
-    worker = spawn({"path": "agents/a"}, cwd=checkout(tmp_path, files), environment={"SECOND": "given"})
+    worker = spawn({"path": "agents/a"}, cwd=checkout(tmp_path, files), environment={"SECOND": "given"}, forked=True)
     assert worker.greeting["about"]["agent"] == "dotenv_given"
 
 
@@ -174,5 +176,5 @@ def test_code_runs_once_however_it_is_imported(spawn, tmp_path: Path) -> None:
         + "from a.counting import sys as again\nassert sys.runs == 1, sys.runs\n"
         + ROOT,
     }
-    worker = spawn({"path": "agents/a"}, cwd=checkout(tmp_path, files))
+    worker = spawn({"path": "agents/a"}, cwd=checkout(tmp_path, files), forked=True)
     assert worker.greeting["type"] == "ready", worker.greeting

@@ -1,0 +1,36 @@
+"""Runs in an agent's interpreter: imports google-adk once, and becomes a worker whenever it is asked.
+
+A new google-adk takes two seconds to import, an old one ten.
+"""
+
+import os
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+import forking
+
+warnings.simplefilter("ignore")
+
+import google.adk.agents  # noqa: E402 - it warns while it is imported
+import google.adk.runners  # noqa: E402, F401 - what takes long
+
+
+def become(worker):
+    os.environ.clear()
+    os.environ.update(worker["environment"])
+    os.chdir(worker["cwd"])
+    sys.path[0] = str(Path(worker["script"]).parent)  # as Python does it for a script
+    sys.argv[:] = [worker["script"], worker["kind"]]
+    runpy.run_path(worker["script"], run_name="__main__")
+
+
+def main():
+    worker = forking.next_request()
+    if worker is not None:
+        become(worker)
+
+
+if __name__ == "__main__":
+    main()
