@@ -248,9 +248,9 @@ class Comparison:
     """Head's run beside base's.
 
     `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the
-    base has no agent yet, so that there is nothing that could have become worse. `overall`: trials that pass
-    every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and of the bootstrap.
-    `by_base`: the base's rules decide, not head's own.
+    base has no agent yet, or no case of those that are run, so that there is nothing that could have become worse.
+    `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
+    of the bootstrap. `by_base`: the base's rules decide, not head's own.
     """
 
     origin: BaseOrigin

@@ -148,7 +148,9 @@ class ComparisonResult(_Shape):
 
     origin: OriginResult
     problem: str = ""
-    no_agent: bool = Field(default=False, description="There are none because the base has no agent yet.")
+    no_agent: bool = Field(
+        default=False, description="There are none because the base has no agent yet, or no case of these."
+    )
     criteria: list[CriterionComparisonResult] = Field(default_factory=list)
     overall: CriterionComparisonResult | None = None
     cases: list[CaseComparisonResult] = Field(default_factory=list)

@@ -36,6 +36,10 @@ class Rules:
     unruled: frozenset[str] = frozenset()
     faults: tuple[Problem, ...] = ()
 
+    def is_empty(self) -> bool:
+        """Whether it is known that there is no case among them."""
+        return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
+
     def may_have(self, suite: str, *, among: Collection[str]) -> bool:
         """Whether what cannot be read may be this suite of head's, under its own name or under one that is not
         `among` head's any more."""

@@ -30,8 +30,8 @@ class Base:
     `root`: its code on disk, None where only results are at hand. `agents`: of every suite of head's, by its key; a
     suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `choice`: the
     base's own, None where they are not known. `renamed`: the base's name of an evaluation file by head's, where they
-    differ. `problem`: why there is nothing to compare with; `no_agent`: because the base has no agent yet, which is
-    nobody's fault.
+    differ. `problem`: why there is nothing to compare with; `no_agent`: because the base has no agent yet, or
+    no case of those that are run, which is nobody's fault.
     """
 
     origin: BaseOrigin

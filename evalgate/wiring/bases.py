@@ -258,6 +258,8 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     except EvalgateError as error:
         return Base(origin=origin, problem=f"the base's own configuration cannot be read: {_told(error)}")
     known = Base(origin=origin, rules=side.rules, choice=side.choice, renamed=side.renamed)
+    if side.rules is not None and side.rules.is_empty():
+        return dataclasses.replace(known, problem="the base has no case of those that are run here", no_agent=True)
     own = [side.agents[suite.key] for suite in search.suites]
     if all(agent_pools.is_missing(use) for use in own):
         return _without_agent(known, side.own_files())

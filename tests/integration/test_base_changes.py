@@ -237,6 +237,14 @@ def test_a_gate_file_or_a_folder_that_the_base_lacks_blocks_nobody(repo: Reposit
     assert "has no folder sub" in repo.results()["comparison"]["problem"]
 
 
+def test_a_selection_of_new_cases_alone_is_compared_with_nothing_and_blocks_nobody(repo: Repository) -> None:
+    repo.cases(*range(7))
+    repo.commit("one more")
+    code, said = repo.run("--grep", "case_6")
+    assert code == 0, said
+    assert (repo.results()["comparison"]["no_agent"], repo.asked("base")) == (True, 0)
+
+
 def test_a_store_blocks_no_first_agent(repo: Repository, tmp_path: Path) -> None:
     repo.git("checkout", "-q", "--orphan", "empty", "--force")
     repo.git("rm", "-rqf", ".")

@@ -133,21 +133,22 @@ def test_which_of_the_bases_rules_are_not_known(
 
 
 @pytest.mark.parametrize(
-    ("agents", "given", "own", "known"),
+    ("agents", "given", "own", "empty"),
     [
-        ([COMMAND], {}, ("a.evalset.json",), True),
-        ([], {}, (), True),  # its files have no agent: nothing was gated
+        ([COMMAND], {}, ("a.evalset.json",), False),
+        ([], {}, (), False),  # its files have no agent: nothing was gated
         ([COMMAND], {"grep": "nowhere there"}, (), True),  # its files have nothing of what is asked for
     ],
 )
 def test_what_the_base_gates_itself(
-    tmp_path: Path, agents: list[Any], given: dict[str, Any], own: tuple[str, ...], known: bool
+    tmp_path: Path, agents: list[Any], given: dict[str, Any], own: tuple[str, ...], empty: bool
 ) -> None:
     root = side(tmp_path / "base", agents=agents, files={"a.evalset.json": ["1"]})
     head = choosing.choose({"root": str(side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": ["2"]}))})
     suites = preparing.prepare(head, environ={}).suites
     found = base_checkout.read(dataclasses.replace(head, given={**head.given, **given}), root, suites, {})
     assert found.own_files() == own
-    assert (found.rules is not None) is known
+    assert found.rules is not None
+    assert found.rules.is_empty() is empty
     (root / "a.evalset.json").unlink()
     assert base_checkout.read(head, root, suites, {}).rules is None  # no evaluation file, no rules
