@@ -43,19 +43,21 @@ def compare(
     problem = "" if _shares_no_case(head, unpaired) else _never_ran(base)
     if problem:
         return Comparison(origin=origin, problem=problem, loosened=loosened)
+    beside = origin.source is BaseSource.RERUN if beside is None else beside
+    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, beside=beside)))
     return comparing.compare(
         head,
         base,
         policy=policy,
         scales=scales(),
         judged=_judged(),
-        origin=dataclasses.replace(origin, notes=tuple(dict.fromkeys((*origin.notes, *_other_models(head, base))))),
+        origin=dataclasses.replace(origin, notes=tuple(notes)),
         unpaired=unpaired,
         seed=head.seed,
         loosened=loosened,
         stage=stage,
         unreliable=unreliable,
-        beside=origin.source is BaseSource.RERUN if beside is None else beside,
+        beside=beside,
     )
 
 
@@ -102,9 +104,12 @@ def _never_ran(base: Run) -> str:
     return ""
 
 
-def _other_models(head: Run, base: Run) -> tuple[str, ...]:
-    """A note where other models answered although the agent is the same: that difference is not the change's."""
-    if not head.models or not base.models or head.models == base.models or dict(head.codes) != dict(base.codes):
+def _other_models(head: Run, base: Run, *, beside: bool) -> tuple[str, ...]:
+    """A note where other models answered: though the agent is the same, or at another time, when a provider may have
+    moved as well. That difference is not the change's, or not its alone."""
+    same = dict(head.codes) == dict(base.codes)
+    if not head.models or not base.models or head.models == base.models or (beside and not same):
         return ()
     then, now = (", ".join(sorted(run.models)) for run in (base, head))
-    return (f"the same agent was answered by other models on the base side ({then}) than on head's ({now})",)
+    agent = "the same agent" if same else "the agent"
+    return (f"{agent} was answered by other models on the base side ({then}) than on head's ({now})",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Standing, Suite
@@ -22,31 +22,51 @@ def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) ->
     return dict.fromkeys(gone, Standing.REMOVED) | dict.fromkeys(new_cases(suites, base), Standing.NEW)
 
 
-def environments(base: Base, head: Run, rerun: Run) -> Iterator[str]:
-    """A note for each agent that is the same on both sides in another environment, rerun now or as it was stored."""
-    stored = base.stored.run if base.stored is not None else None
-    then = {} if stored is None else {suite.key: suite.agent for suite in stored.suites}
+def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:
+    """A note for each agent that ran in another environment: of one that was rerun, if it is the same agent on both
+    sides, since another one may have changed it; of stored results always, since nobody knows what the time between
+    has changed as well. `reused`: the suites of which stored trials are used."""
     notes: list[str] = []
+    then = _stored_agents(base)
     for ours, theirs in zip(head.suites, rerun.suites, strict=True):
         code = head.codes.get(trials.agent_key(ours.agent))
         now = head.agents.get(trials.agent_key(ours.agent), {})
-        ways = [(rerun, theirs.agent)]
-        name = base.renamed.get(ours.key, ours.key)
-        if stored is not None and name in then and ours.key in base.reusable:
-            ways.append((stored, then[name]))
-        for run, agent in ways:
-            key = trials.agent_key(agent)
-            if code and run.codes.get(key) == code:
-                notes += _differences(run.agents.get(key, {}), now)
+        key = trials.agent_key(theirs.agent)
+        if code and rerun.codes.get(key) == code:
+            notes += _differences("the same agent ran", rerun.agents.get(key, {}), now)
+        if ours.key in reused and ours.key in then:
+            notes += _differences("the agent ran", then[ours.key][1], now)
     yield from dict.fromkeys(notes)
 
 
-def _differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+def told(base: Base, run: Run) -> dict[str, Mapping[str, str]]:
+    """What every agent of the base's run told of its environment, by `trials.agent_key`; what did not run, as it was
+    stored."""
+    found = dict(run.agents)
+    then = _stored_agents(base)
+    for suite in run.suites:
+        key, about = then.get(suite.key, ("", {}))
+        for each in (key, trials.agent_key(suite.agent)):
+            if each and about and not found.get(each):
+                found[each] = about
+    return found
+
+
+def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
+    """By head's name of a suite, what its agent is called in the stored results, and told when they were measured."""
+    if base.stored is None:
+        return {}
+    stored, ours = base.stored.run, {theirs: ours for ours, theirs in base.renamed.items()}
+    keys = {ours.get(suite.key, suite.key): trials.agent_key(suite.agent) for suite in stored.suites}
+    return {suite: (key, stored.agents.get(key, {})) for suite, key in keys.items() if suite in base.reusable}
+
+
+def _differences(what: str, then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for name in ENVIRONMENT:
         before, after = then.get(name, ""), now.get(name, "")
         if before and after and before != after:
             said = name.replace("_", " ")
-            yield f"the same agent ran with another {said} on the base side ({before}) than on head's ({after})"
+            yield f"{what} with another {said} on the base side ({before}) than on head's ({after})"
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:

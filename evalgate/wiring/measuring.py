@@ -212,7 +212,7 @@ class _Ring:
         base = self._bout.base
         if base is None:
             return run
-        run = dataclasses.replace(run, commit=base.origin.commit)
+        run = dataclasses.replace(run, commit=base.origin.commit, agents=counterparts.told(base, run))
         if base.root is not None or base.stored is None:
             return run
         kept = tuple(trial for trial in run.trials if trial.failure is None)
@@ -228,12 +228,13 @@ class _Ring:
         if base.root is not None and reused:
             source = BaseSource.STORE if reused == own else BaseSource.MIXED
         measured = (self._measuring.run(HEAD), self._measuring.run(BASE))
+        suites = frozenset(key.suite for key in trials_had & self._taken.keys)
         return dataclasses.replace(
             base.origin,
             source=source,
             reused=reused,
             run=0 if base.root is None else own - reused,
-            notes=(*base.origin.notes, *counterparts.environments(base, *measured)),
+            notes=(*base.origin.notes, *counterparts.environments(base, *measured, reused=suites)),
         )
 
     def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
