@@ -93,4 +93,4 @@ def not_run(comparison: Comparison) -> tuple[Problem, ...]:
         "run here; a case that fails sometimes may block"
     )
     hint = "`evalgate run --base` makes these runs."
-    return (Problem(severity=Severity.WARNING, code="unconfirmed", message=message, hint=hint),)
+    return (Problem(severity=Severity.WARNING, code="fresh-runs-missing", message=message, hint=hint),)
