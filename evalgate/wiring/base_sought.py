@@ -30,8 +30,9 @@ class Base:
     `root`: its code on disk, None where only results are at hand. `agents`: of every suite of head's, by its key; a
     suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `choice`: the
     base's own, None where they are not known. `renamed`: the base's name of an evaluation file by head's, where they
-    differ. `problem`: why there is nothing to compare with; `no_agent`: because the base has no agent yet, or
-    no case of those that are run, which is nobody's fault.
+    differ. `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to
+    compare with; `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's
+    fault.
     """
 
     origin: BaseOrigin
@@ -42,6 +43,7 @@ class Base:
     choice: Choice | None = None
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     stored: Stored | None = None
+    rerun: BaseOrigin | None = None
     problem: str = ""
     no_agent: bool = False
 

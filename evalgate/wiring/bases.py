@@ -200,7 +200,7 @@ def _with_stored(search: Search, base: Base, found: Found) -> Base:
         search.say(f"results of {found.commit[:7]} are stored, but the agent has changed since: it is run")
         return base
     origin = _stored_origin(search, base.origin, found)
-    return dataclasses.replace(base, origin=origin, reusable=reusable, stored=found.stored)
+    return dataclasses.replace(base, origin=origin, rerun=base.origin, reusable=reusable, stored=found.stored)
 
 
 def _stored_origin(search: Search, origin: BaseOrigin, found: Found) -> BaseOrigin:

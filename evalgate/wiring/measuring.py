@@ -224,17 +224,18 @@ class _Ring:
             return base.origin
         trials_had = self._measuring.keys(BASE)
         own, reused = len(trials_had), len(trials_had & self._taken.keys)
-        source = base.origin.source
+        origin = base.origin if reused or base.rerun is None else base.rerun
+        source = origin.source
         if base.root is not None and reused:
             source = BaseSource.STORE if reused == own else BaseSource.MIXED
         measured = (self._measuring.run(HEAD), self._measuring.run(BASE))
         suites = frozenset(key.suite for key in trials_had & self._taken.keys)
         return dataclasses.replace(
-            base.origin,
+            origin,
             source=source,
             reused=reused,
             run=0 if base.root is None else own - reused,
-            notes=(*base.origin.notes, *counterparts.environments(base, *measured, reused=suites)),
+            notes=(*origin.notes, *counterparts.environments(base, *measured, reused=suites)),
         )
 
     def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:

@@ -203,6 +203,15 @@ def test_stored_results_save_the_bases_runs_where_its_agent_is_the_same(repo: Re
     code, said = repo.run("--baseline-folder", str(store), "--runs", "2")
     assert (repo.asked("head"), repo.asked("base")) == (12, 6), said
     assert repo.results()["comparison"]["origin"]["source"] == "mixed"
+    # where every question is another one nothing that is stored stands in, and nothing of it is told
+    asked = (repo.root / "desk.evalset.json").read_text()
+    repo.write("desk.evalset.json", asked.replace("question", "a question").replace("answer", "a answer"))
+    repo.commit("other questions")
+    code, said = repo.run("--baseline-folder", str(store), "--max-baseline-age", "1e-9")
+    assert repo.asked("base") == 6, said
+    origin = repo.results()["comparison"]["origin"]
+    assert (origin["source"], origin.get("distance"), origin["reused"], origin["run"]) == ("rerun", None, 0, 6)
+    assert "days old" not in repo.comment()
 
 
 def test_a_changed_criterion_is_judged_again_without_running_the_base(repo: Repository, tmp_path: Path) -> None:
