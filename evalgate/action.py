@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from evalgate import __version__, publish, reports, settings
-from evalgate.errors import ConfigError, EvalgateError, ExitCode
+from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem
 from evalgate.github import events
 from evalgate.github.approvals import Approved
 from evalgate.github.client import Client, connection_of
@@ -29,6 +29,7 @@ from evalgate.wiring import events as rules
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.posting import Place, Posting
+from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.running import Scene
 
 FORK = (
@@ -140,16 +141,22 @@ def _gated(
         may_ask=may_ask,
         present=lambda report: None if posting is None else posting.prepare(report),
     )
-    gated = _merged(choice, scene) if choice.settings.mode == "merge" else _measured(environ, choice, scene)
+    if choice.settings.mode == "merge":
+        gated, listed = _merged(choice, scene), frozenset[Problem]()
+    else:
+        prepared = _prepared(environ, choice)
+        gated, listed = running.run_gate(choice, prepared, scene), frozenset(prepared.problems)
+    step_log.list_problems(problem for problem in gated.report.problems if problem not in listed)
     sys.stdout.write(reports.render_terminal(gated.report))
     return gated
 
 
-def _measured(environ: Mapping[str, str], choice: Choice, scene: Scene) -> Gated:
+def _prepared(environ: Mapping[str, str], choice: Choice) -> Prepared:
+    """What is to run; what was found wrong with it stands in the log before anything is spent."""
     prepared = preparing.prepare(choice, environ=environ)
-    if prepared.stops(strict=choice.settings.strict):
-        preparing.insist(prepared, strict=choice.settings.strict)
-    return running.run_gate(choice, prepared, scene)
+    preparing.insist(prepared, strict=choice.settings.strict)
+    step_log.list_problems(prepared.problems)
+    return prepared
 
 
 def _merged(choice: Choice, scene: Scene) -> Gated:
@@ -257,7 +264,7 @@ def token_of(environ: Mapping[str, str]) -> str | None:
 
 
 def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: bool) -> None:
-    for line in () if gated.report.run.shard else reports.render_annotations(gated.report):
+    for line in reports.render_annotations(gated.report):
         step_log.say(line)
     problems = []
     if environ.get("GITHUB_STEP_SUMMARY") and "summary" in gated.files:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from evalgate.errors import Problem, Severity
 from evalgate.markup import plain
+
+KINDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
 def render_command(kind: str, message: str, **properties: str | int | None) -> str:
@@ -12,6 +15,22 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
     """
     shown = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
     return f"::{kind}{' ' + shown if shown else ''}::{_data(message)}"
+
+
+def render_problem(problem: Problem) -> str:
+    """A problem as the annotation that its severity asks for. A file outside the repository is named in the message:
+    a runner shows no annotation beside it."""
+    message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
+    place = problem.place
+    if place is not None and place.file.startswith("/"):
+        return render_command(KINDS[problem.severity], f"{place}: {message}")
+    return render_command(
+        KINDS[problem.severity],
+        message,
+        file=place.file if place else None,
+        line=place.line if place else None,
+        col=place.column if place else None,
+    )
 
 
 def disarm(text: str) -> str:

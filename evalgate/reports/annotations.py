@@ -1,10 +1,12 @@
-"""Annotations: workflow commands that put what broke beside the line of the evaluation file."""
+"""Annotations: workflow commands that put what broke, and what else is wrong, beside the line of its file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evalgate import words
+from evalgate.errors import Problem, Severity
 from evalgate.exhibits import remarks
 from evalgate.exhibits.remarks import Level, Remark
 from evalgate.markup import commands
@@ -15,13 +17,47 @@ PER_LEVEL = 10
 
 
 def render(report: Report) -> tuple[str, ...]:
-    """Workflow commands, each one line, worst first; one notice counts what is more than GitHub shows. Empty where
-    every case passed."""
-    found = remarks.collect(report)
-    errors = [each for each in found if each.level is Level.ERROR]
-    warnings = [each for each in found if each.level is Level.WARNING]
-    lines = [_line(each) for each in (*errors[:PER_LEVEL], *warnings[:PER_LEVEL])]
-    return (*lines, *_rest(errors[PER_LEVEL:], warnings[PER_LEVEL:]))
+    """Workflow commands, each one line, worst first, the cases before the report's problems; one notice counts what is
+    more than GitHub shows. Empty where every case passed and nothing else is to be said.
+
+    A part of a run says nothing of its cases: what joins the parts does.
+    """
+    found = remarks.collect(report) if report.run.shard is None else ()
+    kinds = [
+        _Kind.of(found, report.problems, level=Level.ERROR, severity=Severity.ERROR, limit=PER_LEVEL),
+        _Kind.of(found, report.problems, level=Level.WARNING, severity=Severity.WARNING, limit=PER_LEVEL),
+        # the last notice counts the rest
+        _Kind.of((), report.problems, level=None, severity=Severity.NOTE, limit=PER_LEVEL - 1),
+    ]
+    return (*(line for kind in kinds for line in kind.shown), *_rest(*kinds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """The lines of one kind, and how many cases and problems are not among them."""
+
+    shown: tuple[str, ...]
+    cases_left: int
+    problems_left: int
+
+    @classmethod
+    def of(
+        cls,
+        found: Sequence[Remark],
+        problems: Sequence[Problem],
+        *,
+        level: Level | None,
+        severity: Severity,
+        limit: int,
+    ) -> _Kind:
+        of_cases = [_line(each) for each in found if each.level is level]
+        of_problems = [commands.render_problem(each) for each in problems if each.severity is severity]
+        room = max(0, limit - len(of_cases))
+        return cls(
+            shown=(*of_cases[:limit], *of_problems[:room]),
+            cases_left=max(0, len(of_cases) - limit),
+            problems_left=max(0, len(of_problems) - room),
+        )
 
 
 def _line(remark: Remark) -> str:
@@ -30,12 +66,17 @@ def _line(remark: Remark) -> str:
     )
 
 
-def _rest(errors: Sequence[Remark], warnings: Sequence[Remark]) -> list[str]:
+def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
     counts = [
-        words.counted(len(errors), "more failing case") if errors else "",
-        words.counted(len(warnings), "more case") + " not measured" if warnings else "",
+        words.counted(errors.cases_left, "more failing case") if errors.cases_left else "",
+        words.counted(warnings.cases_left, "more case") + " not measured" if warnings.cases_left else "",
+        words.counted(errors.problems_left, "more error") if errors.problems_left else "",
+        words.counted(warnings.problems_left, "more warning") if warnings.problems_left else "",
+        words.counted(notices.problems_left, "more notice") if notices.problems_left else "",
     ]
     said = words.listed(count for count in counts if count)
     if not said:
         return []
-    return [commands.render_command("notice", f"{said}: see the job summary and report.html.", title="evalgate")]
+    of_cases = errors.cases_left or warnings.cases_left
+    where = "see the job summary and report.html" if of_cases else "the log of this step has them all"
+    return [commands.render_command("notice", f"{said}: {where}.", title="evalgate")]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from evalgate.errors import EvalgateError, Problem, Severity
+from evalgate.errors import EvalgateError, Problem
 from evalgate.markup import commands
 
 
@@ -25,18 +25,13 @@ def tell_error(error: EvalgateError, *, debug: bool) -> None:
 
 def tell_problem(problem: Problem) -> None:
     """A problem as the annotation that its severity asks for."""
-    kind = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}[problem.severity]
-    place = problem.place
-    message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
-    say(
-        commands.render_command(
-            kind,
-            message,
-            file=place.file if place else None,
-            line=place.line if place else None,
-            col=place.column if place else None,
-        )
-    )
+    say(commands.render_problem(problem))
+
+
+def list_problems(problems: Iterable[Problem]) -> None:
+    """Every problem in plain lines, as a desk shows them: a runner shows few annotations of a step."""
+    for problem in problems:
+        say(commands.disarm(str(problem)))
 
 
 @contextmanager

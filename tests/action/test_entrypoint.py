@@ -109,6 +109,23 @@ def test_nothing_is_never_green(passing) -> None:
 
 
 @pytest.mark.usefixtures("in_this_process")
+def test_what_makes_a_green_gate_worth_little_is_told(runner) -> None:
+    runner.write_gate(reference=ANSWER)
+    runner.write("evals/test_config.json", {"criteria": {"response_match_score": 0}})
+    runner.check_out()
+    (runner.workspace / "evalgate-report" / "junit.xml").mkdir(parents=True)  # where no file can be written
+    step = runner.run(agent="command:python3 agent.py", baseline="none")
+
+    assert step.code == 0, step.stdout + step.stderr
+    beside, unwritten = sorted(step.commands())
+    assert re.match(r"::warning file=evals/test_config\.json,line=\d+.*::.*response_match_score", beside)
+    assert re.match(r"::warning::/.*/junit\.xml: could not be written", unwritten)
+    logged, _, after = step.stdout.partition("running 1 trial")
+    assert "[threshold-always-passes]" in logged
+    assert "junit.xml: warning: could not be written" in after
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_a_wrong_input_is_named_as_the_workflow_names_it(passing) -> None:
     step = passing.run(agent="command:python3 agent.py", fail_on="failure")
 

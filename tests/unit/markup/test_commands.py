@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalgate.errors import Place, Problem, Severity
 from evalgate.markup import commands
 
 
@@ -37,6 +38,22 @@ def test_a_command() -> None:
         "::error file=a%2Cb%3Ac.json,line=3::50%25 of%0Ait"
     )
     assert commands.render_command("notice", "x") == "::notice::x"
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        # nowhere
+        (None, "::warning::odd [not-written]"),
+        # in the repository: beside the line
+        (Place(file="a.json", line=3, column=4), "::warning file=a.json,line=3,col=4::odd [not-written]"),
+        # outside of it, where no annotation is shown: in words
+        (Place(file="/out/a.json", line=3), "::warning::/out/a.json:3: odd [not-written]"),
+    ],
+)
+def test_a_problem_says_where_it_is(place: Place | None, line: str) -> None:
+    problem = Problem(severity=Severity.WARNING, code="not-written", message="odd", place=place)
+    assert commands.render_problem(problem) == line
 
 
 @given(message=st.text(max_size=50), title=st.text(min_size=1, max_size=50))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from builders import build
 from builders.scenarios import SCENARIOS
 
-from evalgate.model import Policy
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import Policy, Shard
 from evalgate.reports import annotations, outputs, terminal
 
 
@@ -31,6 +33,40 @@ def test_no_more_than_github_shows_worst_first() -> None:
     assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"]
     assert "case_13" in lines[0]
     assert "3 more failing cases and 4 more cases not measured" in lines[-1]
+
+
+def problem(severity: Severity, number: int = 1) -> Problem:
+    return Problem(
+        severity=severity,
+        code="nothing-expected",
+        message=f"odd thing {number}",
+        place=Place(file="evalgate.yml", line=number),
+        hint="Mend it.",
+    )
+
+
+def test_problems_stand_at_their_line_in_a_passing_run_too() -> None:
+    told = (problem(Severity.WARNING), problem(Severity.NOTE, 2))
+    assert annotations.render(dataclasses.replace(build.report("pass"), problems=told)) == (
+        "::warning file=evalgate.yml,line=1::odd thing 1 [nothing-expected]%0AMend it.",
+        "::notice file=evalgate.yml,line=2::odd thing 2 [nothing-expected]%0AMend it.",
+    )
+
+
+def test_problems_take_the_room_that_cases_leave() -> None:
+    told = tuple(problem(kind, number) for kind in Severity for number in range(1, 13))
+    report = dataclasses.replace(build.report(" ".join(["fail"] * 2 + ["error"] * 9)), problems=told)
+    lines = annotations.render(report)
+    assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"] * 10
+    assert ["odd thing" in line for line in lines[:20]] == [False] * 2 + [True] * 8 + [False] * 9 + [True]
+    assert "4 more errors, 11 more warnings and 3 more notices: the log of this step" in lines[-1]
+
+
+def test_a_part_tells_its_problems_and_none_of_its_cases() -> None:
+    report = build.report("fail error")
+    part = dataclasses.replace(report.run, shard=Shard(index=1, of=2))
+    (line,) = annotations.render(dataclasses.replace(report, run=part, problems=(problem(Severity.WARNING),)))
+    assert "odd thing 1" in line
 
 
 def test_hostile_text_makes_no_command_of_its_own() -> None:
