@@ -7,12 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from evalgate.model import Corrected, CriterionUse, CriterionVerdict, Report, Suite, SuiteVerdict, VerdictKind
+from evalgate.model import (
+    BaseSource,
+    Corrected,
+    CriterionUse,
+    CriterionVerdict,
+    GradedTrial,
+    Report,
+    Suite,
+    SuiteVerdict,
+    VerdictKind,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Counts of cases by kind; tokens and seconds are the agent's, over all trials, None where nothing is known."""
+    """Counts of cases by kind; tokens and seconds are what the run took of agents, None where nothing is known: on both
+    sides, fresh runs that confirm included, stored results left out."""
 
     passed: int
     failed: int
@@ -67,15 +78,27 @@ class CriterionTotals:
 def count(report: Report) -> Totals:
     """The totals of a report."""
     verdict = report.verdict
-    known = [trial.tokens for trial in report.run.trials if trial.tokens is not None]
+    spent = _spent(report)
+    known = [trial.tokens for trial in spent if trial.tokens is not None]
     return Totals(
         passed=verdict.count(VerdictKind.PASS),
         failed=verdict.count(VerdictKind.FAIL),
         inconclusive=verdict.count(VerdictKind.INCONCLUSIVE),
         not_measured=verdict.count(VerdictKind.NOT_MEASURED),
         tokens=sum(known) if known else None,
-        agent_s=sum(trial.seconds for trial in report.run.trials),
+        agent_s=sum(trial.seconds for trial in spent),
     )
+
+
+def _spent(report: Report) -> Sequence[GradedTrial]:
+    """All trials that were run for this report."""
+    comparison = report.comparison
+    found = [*report.run.trials, *report.run.confirmations]
+    if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
+        stored = comparison.origin.source is BaseSource.STORE
+        found += [trial for trial in comparison.base.trials if not stored and not trial.reused]
+        found += comparison.base.confirmations
+    return found
 
 
 def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:

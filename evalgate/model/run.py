@@ -17,7 +17,8 @@ class GradedTrial:
     """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
 
     `tokens`: all that its model calls reported, None where none reported any. `behaviour`: equal for equal answers and
-    tool calls; "" where it was not asked for or the agent failed.
+    tool calls; "" where it was not asked for or the agent failed. `reused`: results of an earlier run, which cost this
+    one nothing.
     """
 
     key: TrialKey
@@ -27,6 +28,7 @@ class GradedTrial:
     attempts: int = 1
     tokens: int | None = None
     behaviour: str = ""
+    reused: bool = False
 
 
 USER_SIMULATOR: Final = "user_simulator"

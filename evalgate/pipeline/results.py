@@ -208,7 +208,7 @@ def _trial(trial: GradedTrial, kept: Kept) -> dict[str, Any]:
         "repeat": key.repeat,
         "seconds": round(trial.seconds, 4),
         "attempts": trial.attempts,
-        **_compact(behaviour=trial.behaviour, tokens=trial.tokens),
+        **_compact(behaviour=trial.behaviour, tokens=trial.tokens, reused=trial.reused),
         "outcome": kept.find_json(key),
         "grades": {name: records.grade_json(grade) for name, grade in trial.grades.items()},
     }

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from evalgate.model import Case, GradedTrial, Score, Standing, Trial, TrialKey
+from evalgate.model import Case, GradedTrial, Run, Score, Standing, Trial, TrialKey
 from evalgate.pipeline import fingerprints
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
@@ -49,6 +49,14 @@ def take_over(
         if known is not None and known.failure is None and _keep(known, task, stored, measuring, journal):
             taken.keys.add(task.key)
     return taken
+
+
+def marked(run: Run, taken: TakenOver) -> Run:
+    """The run, with what was taken over told apart from what it cost."""
+    if not taken.keys:
+        return run
+    trials = tuple(dataclasses.replace(each, reused=True) if each.key in taken.keys else each for each in run.trials)
+    return dataclasses.replace(run, trials=trials)
 
 
 def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, measuring: Measuring) -> Standing:

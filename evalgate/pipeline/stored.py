@@ -213,6 +213,7 @@ def _graded(key: TrialKey, trial: _Trial) -> GradedTrial:
         seconds=trial.seconds,
         attempts=trial.attempts,
         tokens=trial.tokens,
+        reused=trial.reused,
         behaviour=trial.behaviour,
     )
 

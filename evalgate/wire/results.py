@@ -38,6 +38,7 @@ class TrialResult(ResultsShape):
     )
     behaviour: str = Field(default="", description="Equal for equal answers and tool calls; empty where unknown.")
     tokens: int | None = Field(default=None, description="What the model calls of the agent reported.")
+    reused: bool = Field(default=False, description="Stored results of an earlier run, which cost this one nothing.")
     seconds: float = Field(default=0.0, description="Wall seconds of the agent, retries included.")
     attempts: int = Field(default=1, description="Tries; more than one only after infrastructure failures.")
     outcome: TranscriptWire | FailureWire | None = Field(

@@ -212,6 +212,7 @@ class _Ring:
         base = self._bout.base
         if base is None:
             return run
+        run = reuse.marked(run, self._taken)
         run = dataclasses.replace(run, commit=base.origin.commit, agents=counterparts.told(base, run))
         if base.root is not None or base.stored is None:
             return run

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
-from builders import build
+from builders import build, comparing
 from builders.build import TOOLS, WORDS
 
 from evalgate.exhibits import totals
+from evalgate.model import BaseSource
 
 
 def test_counts() -> None:
@@ -15,6 +18,35 @@ def test_counts() -> None:
     assert counts.pass_rate == pytest.approx(2 / 3)
     assert counts.tokens == 3 * 410
     assert counts.agent_s == pytest.approx(4 * 1.5)
+
+
+@pytest.mark.parametrize(
+    ("source", "reused", "fresh", "trials"),
+    [
+        (BaseSource.RERUN, 0, False, 4),
+        (BaseSource.RERUN, 0, True, 8),  # fresh runs of both cases on both sides
+        (BaseSource.MIXED, 1, False, 3),  # one was stored
+        (BaseSource.STORE, 2, False, 2),
+        (BaseSource.STORE, 2, True, 6),  # stored results, confirmed by fresh runs of both sides
+        (BaseSource.FILE, 0, False, 2),
+    ],
+)
+def test_what_a_run_took_is_told_of_both_sides(source: BaseSource, reused: int, *, fresh: bool, trials: int) -> None:
+    report = comparing.report("fail fail", "pass pass")
+    found, base = report.comparison, report.comparison and report.comparison.base
+    assert found is not None
+    assert base is not None
+    again = {"confirmations": base.trials if fresh else ()}
+    stored = [dataclasses.replace(trial, reused=at < reused) for at, trial in enumerate(base.trials)]
+    found = dataclasses.replace(
+        found,
+        origin=dataclasses.replace(found.origin, source=source),
+        base=dataclasses.replace(base, trials=tuple(stored), **again),
+    )
+    report = dataclasses.replace(report, comparison=found, run=dataclasses.replace(report.run, **again))
+    counts = totals.count(report)
+    assert (counts.tokens, counts.agent_s) == (trials * 410, pytest.approx(trials * 1.5))
+    assert counts.total == 2, "cases are head's"
 
 
 def test_unknown_is_not_zero() -> None:
