@@ -11,6 +11,7 @@ from evalgate.formats.readings import FileKind
 
 _HEAD = 65_536  # characters that are looked at
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}\[\],:])', re.DOTALL)
+_CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})([ \t][^\n]*)?\r?$", re.MULTILINE)
 _DATASET_KEYS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario"})
 _ADK_CASE_KEYS = frozenset({"conversation", "conversation_scenario", "eval_id"})
 _OLD_KEYS = frozenset({"query", "expected_tool_use"})
@@ -23,7 +24,8 @@ def recognise(text: str, *, file: str) -> FileKind:
     """The kind of the file called `file` that holds `text`.
 
     A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`) decides even where the
-    content is broken, so that its faults are reported; a common one (`*.test.json`) needs ADK's content.
+    content is broken, so that its faults are reported; a common one (`*.test.json`) needs ADK's content, which is
+    recognised behind conflict markers, comments and bytes that are no text.
     """
     name = basename(file.replace("\\", "/")).lower()
     if name.endswith((".yaml", ".yml")):
@@ -65,14 +67,14 @@ def _content_kind(text: str, name: str) -> FileKind:
 
 def _first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
     """The keys of the first object, the opening bracket, and the keys one and two objects further in."""
-    head = text[:_HEAD].lstrip("\ufeff \t\r\n")
+    head = _CONFLICT.sub("", text[:_HEAD].replace("\0", "")).lstrip("\ufeff \t\r\n")
     if head.startswith('"'):
         head = head[1:].replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n").lstrip()
     keys: dict[int, set[str]] = {}
     depth = 0  # of objects
-    last = ""
+    last, opening = "", ""
     for found in _TOKEN.finditer(head):
-        mark = found.group(2)
+        mark: str | None = found.group(2)
         if mark is None:
             last = found.group(1)
         elif mark == ":":
@@ -81,6 +83,6 @@ def _first_keys(text: str) -> tuple[set[str], str, set[str], set[str]]:
             depth += 1
         elif mark == "}":
             depth -= 1
-    opening = head[:1]
+        opening = opening or (mark if mark in ("{", "[") else "")
     first = 1 if opening == "{" else 0
     return keys.get(first, set()), opening, keys.get(first + 1, set()), keys.get(first + 2, set())

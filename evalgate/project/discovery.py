@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,13 @@ from evalgate.project.tree import Tree
 class Discovery:
     """The suites in the order of their paths, and everything that is wrong with what was found.
 
-    A file that cannot be read has problems and no suite.
+    A file that cannot be read has problems and no suite; `unread`: what is known of such files all the same, their
+    criteria and agents.
     """
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
+    unread: tuple[Suite, ...] = ()
 
 
 def discover(
@@ -69,10 +72,16 @@ def discover(
     agents = agent_choice.choose_agents(
         sets, gate_file=rules, files=seen.agent_files, read=lambda path: reading.read_source(root, path)
     )
+    # the configs of files that cannot be read may be wrong as well: all is told at once
+    empty = {key: EvalSet(eval_set_id="", cases=()) for key in read.failed}
+    known = agent_choice.choose_agents(
+        empty, gate_file=rules, files=seen.agent_files, read=lambda path: reading.read_source(root, path)
+    )
+    unread = _suites(empty, read, finder=finder, agents=known)
     suites = _suites(sets, read, finder=finder, agents=agents)
     on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     defaults = criteria_files.defaults_problems(on_defaults, seen.config_files)
-    return Discovery(suites=suites, problems=(*problems, *finder.problems, *defaults, *agents.problems))
+    return Discovery(suites=suites, problems=(*problems, *finder.problems, *defaults, *agents.problems), unread=unread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +123,7 @@ def _relative(text: str, root: Path) -> str:
 
 
 def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
-    """Read the files; those that only look like evaluation files by name are passed over unless `named`."""
+    """Read the files; those that are evaluation files by nothing but their name are passed over unless `named`."""
     sets: dict[str, EvalSet] = {}
     failed: set[str] = set()
     datasets: set[str] = set()
@@ -123,9 +132,10 @@ def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
         data = reading.read_bytes(root, key)
         text = data if isinstance(data, Problem) else formats.decode(data, file=key)
         if isinstance(text, Problem):
-            if key in named or tree.is_certain_name(key):
-                problems.append(text)
-                failed.add(key)
+            told = _of_common_name(text, key, data) if key not in named and not tree.is_certain_name(key) else text
+            if told is not None:
+                problems.append(told)
+                failed.update({key} if told.severity is Severity.ERROR else ())
             continue
         kind = formats.recognise(text, file=key)
         if kind is FileKind.DATASET:
@@ -141,11 +151,20 @@ def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
     return _Read(sets=sets, failed=frozenset(failed), datasets=frozenset(datasets), problems=tuple(problems))
 
 
+def _of_common_name(problem: Problem, key: str, data: bytes | Problem) -> Problem | None:
+    """The problem of a file whose name others use too: as grave as any where its content is ADK's, else none.
+
+    A warning where nobody can tell.
+    """
+    if isinstance(data, Problem):
+        return dataclasses.replace(problem, severity=Severity.WARNING)
+    kind = formats.recognise(data.decode("utf-8", errors="replace"), file=key)
+    return problem if kind in formats.CASE_FILES else None
+
+
 def _suites(
     sets: Mapping[str, EvalSet], read: _Read, *, finder: CriteriaFinder, agents: AgentChoices
 ) -> tuple[Suite, ...]:
-    for key in sorted(read.failed):  # their configs may be wrong as well: all is told at once
-        finder.criteria_of(key, is_dataset=key in read.datasets)
     suites = []
     for key in sorted(sets):
         found = finder.criteria_of(key, is_dataset=key in read.datasets)

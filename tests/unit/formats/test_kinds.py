@@ -40,6 +40,15 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
         ("a/x.test.json", '{"eval_set_id": "s"}', FileKind.EVAL_SET),
         ("a/x.test.json", ADK[:-3] + ",", FileKind.EVAL_SET),
         ("a/x.test.json", json.dumps(ADK), FileKind.EVAL_SET),
+        # ... and shows it though it is broken
+        ("a/x.test.json", f"<<<<<<< HEAD\n{ADK}\n=======\n{{}}\n>>>>>>> other\n", FileKind.EVAL_SET),
+        ("a/x.test.json", f'<<<<<<< fix/"it"{{\r\n{ADK}', FileKind.EVAL_SET),
+        ("a/x.test.json", f"<<<<<<< HEAD\n{NAMED}", FileKind.EVAL_SET),
+        ("a/x.test.json", f"// by hand\n{FLAT}", FileKind.EVAL_SET),
+        ("a/x.test.json", f"\ufffd\ufffd{ADK}", FileKind.EVAL_SET),
+        ("a/x.test.json", ADK.encode("utf-16-le").decode(), FileKind.EVAL_SET),  # without a byte order mark
+        ("a/x.test.json", '<<<<<<< HEAD\n{"name": "left-pad"}', FileKind.OTHER),
+        ("a/x.test.json", "\0" * 10, FileKind.OTHER),
         ("a/package.test.json", '{"name": "left-pad", "version": "1.0.0"}', FileKind.OTHER),
         ("a/fixture.test.json", '[{"id": 1, "name": "Ann"}]', FileKind.OTHER),
         ("a/fixture.test.json", "{}", FileKind.OTHER),

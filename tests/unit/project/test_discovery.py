@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.config.gate_file import GateFile
-from evalgate.errors import NothingToDo, Severity
+from evalgate.errors import NothingToDo, Problem, Severity
 from evalgate.model import ConfigOrigin
 from evalgate.project import discovery
 
@@ -127,6 +127,36 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_no_suite(discover, repo, ev
     assert keys(found) == ["a.evalset.json"]
     told = {problem.place.file for problem in found.problems if problem.severity is Severity.ERROR}
     assert {"broken.evalset.json", "empty.evalset.json"} <= told
+
+
+@pytest.mark.parametrize("name", ["x.test.json", "rows-dataset.json"])
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b'{"eval_set_id": "x", "eval_cases": [{"eval_id": "caf\xe9"}]}', "not-utf-8"),
+        (b'[{"query": "caf\xe9", "expected_tool_use": []}]', "not-utf-8"),
+        (b'<<<<<<< HEAD\n{"eval_set_id": "x", "eval_cases": []}', "json-syntax"),
+        (b'{"name": "caf\xe9"}', ""),  # somebody else's
+        (b"<<<<<<< HEAD\n{}", ""),
+        (b"", ""),
+    ],
+)
+def test_a_broken_file_of_a_common_name_is_told_where_its_content_is_adks(discover, repo, evalset, name, content, code):
+    found = discover(repo({"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "one: hi -> hello"), name: content}))
+    told = [(each.code, each.place.file, each.severity) for each in found.problems if each.place.file == name]
+    assert told == ([(code, name, Severity.ERROR)] if code else [])
+
+
+def test_a_file_of_a_common_name_that_may_not_be_read_is_warned_of(discover, repo, evalset, monkeypatch):
+    root = repo({"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "one: hi -> hello"), "x.test.json": "{}"})
+    read, forbidden = discovery.reading.read_bytes, Problem(severity=Severity.ERROR, code="unreadable-file", message="")
+    monkeypatch.setattr(
+        discovery.reading,
+        "read_bytes",
+        lambda root, path, **rest: forbidden if path == "x.test.json" else read(root, path, **rest),
+    )
+    (told,) = discover(root).problems[:1]
+    assert (told.code, told.severity) == ("unreadable-file", Severity.WARNING)
 
 
 def test_only_broken_files_are_a_problem_and_not_nothing(discover, repo):
