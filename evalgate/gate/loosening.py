@@ -40,19 +40,18 @@ def find(
     *,
     fingerprint: Callable[[Case], str],
     renamed: Mapping[str, str] | None = None,
-    unread: Collection[str] = (),
 ) -> tuple[Loosening, ...]:
     """Every rule that is weaker than the base's, policy first, then by suite in the base's order, the cases last: of
     these there may be so many that they would hide a rule among them.
 
     `fingerprint`: of all that a case asks and expects. A changed case and changed options of a criterion are listed
     too: whether they ask for less, only a reader can tell. `renamed`: the base's name of an evaluation file by head's,
-    where they differ. `unread`: files of the base that are not among its suites, since they cannot be read.
+    where they differ.
     """
     names = {theirs: ours for ours, theirs in (renamed or {}).items()}
     after = {suite.key: suite for suite in head.suites}
     pairs = [(suite, after.get(names.get(suite.key, suite.key))) for suite in base.suites]
-    known = {*(names.get(suite.key, suite.key) for suite in base.suites), *unread}
+    known = {names.get(suite.key, suite.key) for suite in base.suites}
     return (
         *_policy(_under(base.policy, names), head.policy, known=known),
         *(found for then, now in pairs for found in _suite(then, now, base.policy)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evalgate import words
@@ -53,7 +53,7 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
             choice=choice, suites=suites, policy=_at_least(policy, choice, base), problems=_unknown(choice, base)
         )
     theirs, rules = base.choice, base.rules
-    renamed = base.renamed or base_checkout.followed(rules, suites)
+    renamed = base.renamed or base_checkout.renames(rules.suites, suites)
     loosened = (
         *(() if theirs is None else weaker.find(theirs, choice, rules.suites)),
         *loosening.find(
@@ -61,11 +61,10 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
             loosening.Rules(suites=suites, policy=policy),
             fingerprint=fingerprints.of_case,
             renamed=renamed,
-            unread=rules.unread,
         ),
     )
     by_base = base_sought.rules_of_base(choice, theirs)
-    problems = _faulty(rules, by_base=by_base)
+    problems = tuple(_faulty(rules, by_base=by_base))
     if not by_base:
         return Bar(choice=choice, suites=suites, policy=policy, loosened=loosened, problems=problems)
     ruling = choice if theirs is None else _ruled(choice, theirs)
@@ -107,19 +106,21 @@ def _unchecked(choice: Choice, what: str, why: str) -> Problem:
     return Problem(severity=Severity.WARNING, code=code, message=message, hint=UNCHECKED)
 
 
-def _faulty(rules: Rules, *, by_base: bool) -> tuple[Problem, ...]:
+def _faulty(rules: Rules, *, by_base: bool) -> Iterator[Problem]:
     """That files of the base cannot be read: whether head asks for less than they do is not known, and where the
-    base's rules decide, head's stand in for theirs."""
+    base's rules decide, head's stand in for those that are in them."""
     if not rules.faults:
-        return ()
+        return
     why = f"the base's {base_checkout.told_of(rules.faults)}"
-    without = words.listed(sorted(rules.unread | rules.unruled))
-    if by_base and without:
-        message, code = f"`policy: base`: head's criteria decide for {without}: {why}", "base-rules-unknown"
-    else:
-        files = without or words.listed(dict.fromkeys(each.place.file for each in rules.faults if each.place))
-        message, code = f"whether this change weakens what {files} asks could not be checked: {why}", UNCHECKED_CODE
-    return (Problem(severity=Severity.WARNING, code=code, message=message, hint=UNCHECKED),)
+    lacking = rules.unruled if by_base else frozenset()
+    if lacking:
+        message = f"`policy: base`: head's criteria decide for {words.listed(sorted(lacking))}: {why}"
+        yield Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=UNCHECKED)
+    wrong = {fault.place.file for fault in rules.faults if fault.place is not None}
+    files = (rules.unread | rules.unruled or wrong) - lacking
+    if files:
+        message = f"whether this change weakens what {words.listed(sorted(files))} asks could not be checked: {why}"
+        yield Problem(severity=Severity.WARNING, code=UNCHECKED_CODE, message=message, hint=UNCHECKED)
 
 
 def _ruled(choice: Choice, theirs: Choice) -> Choice:
@@ -145,7 +146,7 @@ def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:
 
 def _new(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> list[Suite]:
     """The files that the base has under no name."""
-    known = {suite.key for suite in rules.suites} | renamed.keys() | rules.unread
+    known = {suite.key for suite in rules.suites} | renamed.keys()
     return [suite for suite in ours if suite.key not in known]
 
 
@@ -163,8 +164,8 @@ def _with_new(policy: Policy, new: list[Suite], ruling: Choice) -> Policy:
 def _restored(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Choice) -> tuple[Suite, ...]:
     before = {suite.key: suite for suite in rules.suites}
     kept = [(suite, before.get(renamed.get(suite.key, suite.key))) for suite in ours]
-    # by criteria that cannot be read nothing could be decided
-    known = {suite.key for suite in ours} | set(renamed.values()) | rules.unruled
+    # without cases there is nothing to run, by criteria that cannot be read nothing could be decided
+    known = {suite.key for suite in ours} | set(renamed.values()) | rules.unread | rules.unruled
     deleted = [suite for suite in rules.suites if suite.key not in known]
     agents = {trials.agent_key(suite.agent): suite.agent for suite in ours}
     return (

@@ -26,8 +26,8 @@ ONE_ENDPOINT = (
 class Rules:
     """What a side's own files ask for: its suites with their criteria and cases, and its policy.
 
-    `unread`: evaluation files that are there and cannot be read; `unruled`: suites whose criteria cannot, or not all
-    of them; `faults`: what is wrong with these files.
+    `unread`: suites whose evaluation file cannot be read, so that their cases are not known; `unruled`: those whose
+    criteria cannot, or not all of them; `faults`: what is wrong with these files.
     """
 
     suites: tuple[Suite, ...]
@@ -74,8 +74,8 @@ def read(head: Choice, root: Path, suites: Sequence[Suite], environ: Mapping[str
     errors = [problem for problem in choice.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(told_of(errors))
-    rules = _rules(choice, suites, environ)
-    renamed = {} if rules is None else followed(rules, suites)
+    rules = _rules(choice, environ)
+    renamed = {} if rules is None else renames(rules.suites, suites)
     found = _chosen(choice, suites)
     before = {} if rules is None else {suite.key: _known(suite.agent) for suite in rules.suites}
     agents = {}
@@ -92,11 +92,6 @@ def told_of(problems: Sequence[Problem]) -> str:
     where = f"{first.place}: " if first.place is not None else ""
     more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
     return f"{where}{first.message}{more}"
-
-
-def followed(rules: Rules, suites: Sequence[Suite]) -> dict[str, str]:
-    """The renamed files among head's; one that the base has and cannot read is none."""
-    return renames(rules.suites, [suite for suite in suites if suite.key not in rules.unread])
 
 
 def renames(before: Sequence[Suite], now: Sequence[Suite]) -> dict[str, str]:
@@ -171,7 +166,7 @@ def _checked(use: AgentUse) -> AgentUse:
     return use
 
 
-def _rules(choice: Choice, suites: Sequence[Suite], environ: Mapping[str, str]) -> Rules | None:
+def _rules(choice: Choice, environ: Mapping[str, str]) -> Rules | None:
     """The rules of its own files; of those that the door selected, where it selects some."""
     try:
         prepared = preparing.prepare(choice, environ=environ)
@@ -179,15 +174,12 @@ def _rules(choice: Choice, suites: Sequence[Suite], environ: Mapping[str, str]) 
         return Rules(suites=(), policy=policies.policy_of(choice, ())) if _has_others(choice, environ) else None
     faults = tuple(problem for problem in prepared.of_files if problem.severity is Severity.ERROR)
     wrong = {fault.place.file for fault in faults if fault.place is not None}
-    keys = {suite.key for suite in prepared.suites}
-    unread = {file for file in wrong - keys if file.endswith(tree.EVALUATION_ENDINGS) or file in choice.settings.paths}
-    # a file that cannot be read is known by its name, to which rules of evalgate.yml apply all the same
-    named = [suite for suite in suites if suite.key in unread]
+    suites = tuple(sorted((*prepared.suites, *prepared.unread), key=lambda suite: suite.key))
     return Rules(
-        suites=prepared.suites,
-        policy=policies.policy_of(choice, (*prepared.suites, *named)),
-        unread=frozenset(unread),
-        unruled=frozenset(suite.key for suite in prepared.suites if suite.criteria_source.file in wrong),
+        suites=suites,
+        policy=policies.policy_of(choice, suites),
+        unread=frozenset(suite.key for suite in prepared.unread),
+        unruled=frozenset(suite.key for suite in suites if suite.criteria_source.file in wrong),
         faults=faults,
     )
 

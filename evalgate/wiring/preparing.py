@@ -23,12 +23,14 @@ from evalgate.wiring.choosing import Choice
 class Prepared:
     """What would run, and everything that was found on the way.
 
-    `of_files`: those of the problems that lie in evaluation files and criteria files themselves.
+    `of_files`: those of the problems that lie in evaluation files and criteria files themselves. `unread`: evaluation
+    files that cannot be read, with their criteria and agents and without cases.
     """
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
     of_files: tuple[Problem, ...] = ()
+    unread: tuple[Suite, ...] = ()
 
     def stops(self, *, strict: bool) -> bool:
         """Whether the problems forbid a run: errors do, with `strict` warnings too."""
@@ -61,7 +63,13 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         problems = (*problems, *unready(choice, suites, environ=environ))
     elif not settings.skip_judged:
         problems = (*problems, *judging.missing(suites, defaults, environ))
-    return Prepared(suites=suites, problems=tuple(dict.fromkeys(problems)), of_files=found.problems)
+    unread = tuple(dataclasses.replace(each, agent=with_defaults(each.agent, settings)) for each in found.unread)
+    return Prepared(
+        suites=suites,
+        problems=tuple(dict.fromkeys(problems)),
+        of_files=found.problems,
+        unread=judging.settle(unread, defaults),
+    )
 
 
 def unready(choice: Choice, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -238,31 +238,28 @@ TOLD = ["policy pass_rate of a.json: 1.00 > 0.50", "policy severity of a.json: g
 
 
 @pytest.mark.parametrize(
-    ("base", "renamed", "unread", "theirs", "expected"),
+    ("base", "renamed", "theirs", "expected"),
     [
-        (suite(TOOLS), {}, set(), Policy(), TOLD),
-        (suite(TOOLS), {}, set(), LOWER, []),  # as it was
-        (suite(TOOLS, key="b.json"), {}, set(), Policy(), []),  # a new file can lower nothing
-        (suite(TOOLS, key="b.json"), {}, {"a.json"}, Policy(), TOLD),  # it is there and cannot be read
-        (suite(TOOLS, key="b.json"), {"a.json": "b.json"}, set(), Policy(), TOLD),
+        (suite(TOOLS), {}, Policy(), TOLD),
+        (suite(TOOLS), {}, LOWER, []),  # as it was
+        (suite(TOOLS, key="b.json"), {}, Policy(), []),  # a new file can lower nothing
+        (suite(TOOLS, key="b.json"), {"a.json": "b.json"}, Policy(), TOLD),
         (  # advisory under its old name, too
             suite(TOOLS, key="b.json"),
             {"a.json": "b.json"},
-            set(),
             Policy(suite_pass_rate={"b.json": 0.5}, advisory=frozenset({"b.json"})),
             [],
         ),
     ],
 )
 def test_what_may_be_lowered_of_a_file(
-    base: Suite, renamed: dict[str, str], unread: set[str], theirs: Policy, expected: list[str]
+    base: Suite, renamed: dict[str, str], theirs: Policy, expected: list[str]
 ) -> None:
     listed = loosening.find(
         Rules(suites=(base,), policy=theirs),
         Rules(suites=(suite(TOOLS), dataclasses.replace(base, key="b.json")), policy=LOWER),
         fingerprint=lambda case: case.case_id,
         renamed=renamed,
-        unread=unread,
     )
     assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed] == expected
 

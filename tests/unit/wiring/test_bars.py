@@ -188,24 +188,39 @@ def with_faults(made: Base, *faults: Problem, **unread: frozenset[str]) -> Base:
     return dataclasses.replace(made, rules=dataclasses.replace(made.rules, faults=faults, **unread))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("policy", "code"), [("base", "base-rules-unknown"), ("head", "base-rules-unchecked")])
-def test_where_a_file_of_the_base_cannot_be_read_heads_rules_stand_in(policy: str, code: str) -> None:
+UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("base", [(UNKNOWN, "bad and gone"), (UNCHECKED, "unread asks")]),
+        ("head", [(UNCHECKED, "bad, gone and unread")]),
+    ],
+)
+def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, told: list[tuple[str, str]]) -> None:
     """For that file alone: a red main is repaired by the change, and weakens nothing else unseen."""
-    then = base(suite("whole", ONE), suite("bad", ONE, threshold=0.0), suite("gone", ONE), choice=chosen(runs=3))
+    suites = (suite("bad", ONE, threshold=0.0), suite("gone", ONE), suite("unread", ONE, cases=""), suite("whole", ONE))
     broken = with_faults(
-        then, fault("c.json"), fault("unread"), unread=frozenset({"unread"}), unruled=frozenset({"bad", "gone"})
+        base(*suites, choice=chosen(runs=3)),
+        fault("c.json"),
+        fault("unread"),
+        unread=frozenset({"unread"}),
+        unruled=frozenset({"bad", "gone"}),
     )
     head = tuple(suite(key, ONE, threshold=0.5, cases="b") for key in ("whole", "bad", "unread"))
     bar = bars.of(chosen(policy=policy), head, Policy(), broken)
-    (problem,) = bar.problems
-    assert problem.code == code
-    assert "bad, gone and unread" in problem.message
-    assert "c.json:3: is no JSON (and 1 more)" in problem.message
-    assert {"runs", "whole", "gone"} <= {each.subject for each in bar.loosened} | {each.suite for each in bar.loosened}
+    for problem, (code, files) in zip(bar.problems, told, strict=True):
+        assert problem.code == code
+        assert files in problem.message
+        assert "c.json:3: is no JSON (and 1 more)" in problem.message
+    lowered = {(each.kind.value, each.suite) for each in bar.loosened}
+    assert {("threshold", "whole"), ("threshold", "unread"), ("suite_removed", "gone")} <= lowered
+    assert "runs" in {each.subject for each in bar.loosened}
     assert bar.by_base is (policy == "base")
     if bar.by_base:
         rules = {each.key: (each.criteria[0].threshold, len(each.eval_set.cases)) for each in bar.suites}
-        assert rules == {"whole": (0.9, 2), "bad": (0.5, 2), "unread": (0.5, 1)}
+        assert rules == {"whole": (0.9, 2), "bad": (0.5, 2), "unread": (0.9, 1)}
 
 
 def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:

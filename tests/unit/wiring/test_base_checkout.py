@@ -117,7 +117,7 @@ def test_a_gate_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path, text: s
         (
             {"a.evalset.json": "{", "test_config.json": "{"},
             {"a.evalset.json"},
-            set(),
+            {"a.evalset.json"},
             "test_config.json",
         ),
     ],
@@ -128,6 +128,9 @@ def test_which_of_the_bases_rules_are_not_known(
     rules = read(tmp_path, files).rules
     assert rules is not None
     assert (set(rules.unread), set(rules.unruled)) == (unread, unruled)
+    assert {suite.key for suite in rules.suites} == {
+        "a.evalset.json"
+    } | unread  # its criteria may be known all the same
     places = {each.place.file for each in rules.faults if each.place}
     assert (fault in places) if fault else not places
 

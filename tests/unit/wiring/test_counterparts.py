@@ -55,7 +55,8 @@ def suites(files: dict[str, str]) -> tuple[Suite, ...]:
 def test_new_cases(
     before: dict[str, str] | None, unread: str, renamed: dict[str, str], now: dict[str, str], new: str
 ) -> None:
-    rules = None if before is None else Rules(suites=suites(before), policy=Policy(), unread=frozenset(unread))
+    known = suites({**(before or {}), **dict.fromkeys(unread, "")})
+    rules = None if before is None else Rules(suites=known, policy=Policy(), unread=frozenset(unread))
     base = Base(
         origin=BaseOrigin(source=BaseSource.RERUN),
         root=Path(),
