@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from evalgate import words
+from evalgate.exhibits import sensitivity
 from evalgate.markup import plain
 from evalgate.model import (
     BaseOrigin,
@@ -18,7 +19,6 @@ from evalgate.model import (
     FailureOrigin,
     Loosening,
     LooseningKind,
-    Power,
     Standing,
     VerdictKind,
 )
@@ -201,27 +201,6 @@ def _age(days: float) -> str:
     return f"{days:.0f} days old"
 
 
-def power_sentence(power: Power | None) -> str:
-    """What a green could have missed; "" where nothing is known of it."""
-    if power is None:
-        return ""
-    further = f" and {power.more} more where outcomes differed" if power.more else ""
-    runs = f"{words.counted(power.repeats, 'run')} a case{further}"
-    if power.drop is None or power.drop > 1:
-        said = f"With {runs} no drop of the pass rate could have been told from noise."
-    else:
-        said = (
-            f"With {runs}, a drop of the pass rate by {power.drop * 100:.0f} points or more would have been "
-            "found 4 times out of 5."
-        )
-    now = 101 if power.drop is None else round(power.drop * 100)
-    would = [(repeats, round(drop * 100)) for repeats, drop in power.would if round(drop * 100) < now]
-    if would:
-        better = words.listed((f"{repeats} runs would find {points} points" for repeats, points in would), limit=4)
-        said += f" {better[:1].upper()}{better[1:]}."
-    return said
-
-
 LOOSENINGS: Final[Mapping[LooseningKind, str]] = {
     LooseningKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
     LooseningKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
@@ -257,7 +236,7 @@ def certainty(comparison: Comparison) -> str:
     "" where nothing is known of it."""
     if comparison.overall is not None and comparison.overall.fact:
         return "Every run of a side was the same, so the differences are facts (exact) and no samples."
-    return " ".join(each for each in (unreliable(comparison), power_sentence(comparison.power)) if each)
+    return " ".join(each for each in (unreliable(comparison), sensitivity.power_sentence(comparison.power)) if each)
 
 
 def unreliable(comparison: Comparison) -> str:

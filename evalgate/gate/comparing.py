@@ -91,8 +91,6 @@ def compare(
             outcomes,
             alpha=policy.alpha * settings.share / max(gating, 1),
             floor=policy.max_drop,
-            repeats=head.repeats,
-            more=head.more,
             fact=overall is not None and overall.fact,
         ),
         loosened=loosened,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,36 +16,44 @@ REPEATS = (2, 3, 5, 10)
 """Numbers of repeats that the power line offers beside the present one."""
 
 
-def detectable(
-    outcomes: Sequence[Sample], *, alpha: float, floor: float, repeats: int, more: int, fact: bool
-) -> Power | None:
+def detectable(outcomes: Sequence[Sample], *, alpha: float, floor: float, fact: bool) -> Power | None:
     """The smallest drop of the pass rate that is seen with a probability of 80 %, now and with more repeats.
 
     `alpha`: of one criterion after adjusting. The largest of three bounds: the normal approximation from the observed
     variances within cases, the policy's floor (which the drop that is seen must exceed as well), and the fewest cases
     that must break altogether, among cases that never vary, for the exact test to speak. Of two stages the test sees
-    every run, but the further ones of a few cases only; the drop that must exceed the floor is the first stage's.
+    every run, but the further ones of a few cases only; the drop that must exceed the floor is the first stage's. The
+    repeats are those that the sides really have, the fewest where cases differ: stored results may have others.
     """
     paired = [sample for sample in outcomes if sample.paired]
     if not paired:
         return None
+    stages = _stages(paired)
+    (head, base), more = stages[0], min(stages[1]) if len(stages) > 1 else 0
+    told = Power(drop=None, repeats=head, base_repeats=None if base == head else base, more=more)
     if fact:
-        return Power(drop=_beyond_floor(1, len(paired), floor), repeats=repeats, more=more)
+        return dataclasses.replace(told, drop=_beyond_floor(1, len(paired), floor))
     first = [_first(sample) for sample in paired]
     further = [stage for sample in paired if (stage := _further(sample)) is not None]
     variances = [stage.variance for stage in first]
-    stages = (repeats, more) if more else (repeats,)
     noise = _Noise(
         test=_error([*first, *further]),
         spread=math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in first)) / len(paired),
     )
-    would = [(k, _smallest(variances, k, alpha=alpha, floor=floor)) for k in REPEATS if k > repeats + more]
-    return Power(
+    would = [(k, _smallest(variances, k, alpha=alpha, floor=floor)) for k in REPEATS if k > min(head, base) + more]
+    return dataclasses.replace(
+        told,
         drop=_bound(noise, len(paired), stages, alpha=alpha, floor=floor),
-        repeats=repeats,
-        more=more,
         would=tuple((k, drop) for k, drop in would if drop is not None),
     )
+
+
+def _stages(samples: Sequence[Sample]) -> tuple[tuple[int, int], ...]:
+    """Head's and base's runs in each stage; of the second, those of the cases that were run again on both sides."""
+    first = min(sample.head_first for sample in samples), min(sample.base_first for sample in samples)
+    further = [(len(sample.head) - sample.head_first, len(sample.base) - sample.base_first) for sample in samples]
+    again = [(head, base) for head, base in further if head and base]
+    return (first, (min(head for head, _ in again), min(base for _, base in again))) if again else (first,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +113,10 @@ def _variance(outcomes: Sequence[float | None]) -> float:
 def _smallest(variances: Sequence[float], runs: int, *, alpha: float, floor: float) -> float | None:
     """As `detectable`, for so many runs of every case."""
     error = math.sqrt(2 * math.fsum(variances) / runs) / len(variances)
-    return _bound(_Noise(test=error, spread=error), len(variances), (runs,), alpha=alpha, floor=floor)
+    return _bound(_Noise(test=error, spread=error), len(variances), ((runs, runs),), alpha=alpha, floor=floor)
 
 
-def _bound(noise: _Noise, cases: int, stages: Sequence[int], *, alpha: float, floor: float) -> float | None:
+def _bound(noise: _Noise, cases: int, stages: Sequence[tuple[int, int]], *, alpha: float, floor: float) -> float | None:
     """None where not even breaking every case would be seen."""
     discrete = _beyond_floor(fewest_broken(stages, alpha=alpha), cases, floor)
     if discrete is None:
@@ -124,12 +133,13 @@ def _beyond_floor(broken: int, cases: int, floor: float) -> float | None:
     return enough / cases if enough <= cases else None
 
 
-def fewest_broken(stages: Sequence[int], *, alpha: float) -> int:
-    """How many cases must fall from always passing to always failing for p < alpha, if no other varies.
+def fewest_broken(stages: Sequence[tuple[int, int]], *, alpha: float) -> int:
+    """How many cases must fall from always passing to always failing for p < alpha, if no other varies. `stages`: a
+    case's runs on head and on base.
 
     Each of them divides p by the ways to deal its runs to the two sides, in each stage.
     """
-    ways = math.prod(math.comb(2 * runs, runs) for runs in stages)
+    ways = math.prod(math.comb(head + base, head) for head, base in stages)
     broken, p = 0, 1.0
     while p >= alpha:
         p /= ways

@@ -180,12 +180,13 @@ class PassRates:
 class Power:
     """The smallest drop of the pass rate that these runs could have told from noise with a probability of 80 %.
 
-    `more`: further runs of the cases whose outcomes differed, beside the `repeats` of every case. `would`: the same for
-    other numbers of repeats, as (repeats, drop).
+    `repeats`: runs of every case; `base_repeats`: those of the base, where it has other ones. `more`: further runs, of both
+    sides, of the cases whose outcomes differed. `would`: the same for other numbers of repeats, as (repeats, drop).
     """
 
     drop: float | None
     repeats: int
+    base_repeats: int | None = None
     more: int = 0
     would: tuple[tuple[int, float], ...] = ()
 

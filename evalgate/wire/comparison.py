@@ -105,7 +105,8 @@ class PowerResult(_Shape):
 
     drop: float | None = None
     repeats: int
-    more: int = Field(default=0, description="Further runs of the cases whose outcomes differed.")
+    base_repeats: int | None = Field(default=None, description="Runs of the base, where they are other ones.")
+    more: int = Field(default=0, description="Further runs, of both sides, of the cases whose outcomes differed.")
     would: list[tuple[int, float]] = Field(default_factory=list)
 
 
@@ -191,6 +192,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         else PowerResult(
             drop=comparison.power.drop,
             repeats=comparison.power.repeats,
+            base_repeats=comparison.power.base_repeats,
             more=comparison.power.more,
             would=list(comparison.power.would),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evalgate import words
-from evalgate.exhibits import compared, weakened
+from evalgate.exhibits import compared, sensitivity, weakened
 from evalgate.exhibits.gfm import overview
 from evalgate.exhibits.totals import Totals
 from evalgate.markup import budget, github, plain
@@ -45,7 +45,7 @@ def render_strip(report: Report, totals: Totals) -> str:
         return ""
     unmeasured = f"**{totals.not_measured:,}** not measured"
     changes = [*_rate(comparison.overall), *_counts(comparison), unmeasured]
-    around = [_runs(report), *overview.costs(report, totals), _sides(report, comparison)]
+    around = [_runs(report, comparison), *overview.costs(report, totals), _sides(report, comparison)]
     return "\n\n".join(DOT.join(figure for figure in line if figure) for line in (changes, around))
 
 
@@ -107,10 +107,11 @@ def _counts(comparison: Comparison) -> list[str]:
     return [f"**{counts.broken:,}** broken", f"**{counts.fixed:,}** fixed", f"**{counts.flaky:,}** flaky"]
 
 
-def _runs(report: Report) -> str:
-    run = report.run
-    further = f" and {run.more} more of {words.counted(len(run.repeated), 'case')}" if run.repeated else ""
-    return f"{words.counted(run.repeats, 'run')} a side{further}"
+def _runs(report: Report, comparison: Comparison) -> str:
+    run, power = report.run, comparison.power
+    where = "" if power is None or power.more else " on head"
+    further = f" and {run.more} more of {words.counted(len(run.repeated), 'case')}{where}" if run.repeated else ""
+    return f"{sensitivity.runs_words(run, comparison.base)}{further}"
 
 
 def _sides(report: Report, comparison: Comparison) -> str:

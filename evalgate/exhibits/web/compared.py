@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import compared, weakened
+from evalgate.exhibits import compared, sensitivity, weakened
 from evalgate.exhibits.web import overview
 from evalgate.markup import html, page, plain
 from evalgate.markup.html import Html, element
@@ -89,7 +89,7 @@ def _strip(comparison: Comparison, report: Report) -> list[Html | str]:
         known = report.links.repository and origin.commit.isalnum()
         address = f"{report.links.repository}/commit/{origin.commit}" if known else ""
         parts += [", ", overview.link(element("code", compared.short_sha(origin.commit)), address)]
-    parts.append(f"; {words.counted(report.run.repeats, 'run')} a side.")
+    parts.append(f"; {sensitivity.runs_words(report.run, comparison.base)}.")
     return parts
 
 

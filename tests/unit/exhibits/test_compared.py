@@ -6,12 +6,12 @@ import dataclasses
 import math
 
 import pytest
-from builders import comparing
+from builders import comparing, sides
 from builders.compared_scenarios import COMPARED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.exhibits import compared
+from evalgate.exhibits import compared, sensitivity
 from evalgate.model import (
     Arm,
     BaseOrigin,
@@ -176,15 +176,33 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
         (Power(drop=None, repeats=1), "With 1 run a case no drop of the pass rate could have been told from noise."),
         (Power(drop=None, repeats=1, would=((5, 0.4),)), "5 runs would find 40 points."),
         (Power(drop=0.1, repeats=2, would=((5, 0.08), (10, 0.05))), "5 runs would find 8 points and 10 runs"),
+        (Power(drop=0.2, repeats=5, base_repeats=1), "With 5 runs a case on head and 1 on the base, a drop"),
+        (Power(drop=0.2, repeats=5, base_repeats=1, would=((5, 0.1),)), "5 runs a side would find 10 points."),
     ],
 )
 def test_what_could_have_been_missed(power: Power | None, said: str) -> None:
-    assert said in compared.power_sentence(power)
-    assert bool(said) == bool(compared.power_sentence(power))
+    assert said in sensitivity.power_sentence(power)
+    assert bool(said) == bool(sensitivity.power_sentence(power))
 
 
 def test_repeats_that_would_find_no_more_are_not_offered() -> None:
-    assert "10 runs" not in compared.power_sentence(Power(drop=0.102, repeats=5, would=((10, 0.1),)))
+    assert "10 runs" not in sensitivity.power_sentence(Power(drop=0.102, repeats=5, would=((10, 0.1),)))
+    assert "10 runs" not in sensitivity.power_sentence(Power(drop=0.3, repeats=3, would=((5, 0.1), (10, 0.1))))
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "said"),
+    [
+        (3, 3, "3 runs a side"),
+        (1, None, "1 run a side"),
+        (5, 1, "5 runs a case on head and 1 on the base"),  # stored, of fewer runs
+        (1, 5, "1 run a case on head and 5 on the base"),
+    ],
+)
+def test_how_often_each_side_ran(head: int, base: int | None, said: str) -> None:
+    ours, theirs = (None if each is None else sides.run([["P" * each]]) for each in (head, base))
+    assert ours is not None
+    assert sensitivity.runs_words(ours, theirs) == said
 
 
 WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from evalgate.gate import bootstrap, permutation, power, rates
 from evalgate.gate.pairing import Sample
 from evalgate.gate.permutation import ScoredStratum, Stratum
+from evalgate.model import Change
 
 
 @pytest.mark.parametrize(
@@ -89,13 +90,22 @@ def test_pass_to_the_k_is_unbiased_where_the_power_of_the_mean_is_not(rate: floa
 
 @pytest.mark.parametrize(
     ("stages", "alpha", "expected"),
-    [((1,), 0.05, 5), ((2,), 0.05, 2), ((3,), 0.05, 2), ((5,), 0.05, 1), ((5,), 0.0001, 2), ((2, 3), 0.04, 1)],
+    [
+        (((1, 1),), 0.05, 5),
+        (((2, 2),), 0.05, 2),
+        (((3, 3),), 0.05, 2),
+        (((5, 5),), 0.05, 1),
+        (((5, 5),), 0.0001, 2),
+        (((2, 2), (3, 3)), 0.04, 1),
+        (((5, 1),), 0.05, 2),  # a stored base that ran once
+        (((2, 2), (3, 1)), 0.04, 2),
+    ],
 )
 def test_fewest_broken_cases_are_those_that_the_exact_test_asks_for(
-    stages: tuple[int, ...], alpha: float, expected: int
+    stages: tuple[tuple[int, int], ...], alpha: float, expected: int
 ) -> None:
     def p(broken: int) -> float:
-        one = [Stratum(head_passes=0, head_runs=runs, base_passes=runs, base_runs=runs) for runs in stages]
+        one = [Stratum(head_passes=0, head_runs=head, base_passes=base, base_runs=base) for head, base in stages]
         return permutation.exact(one * broken).drop
 
     assert power.fewest_broken(stages, alpha=alpha) == expected
@@ -171,7 +181,7 @@ def test_the_power_line_of_two_stages_keeps_its_word() -> None:
             )
             for at, (head, base) in enumerate(staged(random, head=0.8, base=0.8))
         ]
-        found = power.detectable(samples, alpha=0.04, floor=0.05, repeats=2, more=3, fact=False)
+        found = power.detectable(samples, alpha=0.04, floor=0.05, fact=False)
         assert found is not None
         assert (found.repeats, found.more) == (2, 3)
         assert found.drop is not None
@@ -189,6 +199,31 @@ def test_the_power_line_of_two_stages_keeps_its_word() -> None:
         ]
         seen += permutation.exact(strata).drop < 0.04
     assert 0.65 <= seen / draws <= 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "runs", "enough"),
+    [
+        ("PPPPP/P", None, (5, 1, 0), False),  # a stored base that ran once
+        ("P/PPPPP", None, (1, 5, 0), False),
+        ("PPPPP/PP", None, (5, 2, 0), True),
+        ("PPPPP/PP", 2, (2, None, 0), False),  # the further runs have no counterpart
+        ("PPPPP/PPPP", 2, (2, None, 2), True),
+        ("PPPPP/PPPPP", 2, (2, None, 3), True),
+    ],
+)
+def test_the_power_line_speaks_of_the_runs_that_both_sides_have(
+    text: str, start: int | None, runs: tuple[int, int | None, int], enough: bool
+) -> None:
+    """`enough`: one case of ten that breaks outright is seen."""
+    comparison = sides.compare(f"{text} " * 10, start=start)
+    found = comparison.power
+    assert found is not None
+    assert (found.repeats, found.base_repeats, found.more) == runs
+    assert (found.drop == 0.1) == enough
+    head, _, base = text.partition("/")
+    row = sides.compare(f"{text} " * 9 + f"{'F' * len(head)}/{base}", start=start).criteria[0]
+    assert (row.change is Change.REGRESSED) == enough
 
 
 # ---- graded scores
