@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import signal
 import sys
 import traceback
+from types import FrameType
 from typing import Any
 
 import click
 
 from evalgate import __version__
+from evalgate.cli import terminal
 from evalgate.errors import ExitCode
 
 COMMANDS = {
@@ -56,12 +60,24 @@ def cli() -> None:
 
 
 def main(argv: list[str] | None = None) -> Any:
-    """The console script."""
+    """The console script. Ctrl-C ends it at once where no command is at work: before that there is nothing to tidy up,
+    and to import one takes a second."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
+        signal.signal(signal.SIGINT, _leave)
+    terminal.outlive()
+    return dispatch(argv)
+
+
+def dispatch(argv: list[str] | None) -> Any:
+    """Run the command that `argv` names; ends in SystemExit with its exit code."""
     try:
         cli.main(args=argv, prog_name="evalgate", standalone_mode=True)
-    except BrokenPipeError:  # `evalgate list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except Exception:  # noqa: BLE001 - a command that cannot be imported: Python's own exit code, 1, would say "fail"
         traceback.print_exc()
         sys.exit(ExitCode.BUG)
+
+
+def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    with contextlib.suppress(OSError):
+        os.write(2, b"interrupted\n")
+    os._exit(ExitCode.INTERRUPTED)  # an exception would end in what is being imported, which may take it for its own

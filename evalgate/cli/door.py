@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import click
@@ -19,7 +20,11 @@ COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blu
 
 def guarded(action: Callable[[], int], *, debug: bool) -> int:
     """Run `action`; its exit code, or that of the error that it raised."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    with _interruptible():
+        return _told(action, debug=debug)
+
+
+def _told(action: Callable[[], int], *, debug: bool) -> int:
     try:
         return action()
     except EvalgateError as error:
@@ -63,6 +68,20 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
         click.echo(f"{where}{severity}{problem.message} [{problem.code}]", err=True)
         if problem.hint:
             click.echo(f"    {problem.hint}", err=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies up."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    outside = signal.getsignal(signal.SIGINT)
+    if outside is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _as_interrupt)
+    try:
+        yield
+    finally:
+        if outside is not None:
+            signal.signal(signal.SIGINT, outside)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

@@ -85,5 +85,5 @@ def test_help_imports_no_heavy_module() -> None:
 def test_a_command_that_cannot_be_imported_is_a_bug_and_no_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cli.COMMANDS, "run", ("evalgate.cli.no_such_module", ""))
     with pytest.raises(SystemExit) as caught:
-        cli.main(["run"])
+        cli.dispatch(["run"])
     assert caught.value.code == ExitCode.BUG

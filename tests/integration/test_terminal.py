@@ -1,0 +1,83 @@
+"""What the command says to a shell whose terminal is gone, and to whoever interrupts it while it is being loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from builders import forked_command
+from builders.gated_repository import Repository
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    made.agent("head")
+    made.gate_file()
+    made.cases(0)
+    return made
+
+
+def in_shell(repo: Repository, line: str) -> list[str]:
+    """What a shell shows of a line with the command, its exit code behind it."""
+    script = f'evalgate() {{ {forked_command.EVALGATE} "$@"; }}; {line}; echo ${{PIPESTATUS[0]}}'
+    environment = {**os.environ, "ASKED_LOG": str(repo.log)}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=repo.root, env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    return (done.stdout + done.stderr).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        # a reader that has seen enough, or never looked: quiet, as other tools are
+        ("evalgate --help | head -1", ["Usage: evalgate [OPTIONS] COMMAND [ARGS]...", "0"]),
+        ("evalgate --help | true", ["0"]),
+        ("evalgate no-such-command 2>&1 | true", ["2"]),
+        # closed before it starts
+        ("evalgate --help >&- 2>&- <&-", ["0"]),
+        # a full disk: said where it can be, its exit code kept
+        ("evalgate --help >/dev/full", ["0", "evalgate: standard output cannot be written: No space left on device"]),
+        ("evalgate no-such-command >/dev/full 2>&1", ["2"]),
+    ],
+)
+def test_an_exit_code_outlives_the_terminal(repo: Repository, line: str, shown: list[str]) -> None:
+    assert in_shell(repo, line) == shown
+
+
+def test_a_verdict_outlives_the_terminal(repo: Repository) -> None:
+    assert in_shell(repo, "evalgate run >&- 2>&-") == ["0"]
+    assert (repo.root / "evalgate-report" / "results.json").is_file()
+    first = (repo.root / "evalgate-report" / "journal.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith('{"journal"'), "the journal had been taken for standard output"
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what a process has loaded")
+def test_ctrl_c_while_the_command_is_loaded_is_no_fail(repo: Repository) -> None:
+    command = forked_command.console_script(["run"], cwd=repo.root)
+    wait_until_loading(command)
+    command.send_signal(signal.SIGINT)
+    _, err = command.communicate(timeout=30)
+    assert (command.returncode, err) == (130, "interrupted\n")
+    assert not (repo.root / "evalgate-report").exists()
+
+
+def wait_until_loading(command: subprocess.Popen[str]) -> None:
+    """Until it has loaded a module that commands import: more of them are still to come."""
+    deadline = time.monotonic() + 30
+    maps = Path(f"/proc/{command.pid}/maps")
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if "pydantic_core" in maps.read_text(encoding="utf-8"):
+                return
+        assert command.poll() is None, command.communicate()
+        os.sched_yield()
+    raise AssertionError("it never loaded anything")
