@@ -50,7 +50,11 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
     """
     if base is None or base.rules is None:
         return Bar(
-            choice=choice, suites=suites, policy=_at_least(policy, choice, base), problems=_unknown(choice, base)
+            choice=choice,
+            suites=suites,
+            policy=_at_least(policy, choice, base),
+            loosened=_of_settings(choice, policy, base),
+            problems=_unknown(choice, base),
         )
     theirs, rules = base.choice, base.rules
     renamed = base.renamed or base_checkout.renames(rules.suites, suites)
@@ -76,6 +80,14 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
         by_base=True,
         problems=problems,
     )
+
+
+def _of_settings(choice: Choice, policy: Policy, base: Base | None) -> tuple[Loosening, ...]:
+    """What head's evalgate.yml asks less than that of a base which has no evaluation file."""
+    if base is None or base.choice is None or base.choice.places is None:
+        return ()
+    theirs, ours = (loosening.Rules(suites=(), policy=each) for each in (policies.policy_of(base.choice, ()), policy))
+    return (*weaker.find(base.choice, choice), *loosening.find(theirs, ours, fingerprint=fingerprints.of_case))
 
 
 def _unknown(choice: Choice, base: Base | None) -> tuple[Problem, ...]:

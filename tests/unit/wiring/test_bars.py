@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
     AgentUse,
@@ -177,6 +178,17 @@ def test_a_base_whose_rules_are_not_known_is_said(
     assert [problem.code for problem in bar.problems] == codes
     assert (bar.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
     assert not bar.by_base
+
+
+def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> None:
+    theirs = dataclasses.replace(chosen(runs=3, max_drop=0.05), places=Locator(None, "evalgate.yml"))
+    ours = chosen(runs=1, max_drop=0.5)
+    then = dataclasses.replace(NOT_THERE, choice=theirs)
+    head = (suite("s", ONE),)
+    bar = bars.of(ours, head, Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}), then)
+    assert {each.subject for each in bar.loosened} == {"runs", "max_drop"}
+    without_one = dataclasses.replace(then, choice=dataclasses.replace(theirs, places=None))
+    assert bars.of(ours, head, Policy(max_drop=0.5), without_one).loosened == ()
 
 
 def fault(file: str) -> Problem:
