@@ -46,7 +46,8 @@ def answers(report: Report) -> tuple[Answer, ...]:
 
 def next_step(report: Report) -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass."""
-    match report.verdict.kind:
+    kind = report.verdict.blocked_by or report.verdict.kind
+    match kind:
         case VerdictKind.PASS:
             return _after_pass(report)
         case VerdictKind.FAIL:
@@ -58,7 +59,7 @@ def next_step(report: Report) -> str:
         case VerdictKind.NOT_MEASURED:
             return _after_not_measured(report)
         case _:
-            assert_never(report.verdict.kind)
+            assert_never(kind)
 
 
 def _after_pass(report: Report) -> str:
@@ -111,7 +112,9 @@ def _after_not_measured(report: Report) -> str:
         if any(not case.admitted for suite in suites for case in suite.cases):
             return "What is below decides nothing until enough runs of the base branch are on record (`admission`)."
         return "What is below decides nothing: give a suite another `severity` to have it decide."
-    if _kind(report, GateKind.THRESHOLD) is VerdictKind.NOT_MEASURED or comparison is None:
+    threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
+    unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
+    if unmeasured or comparison is None:
         return "This says nothing about the agent's quality: repair what is named below and run again."
     if comparison.no_agent:
         return "The base has nothing that could have become worse: the thresholds alone decide."

@@ -42,7 +42,7 @@ def decide(
     return Verdict(
         kind=next(kind for kind in verdicts.SEVERITY if any(gate.kind is kind for gate in gates)),
         reason=_reason(gates),
-        blocks=any(gate.blocks for gate in gates),
+        blocked_by=verdicts.worst_of([gate.blocked_by for gate in gates if gate.blocked_by is not None]),
         suites=threshold.suites,
         gates=gates,
     )
@@ -50,7 +50,7 @@ def decide(
 
 def _reason(gates: Sequence[GateVerdict]) -> str:
     """What blocks comes first, then what is worse; a gate that passes is told of only where all do."""
-    ordered = sorted(gates, key=lambda gate: (not gate.blocks, verdicts.SEVERITY.index(gate.kind)))
+    ordered = sorted(gates, key=lambda gate: (not gate.blocks, verdicts.SEVERITY.index(gate.blocked_by or gate.kind)))
     wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
     return " ".join(gate.reason for gate in wrong or ordered)
 
@@ -59,37 +59,42 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
         why = comparison.problem or "there are no results of the base"
-        gate = _gate(VerdictKind.NOT_MEASURED, f"Not compared with the base: {why.rstrip('.')}.", policy)
+        gate = _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why.rstrip('.')}."}, policy)
         # nothing could have become worse: the change that brings the first agent must not be stopped for it
-        return dataclasses.replace(gate, blocks=False) if comparison.no_agent else gate
+        return dataclasses.replace(gate, blocked_by=None) if comparison.no_agent else gate
     rows = [row for row in comparison.criteria if row.gating]
     if not rows:
         return _without_rows(comparison, policy)
-    kind, reason = _judge_rows(rows, truncated=run.truncated or comparison.base.truncated)
-    return _gate(kind, reason, policy)
+    return _gate(_judge_rows(rows, truncated=run.truncated or comparison.base.truncated), policy)
 
 
-def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> tuple[VerdictKind, str]:
-    """A fall is a fall, whatever else is unknown; what a budget cut short is inconclusive at best."""
+def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mapping[VerdictKind, str]:
+    """Every kind that is there, with its sentence, most severe first: a fall is a fall, whatever else is unknown; what
+    a budget cut short is inconclusive at best."""
     by_change = {change: [row for row in rows if row.change is change] for change in Change}
+    found: dict[VerdictKind, str] = {}
     if regressed := by_change[Change.REGRESSED]:
-        return VerdictKind.FAIL, explaining.regressed(regressed)
+        found[VerdictKind.FAIL] = explaining.regressed(regressed)
     if unknown := by_change[Change.NOT_MEASURED]:
-        return VerdictKind.NOT_MEASURED, explaining.not_measured(unknown)
+        found[VerdictKind.NOT_MEASURED] = explaining.not_measured(unknown)
     if truncated:
-        return VerdictKind.INCONCLUSIVE, explaining.cut_short(truncated)
-    if undecided := by_change[Change.INCONCLUSIVE]:
-        return VerdictKind.INCONCLUSIVE, explaining.inconclusive(undecided)
-    return VerdictKind.PASS, explaining.passed(rows)
+        found[VerdictKind.INCONCLUSIVE] = explaining.cut_short(truncated)
+    elif undecided := by_change[Change.INCONCLUSIVE]:
+        found[VerdictKind.INCONCLUSIVE] = explaining.inconclusive(undecided)
+    return found or {VerdictKind.PASS: explaining.passed(rows)}
 
 
 def _without_rows(comparison: Comparison, policy: Policy) -> GateVerdict | None:
     deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
     if not deciding or comparison.criteria:
         return None
-    return _gate(VerdictKind.NOT_MEASURED, explaining.nothing_paired(deciding), policy)
+    return _gate({VerdictKind.NOT_MEASURED: explaining.nothing_paired(deciding)}, policy)
 
 
-def _gate(kind: VerdictKind, reason: str, policy: Policy) -> GateVerdict:
-    blocks = kind in verdicts.blocking(GateKind.REGRESSION, policy)
-    return GateVerdict(gate=GateKind.REGRESSION, kind=kind, reason=reason, blocks=blocks)
+def _gate(found: Mapping[VerdictKind, str], policy: Policy) -> GateVerdict:
+    """The most severe kind decides what it is called, every kind whether it blocks; the one that does is told first."""
+    kind = next(iter(found))
+    blocked_by = verdicts.worst_of(verdicts.blocking(GateKind.REGRESSION, policy).intersection(found))
+    told = dict.fromkeys((blocked_by or kind, kind))
+    reason = " ".join(found[each] for each in told)
+    return GateVerdict(gate=GateKind.REGRESSION, kind=kind, reason=reason, blocked_by=blocked_by)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Collection, Mapping, Sequence
 
 from evalgate import words
-from evalgate.gate import allowances, pairing, threshold
+from evalgate.gate import allowances, counting, pairing, threshold
 from evalgate.gate.allowances import Allowances
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.threshold import Scale
@@ -40,15 +39,16 @@ def decide(run: Run, policy: Policy, *, scales: Mapping[str, Scale], allowed: Al
     deciding = [suite for suite in suites if not suite.advisory]
     kind = _worst(deciding, run)
     toothless = bool(suites) and not deciding
+    kinds = () if toothless else (kind, *_hidden(deciding, run))
+    blocked_by = worst_of(blocking(GateKind.THRESHOLD, policy).intersection(kinds))
     waiting = [case for suite in suites for case in suite.cases if not case.admitted]
     by_severity = all(suite.suite in policy.advisory for suite in suites)
     nothing = NOTHING_DECIDES if by_severity or not waiting else NOTHING_YET
     noun = "deciding case" if waiting else "case"
-    told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun)
+    told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
     reason = " ".join(each for each in (told, _waiting(waiting, policy)) if each)
-    blocks = kind in blocking(GateKind.THRESHOLD, policy) and not toothless
-    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocks=blocks)
-    return Verdict(kind=kind, reason=reason, blocks=blocks, suites=suites, gates=(gate,))
+    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocked_by=blocked_by)
+    return Verdict(kind=kind, reason=reason, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
 
 NOTHING_DECIDES = "Every suite is advisory: nothing decides."
@@ -75,6 +75,19 @@ def _worst(suites: Sequence[SuiteVerdict], run: Run) -> VerdictKind:
     if not run.complete:
         return VerdictKind.NOT_MEASURED
     return VerdictKind.INCONCLUSIVE if run.truncated else kind
+
+
+def worst_of(kinds: Collection[VerdictKind]) -> VerdictKind | None:
+    """The most severe; None of none."""
+    return next((each for each in SEVERITY if each in kinds), None)
+
+
+def _hidden(suites: Sequence[SuiteVerdict], run: Run) -> frozenset[VerdictKind]:
+    """The kinds that a more severe one keeps out of sight; what the policy blocks on may be among them."""
+    kinds = {kind for suite in suites for kind in (suite.kind, *suite.beside)}
+    if run.truncated:
+        kinds.add(VerdictKind.INCONCLUSIVE)
+    return frozenset(kinds)
 
 
 def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
@@ -121,6 +134,8 @@ def _judge_case(
         scales=scales,
         adk_compat=policy.adk_compat,
     )
+    if verdict.kind is VerdictKind.FAIL:
+        return dataclasses.replace(verdict, partial=not policy.adk_compat and _broken(trials, uses))
     cut_short = run.truncated and len(trials) < expected and not _broken(trials, uses)
     if cut_short and verdict.kind is VerdictKind.NOT_MEASURED:
         return dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=run.truncated)
@@ -145,15 +160,12 @@ def _judge_suite(
     cases = tuple(dataclasses.replace(verdicts[key], admitted=False) if key in waits else verdicts[key] for key in keys)
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
-    kind, reason = judge_counts(counted, required=required, min_measured=policy.min_measured)
+    kind, reason = counting.judge(counting.count(counted), required=required, min_measured=policy.min_measured)
     failures = {(case.suite, case.case_id) for case in counted if case.kind is VerdictKind.FAIL}
+    settled = counting.count([_unsettled(case, allowed) for case in counted], excused=failures & allowed.excused)
     if kind is VerdictKind.FAIL and not allowed.blocking(failures):
-        kind, reason = judge_counts(
-            [_unsettled(case, allowed) for case in counted],
-            required=required,
-            min_measured=policy.min_measured,
-            excused=failures & allowed.excused,
-        )
+        kind, reason = counting.judge(settled, required=required, min_measured=policy.min_measured)
+    beside = counting.beside(settled, required=required, min_measured=policy.min_measured)
     return SuiteVerdict(
         suite=suite.key,
         kind=kind,
@@ -161,6 +173,7 @@ def _judge_suite(
         required_pass_rate=required,
         reason=reason,
         advisory=suite.key in policy.advisory or (bool(cases) and not counted),
+        beside=frozenset() if kind is VerdictKind.PASS else beside - {kind},
     )
 
 
@@ -169,67 +182,42 @@ def _unsettled(case: CaseVerdict, allowed: Allowances) -> CaseVerdict:
     return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unsettled else case
 
 
-def judge_counts(
-    cases: Sequence[CaseVerdict], *, required: float, min_measured: float, excused: Collection[CaseKey] = ()
-) -> tuple[VerdictKind, str]:
-    """A suite's kind from its cases: the pass rate among the measured, where enough was measured.
-
-    Fails for certain, however the unmeasured would have ended, come first: an outage does not hide a failure. `excused`
-    failures count as passes. Cases that a budget kept from running are inconclusive. `min_measured` lets cases pass of
-    which nothing is known, never those of which something bad is.
-    """
-    total = len(cases)
-    failed = sum(1 for case in cases if case.kind is VerdictKind.FAIL and (case.suite, case.case_id) not in excused)
-    passed = sum(1 for case in cases if case.kind in (VerdictKind.PASS, VerdictKind.FAIL)) - failed
-    unrun = sum(1 for case in cases if case.kind is VerdictKind.INCONCLUSIVE)
-    measured = passed + failed
-    if total == 0:
-        return VerdictKind.NOT_MEASURED, "no case"
-    if total - failed < _needed(total, required):
-        return VerdictKind.FAIL, f"{failed} of {words.counted(total, 'case')} failed"
-    if measured + unrun == 0 or measured + unrun < _needed(total, min_measured):
-        return VerdictKind.NOT_MEASURED, f"{total - measured} of {words.counted(total, 'case')} could not be measured"
-    enough = measured > 0 and measured >= _needed(total, min_measured) and passed >= _needed(measured, required)
-    if unrun and not enough:
-        return VerdictKind.INCONCLUSIVE, f"{unrun} of {words.counted(total, 'case')} not run to the end"
-    if passed < _needed(measured, required):
-        return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
-    return _passed([case for case in cases if case.doubtful and (case.suite, case.case_id) not in excused], excused)
-
-
-def _passed(doubtful: Sequence[CaseVerdict], excused: Collection[CaseKey]) -> tuple[VerdictKind, str]:
-    if doubtful:
-        return VerdictKind.NOT_MEASURED, f"{words.counted(len(doubtful), 'case')} below a threshold as far as measured"
-    return VerdictKind.PASS, f"{words.counted(len(excused), 'failure')} let pass" if excused else ""
-
-
-def _needed(total: int, share: float) -> int:
-    # 0.7 * 10 is 7.000000000000001 in floats: the dust must not ask for an eighth case
-    return math.ceil(round(total * share, 9))
-
-
-def _sentence(kind: VerdictKind, suites: Sequence[SuiteVerdict], *, run: Run, allowed: Allowances, noun: str) -> str:
+def _sentence(
+    kind: VerdictKind,
+    suites: Sequence[SuiteVerdict],
+    *,
+    run: Run,
+    allowed: Allowances,
+    noun: str,
+    by: VerdictKind | None,
+) -> str:
+    """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
     counted = [case for suite in suites for case in suite.cases if (case.suite, case.case_id) not in allowed.unreliable]
     cases = len(counted)
     failed = [case for case in counted if case.kind is VerdictKind.FAIL]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
-    where = words.listed((suite.suite for suite in suites if suite.kind is kind), limit=3)
+    told = by or kind
+    where = words.listed((suite.suite for suite in suites if told in (suite.kind, *suite.beside)), limit=3)
     origins = allowed.in_words((case.suite, case.case_id) for case in failed)
-    match kind:
+    match told:
         case VerdictKind.PASS:
             return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
         case VerdictKind.FAIL:
             rest = f"; {unmeasured} could not be measured" if unmeasured else ""
             their = "its threshold" if len(failed) == 1 else "their thresholds"
-            told = f" ({origins})" if origins else ""
-            return f"{len(failed)} of {words.counted(cases, noun)} below {their}{told} in {where}{rest}."
+            said = f" ({origins})" if origins else ""
+            return f"{len(failed)} of {words.counted(cases, noun)} below {their}{said} in {where}{rest}."
         case VerdictKind.NOT_MEASURED:
-            rest = f" ({len(failed)} failed)" if failed else ""
             if cases == 0:
                 return "There was no case to measure."
-            return f"{unmeasured} of {words.counted(cases, noun)} could not be measured in {where}{rest}: no pass."
+            partial = sum(case.partial for case in counted) if kind is VerdictKind.FAIL else 0
+            rest = f" ({len(failed)} failed)" if failed else ""
+            lacks = f"{unmeasured + partial} of {words.counted(cases, noun)} could not be measured"
+            return f"{lacks}{' whole' if partial else ''} in {where}{rest}: no pass."
         case VerdictKind.INCONCLUSIVE:
-            rest = f" {len(failed)} of {words.counted(cases, noun)} failed ({origins})." if failed and origins else ""
+            said = f" ({origins})" if origins else ""
+            shown = failed and (origins or kind is not told)
+            rest = f" {len(failed)} of {words.counted(cases, noun)} failed{said}." if shown else ""
             return f"The run was cut short ({run.truncated or 'budget'}): no verdict from what is left.{rest}"
 
 

@@ -81,12 +81,18 @@ class GateKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict:
-    """The answer to one of the two questions, and whether the policy ends the job red for it."""
+    """The answer to one of the two questions. `blocked_by`: the most severe of the kinds for which the policy ends the
+    job red, where one of them is there. That may be another than `kind`: a failure hides nothing."""
 
     gate: GateKind
     kind: VerdictKind
     reason: str
-    blocks: bool
+    blocked_by: VerdictKind | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the policy ends the job red for it."""
+        return self.blocked_by is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +116,8 @@ class CriterionVerdict:
 class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
-    `doubtful`: it was not measured whole, and some of what was is below a threshold. `admitted` False: it is shown and
-    decides nothing yet (`admission`).
+    `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
+    it could not be measured. `admitted` False: it is shown and decides nothing yet (`admission`).
     """
 
     suite: str
@@ -121,12 +127,14 @@ class CaseVerdict:
     reason: str = ""
     seconds: float = 0.0
     doubtful: bool = False
+    partial: bool = False
     admitted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteVerdict:
-    """One suite: its cases, and the share of them that passed among those measured."""
+    """One suite: its cases, and the share of them that passed among those measured. `beside`: kinds that are there as
+    well, behind the one that is told."""
 
     suite: str
     kind: VerdictKind
@@ -134,6 +142,7 @@ class SuiteVerdict:
     required_pass_rate: float = 1.0
     reason: str = ""
     advisory: bool = False
+    beside: frozenset[VerdictKind] = frozenset()
 
     def count(self, kind: VerdictKind) -> int:
         """How many cases ended as `kind`."""
@@ -144,14 +153,20 @@ class SuiteVerdict:
 class Verdict:
     """The answer: one kind, one sentence, whether the policy ends the job red, and the answers that it is made of.
 
-    `suites`: the threshold gate's word on every suite and case.
+    `blocked_by`: the most severe of the kinds that end the job red. `suites`: the threshold gate's word on every suite
+    and case.
     """
 
     kind: VerdictKind
     reason: str
-    blocks: bool
+    blocked_by: VerdictKind | None = None
     suites: tuple[SuiteVerdict, ...] = ()
     gates: tuple[GateVerdict, ...] = ()
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the policy ends the job red."""
+        return self.blocked_by is not None
 
     def count(self, kind: VerdictKind) -> int:
         """How many cases ended as `kind`, over all suites."""

@@ -92,16 +92,16 @@ def conclude(
 
 
 def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
-    """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 for verdicts that are none; 130
-    for a run that was interrupted. A part of a plan, which decides nothing, says 3 where its agent never ran at all."""
+    """What the process says: 0 unless the policy blocks; 1 for a fail that blocks, 3 where what blocks is no
+    verdict, also beside a fail that does not block; 130 for a run that was interrupted. A part of a plan, which decides
+    nothing, says 3 where its agent never ran at all."""
     if not run.complete:
         return ExitCode.INTERRUPTED
     if run.shard is not None and run.trials and all(trial.failure is not None for trial in run.trials):
         return ExitCode.NOT_MEASURED
     if not verdict.blocks:
         return ExitCode.PASS
-    failed = any(gate.kind is VerdictKind.FAIL and gate.blocks for gate in verdict.gates)
-    return ExitCode.FAIL if failed else ExitCode.NOT_MEASURED
+    return ExitCode.FAIL if verdict.blocked_by is VerdictKind.FAIL else ExitCode.NOT_MEASURED
 
 
 def _base_results(base: Run, report: Report, kept: Kept) -> Iterator[str]:

@@ -142,7 +142,7 @@ def conclusion_of(report: Report) -> Conclusion:
         return Conclusion.SUCCESS
     if not verdict.blocks:
         return Conclusion.NEUTRAL
-    return Conclusion.ACTION_REQUIRED if verdict.kind is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
+    return Conclusion.ACTION_REQUIRED if verdict.blocked_by is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
 
 
 def _section(job: Job, *, headline: str, details: str = "", weight: int = 0) -> Section:

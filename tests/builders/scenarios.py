@@ -148,7 +148,7 @@ def inconclusive() -> Report:
         for suite in verdict.suites
     )
     said = "1 of 2 cases passes in some runs and fails in others; 3 runs cannot tell."
-    decided = dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=said, blocks=False, suites=suites)
+    decided = dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=said, blocked_by=None, suites=suites)
     return dataclasses.replace(report, verdict=decided)
 
 

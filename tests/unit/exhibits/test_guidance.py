@@ -82,7 +82,7 @@ def test_the_step_contradicts_neither_the_counts_nor_who_decides(
     keys = frozenset((build.SUITE, f"case_{number}") for number in waiting)
     report = comparing.report(head, base, policy=policy, waiting=keys)
     (gate,) = (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD)  # the other is not asked here
-    alone = dataclasses.replace(report.verdict, gates=(gate,), kind=gate.kind, blocks=gate.blocks)
+    alone = dataclasses.replace(report.verdict, gates=(gate,), kind=gate.kind, blocked_by=gate.blocked_by)
     assert step in guidance.next_step(dataclasses.replace(report, verdict=alone))
 
 

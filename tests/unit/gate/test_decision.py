@@ -241,3 +241,25 @@ def test_a_fact_is_said_as_one() -> None:
     regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
     said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, the same in every run): 1 case broke."
     assert regression.reason == said
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "blocks", "begins"),
+    [
+        ("regression", True, "`m` dropped from 1.00 to 0.00"),
+        ("regression not_measured", True, "`m` dropped from 1.00 to 0.00"),
+        ("not_measured", True, "Too little to compare `n` with the base: 9 cases lack a score. `m` dropped"),
+        ("inconclusive", False, "`m` dropped from 1.00 to 0.00"),
+        ("threshold", False, "`m` dropped from 1.00 to 0.00"),
+    ],
+)
+def test_a_criterion_that_fell_does_not_hide_one_that_was_not_measured(
+    fail_on: str, *, blocks: bool, begins: str
+) -> None:
+    policy = Policy(fail_on=frozenset(map(FailOn, fail_on.split())))
+    head, base = sides.sides("FF/PP " * 9 + "; " + "PP/?? " * 9)
+    gate = decision.regression_gate(head, sides.compare_runs(head, base, policy=policy), policy)
+    assert gate is not None
+    assert gate.kind.value == "fail"
+    assert gate.blocks is blocks
+    assert gate.reason.startswith(begins)

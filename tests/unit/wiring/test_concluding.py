@@ -1,0 +1,35 @@
+"""What the process, the check run and the advice say of a verdict: what blocks speaks, not what is worst."""
+
+from __future__ import annotations
+
+import pytest
+from builders import build
+
+from evalgate.errors import ExitCode
+from evalgate.exhibits import guidance
+from evalgate.github.checks import Conclusion
+from evalgate.model import FailOn, Policy
+from evalgate.wiring import concluding, posts
+
+REPAIR, ADVICE = "Repair the agent", "This says nothing about the agent's quality"
+
+
+@pytest.mark.parametrize(
+    ("words", "fail_on", "exit_code", "conclusion", "step"),
+    [
+        ("fail error", "threshold not_measured", ExitCode.FAIL, Conclusion.FAILURE, REPAIR),
+        ("fail error", "threshold", ExitCode.FAIL, Conclusion.FAILURE, REPAIR),
+        # what was not measured blocks, and the failure beside it does not
+        ("fail error", "not_measured", ExitCode.NOT_MEASURED, Conclusion.ACTION_REQUIRED, ADVICE),
+        ("pass error", "not_measured", ExitCode.NOT_MEASURED, Conclusion.ACTION_REQUIRED, ADVICE),
+        ("fail pass", "not_measured", ExitCode.PASS, Conclusion.NEUTRAL, REPAIR),
+        ("fail error", "", ExitCode.PASS, Conclusion.NEUTRAL, REPAIR),
+        ("pass pass", "not_measured", ExitCode.PASS, Conclusion.SUCCESS, ""),
+    ],
+)
+def test_what_blocks_speaks(words: str, fail_on: str, exit_code: ExitCode, conclusion: Conclusion, step: str) -> None:
+    report = build.report(words, policy=Policy(fail_on=frozenset(map(FailOn, fail_on.split()))))
+    assert concluding.exit_code_of(report.run, report.verdict) is exit_code
+    assert posts.conclusion_of(report) is conclusion
+    assert guidance.next_step(report).startswith(step)
+    assert step or not guidance.next_step(report)
