@@ -34,7 +34,7 @@ from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.desk import Bench, Side
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
-from evalgate.plugins import Criterion, SilentWatcher
+from evalgate.plugins import AgentFailed, Criterion, SilentWatcher
 from evalgate.wire import results as results_wire
 from tests.unit.pipeline import fakes
 
@@ -143,6 +143,27 @@ def test_resuming_repeats_no_finished_trial_and_gives_the_same(tmp_path: Path) -
             assert len(agent.asked) == 10 - known
             assert scores(again) == scores(whole)
             assert all(journal.find(trial.key) is not None for trial in again.trials)
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_resuming_tries_failures_again_that_lie_around_the_agent(tmp_path: Path, kind: FailureKind) -> None:
+    around = {"install", "start", "rate_limited", "unreachable", "simulator"}
+
+    def fail(key: TrialKey, turn: int) -> None:
+        if key.case_id in {"c1", "x"}:
+            raise AgentFailed(AgentFailure(kind=kind, message="not now"))
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        failed = measured(journal, fakes.FakeAgent(fail), repeats=1)
+    agents = [fakes.FakeAgent(), fakes.FakeAgent()]
+    runs = []
+    for agent in agents:  # what was cured stays so
+        with Journal.reopen(tmp_path / "j") as journal:
+            runs.append(measured(journal, agent, repeats=1))
+    tried = [{key.case_id for key in agent.asked} for agent in agents]
+    assert tried == [{"c1", "x"} if kind in around else set(), set()]
+    failures = [sum(trial.failure is not None for trial in run.trials) for run in (failed, *runs)]
+    assert failures == ([2, 0, 0] if kind in around else [2, 2, 2])
 
 
 @pytest.mark.parametrize(
