@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from evalgate import criteria, formats
 from evalgate.config.gate_file import GateFile
@@ -14,7 +14,16 @@ from evalgate.errors import Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, EvalSet, Suite
 from evalgate.plugins import CriterionSpec
-from evalgate.project import agent_choice, criteria_files, nothing_found, reading, selection, tree
+from evalgate.project import (
+    agent_choice,
+    criteria_files,
+    idle_rules,
+    nothing_found,
+    passed_over,
+    reading,
+    selection,
+    tree,
+)
 from evalgate.project.agent_choice import AgentChoices
 from evalgate.project.criteria_files import CriteriaFinder, Sources
 from evalgate.project.selection import Files, Selection
@@ -53,7 +62,7 @@ def discover(
     rules = gate_file or GateFile()
     seen, chosen, unmatched = _select(root, [_relative(text, root) for text in selections], rules.exclude)
     keys = {key for each in chosen for key in each.keys} if selections else set(seen.evaluation_files)
-    read = _read_sets(root, sorted(keys), named={key for each in chosen if each.is_file for key in each.keys})
+    read = _read_sets(root, sorted(keys), named=_named(chosen))
     sets, unknown = selection.pick_cases(read.sets, chosen)
     if grep:
         sets = selection.grep_cases(sets, grep)
@@ -81,16 +90,39 @@ def discover(
     suites = _suites(sets, read, finder=finder, agents=agents)
     on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     defaults = criteria_files.defaults_problems(on_defaults, seen.config_files)
-    return Discovery(suites=suites, problems=(*problems, *finder.problems, *defaults, *agents.problems), unread=unread)
+    found = (*problems, *finder.problems, *defaults, *agents.problems)
+    unheeded = (
+        *passed_over.file_problems(seen, within=_ignored_within(seen, selections), run=keys, exclude=rules.exclude),
+        *passed_over.config_problems(seen, suites),
+        *idle_rules.pattern_problems(
+            rules,
+            places=places,
+            found={*seen.evaluation_files, *keys} - read.strangers,
+            left_out=(*seen.excluded, *seen.ignored, *read.strangers),
+        ),
+    )
+    names = () if selections or grep else _idle_names(rules, places, (*suites, *unread), known=(*specs, *announced))
+    return Discovery(suites=suites, problems=(*found, *unheeded, *names), unread=unread)
+
+
+def _idle_names(
+    rules: GateFile, places: Locator | None, suites: Iterable[Suite], *, known: Iterable[str]
+) -> tuple[Problem, ...]:
+    used = {use.name for suite in suites for use in suite.criteria}
+    return tuple(idle_rules.name_problems(rules, places=places, known=known, used=used))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are agents-cli's."""
+    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are agents-cli's.
+
+    `strangers`: files that are called like evaluation files and are none.
+    """
 
     sets: dict[str, EvalSet]
     failed: frozenset[str]
     datasets: frozenset[str]
+    strangers: frozenset[str]
     problems: tuple[Problem, ...]
 
 
@@ -106,6 +138,9 @@ def _select(
         files = _files(root, seen)
     parsed = [selection.parse_selection(text, files=files) for text in texts]
     chosen = [each for each in parsed if isinstance(each, Selection)]
+    beside = {(PurePosixPath(key).parent / name).as_posix() for key in _named(chosen) for name in tree.CONFIG_NAMES}
+    unseen = {path for path in beside - seen.config_files if (root / path).is_file()}
+    seen = dataclasses.replace(seen, config_files=seen.config_files | unseen)
     return seen, chosen, tuple(each for each in parsed if isinstance(each, Problem))
 
 
@@ -115,6 +150,20 @@ def _files(root: Path, seen: Tree) -> Files:
         is_file=lambda path: (root / path).is_file(),
         is_folder=lambda path: not path.startswith("..") and (root / path).is_dir(),
     )
+
+
+def _named(chosen: Iterable[Selection]) -> set[str]:
+    """The files that are named exactly."""
+    return {key for each in chosen if each.is_file for key in each.keys}
+
+
+def _ignored_within(seen: Tree, selections: Sequence[str]) -> set[str]:
+    """The evaluation files that git ignores, of those that are selected by folder or glob; without selections all."""
+    if not selections or not seen.ignored:
+        return set(seen.ignored)
+    files = dataclasses.replace(_files(seen.root, seen), found=seen.ignored, is_file=lambda _: False)
+    parsed = (selection.parse_selection(_relative(text, seen.root), files=files) for text in selections)
+    return {key for each in parsed if isinstance(each, Selection) for key in each.keys}
 
 
 def _relative(text: str, root: Path) -> str:
@@ -127,6 +176,7 @@ def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
     sets: dict[str, EvalSet] = {}
     failed: set[str] = set()
     datasets: set[str] = set()
+    strangers: set[str] = set()
     problems: list[Problem] = []
     for key in keys:
         data = reading.read_bytes(root, key)
@@ -135,12 +185,13 @@ def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
             told = _of_common_name(text, key, data) if key not in named and not tree.is_certain_name(key) else text
             if told is not None:
                 problems.append(told)
-                failed.update({key} if told.severity is Severity.ERROR else ())
+            (failed if told is not None and told.severity is Severity.ERROR else strangers).add(key)
             continue
         kind = formats.recognise(text, file=key)
         if kind is FileKind.DATASET:
             datasets.add(key)
         elif kind is not FileKind.EVAL_SET and key not in named and not tree.is_certain_name(key):
+            strangers.add(key)
             continue
         read = formats.parse_eval_set(text, file=key)
         problems.extend(read.problems)
@@ -148,7 +199,13 @@ def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
             failed.add(key)
         else:
             sets[key] = read.eval_set
-    return _Read(sets=sets, failed=frozenset(failed), datasets=frozenset(datasets), problems=tuple(problems))
+    return _Read(
+        sets=sets,
+        failed=frozenset(failed),
+        datasets=frozenset(datasets),
+        strangers=frozenset(strangers),
+        problems=tuple(problems),
+    )
 
 
 def _of_common_name(problem: Problem, key: str, data: bytes | Problem) -> Problem | None:

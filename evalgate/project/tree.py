@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,21 +26,25 @@ ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 """What stands at the top of a Python environment."""
 
 MOST_OTHER_JSON = 5000
+MOST_IGNORED_ENTRIES = 50_000
+"""How many entries of folders that git ignores are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """What a walk saw; every path is posix and relative to `root`, every list sorted.
 
-    `agent_files`: names of possible agent files by folder (`.` is the root). For hints: `ignored`, evaluation files
-    that git ignores; `other_json`, the first JSON files of other names.
+    `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated: `excluded` by the
+    globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`: the first of other names.
     """
 
     root: Path
     evaluation_files: tuple[str, ...] = ()
     config_files: frozenset[str] = frozenset()
     agent_files: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    ignored_configs: frozenset[str] = frozenset()
     other_json: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -52,6 +57,8 @@ class _Seen:
     config_files: set[str] = field(default_factory=set)
     agent_files: dict[str, frozenset[str]] = field(default_factory=dict)
     ignored: set[str] = field(default_factory=set)
+    ignored_configs: set[str] = field(default_factory=set)
+    ignored_folders: list[str] = field(default_factory=list)
     other_json: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -69,12 +76,16 @@ def walk(root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()) -
     _walk_from(root, "", IgnoreRules((("", spec),)), seen)
     for folder in also:
         _walk_from(root, "" if folder == "." else f"{folder}/", IgnoreRules(), seen)
+    _look_into_ignored(root, seen)
+    left_out = {path for path in seen.evaluation_files if globs.matches(path, excluded)}
     return Tree(
         root=root,
-        evaluation_files=tuple(sorted(path for path in seen.evaluation_files if not globs.matches(path, excluded))),
+        evaluation_files=tuple(sorted(seen.evaluation_files - left_out)),
         config_files=frozenset(seen.config_files),
         agent_files=dict(sorted(seen.agent_files.items())),
+        excluded=tuple(sorted(left_out)),
         ignored=tuple(sorted(seen.ignored - seen.evaluation_files)),
+        ignored_configs=frozenset(seen.ignored_configs - seen.config_files),
         other_json=tuple(sorted(seen.other_json)),
         problems=tuple(seen.problems),
     )
@@ -105,7 +116,29 @@ def _walk_from(root: Path, start: str, rules: IgnoreRules, seen: _Seen) -> None:
             continue
         here = _rules_here(prefix, entries, above, seen)
         _note_files(root, prefix, entries, here, seen)
-        pending.extend((below, here) for below in _folders(prefix, entries, here))
+        for below in _folders(prefix, entries):
+            if here.ignores(below):
+                seen.ignored_folders.append(below)
+            else:
+                pending.append((below, here))
+
+
+def _look_into_ignored(root: Path, seen: _Seen) -> None:
+    """Note the evaluation files in folders that git ignores, as far as these are no environments or caches."""
+    pending = seen.ignored_folders
+    left = MOST_IGNORED_ENTRIES
+    while pending and left > 0:
+        prefix = pending.pop(0)
+        try:
+            with os.scandir(root / prefix) as listing:
+                entries = {entry.name: entry for entry in itertools.islice(listing, left)}
+        except OSError:
+            continue
+        left -= len(entries) + 1
+        if ENVIRONMENT_MARKS.isdisjoint(entries):
+            named = (name for name, entry in entries.items() if is_evaluation_name(name) and _is_own_file(entry))
+            seen.ignored.update(f"{prefix}{name}" for name in named)
+            pending.extend(_folders(prefix, entries))
 
 
 def _rules_here(prefix: str, entries: Mapping[str, os.DirEntry[str]], above: IgnoreRules, seen: _Seen) -> IgnoreRules:
@@ -121,11 +154,11 @@ def _rules_here(prefix: str, entries: Mapping[str, os.DirEntry[str]], above: Ign
     return above.extended(prefix, spec)
 
 
-def _folders(prefix: str, entries: Mapping[str, os.DirEntry[str]], rules: IgnoreRules) -> Iterator[str]:
+def _folders(prefix: str, entries: Mapping[str, os.DirEntry[str]]) -> Iterator[str]:
     for name, entry in entries.items():
         if name in SKIPPED_FOLDERS or (name.startswith(".") and name not in VISIBLE_HIDDEN_FOLDERS):
             continue
-        if _is_folder(entry) and not rules.ignores(f"{prefix}{name}/"):
+        if _is_folder(entry):
             yield f"{prefix}{name}/"
 
 
@@ -143,7 +176,8 @@ def _note_files(
             continue
         path = f"{prefix}{name}"
         if rules.ignores(path):
-            seen.ignored.update(() if is_config else (path,))
+            if _is_own_file(entry):
+                (seen.ignored_configs if is_config else seen.ignored).add(path)
             continue
         problem = _file_problem(root, path, entry)
         if problem is not None:
@@ -182,6 +216,14 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_file()
     except OSError:
+        return False
+
+
+def _is_own_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a regular file of a name that can be told, and no link."""
+    try:
+        return entry.is_file(follow_symlinks=False) and bool(entry.name.encode("utf-8"))
+    except (OSError, UnicodeEncodeError):
         return False
 
 

@@ -337,3 +337,96 @@ def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, eva
     )
     (suite,) = discover(root).suites
     assert suite.criteria_source.origin is ConfigOrigin.DEFAULTS
+
+
+# --- what is passed over, and rules that match nothing --------------------------------------------
+
+
+def told(found, code):
+    return [(each.place.file, each.message) for each in found.problems if each.code == code]
+
+
+def test_a_rule_that_matches_nothing_is_told_whatever_is_selected(discover, three):
+    rules = GateFile.model_validate(
+        {
+            "suites": [{"match": ["evals/b.evalset.json"]}, {"match": ["jest.test.json"], "criteria": {}}],
+            "compare": {"no_such": {}},
+        }
+    )
+    idle = "rule-matches-nothing"
+    assert len(told(discover(three, gate_file=rules), idle)) == 2  # a file that is called so and is none of ADK's
+    for selected in (
+        discover(three, "other/c.test.json", gate_file=rules),
+        discover(three, grep="thr", gate_file=rules),
+    ):
+        assert [message for _, message in told(selected, idle) if "suites[0]" in message or "no_such" in message] == []
+
+
+@pytest.fixture
+def ignoring(repo, evalset):
+    same = evalset("a", "one: hi -> hello")
+    return repo(
+        {
+            "bot/agent.py": AGENT,
+            ".gitignore": "/secret/\n/build/\n/node_modules/\nenv/\nold.evalset.json\nsub/test_config.json\n",
+            "a.evalset.json": same,
+            "old.evalset.json": evalset("old", "one: hi -> hello"),
+            "secret/deep/s.evalset.json": evalset("s", "one: hi -> hello"),
+            "secret/test_config.json": config(response_match_score=0.3),
+            "build/lib/a.evalset.json": same,  # made by a build
+            "node_modules/x.evalset.json": same,
+            "env/pyvenv.cfg": "",
+            "env/lib/y.evalset.json": same,
+            "secret/.adk/z.evalset.json": same,
+            "test_config.json": config(response_match_score=0.5),
+            "sub/test_config.json": config(response_match_score=1.0),
+            "sub/b.evalset.json": evalset("b", "one: hi -> hello"),
+        }
+    )
+
+
+def test_evaluation_files_that_git_ignores_are_told(discover, ignoring):
+    ((file, message),) = [each for each in told(discover(ignoring), "ignored-by-git") if "evaluated" in each[1]]
+    assert file == "old.evalset.json"
+    assert message == "git ignores `old.evalset.json` and `secret/deep/s.evalset.json`, so that they are not evaluated"
+
+
+@pytest.mark.parametrize(
+    ("selections", "exclude", "files"),
+    [
+        (("sub",), (), []),  # nothing of what was asked for is left out
+        (("a.evalset.json", "secret/deep/s.evalset.json"), (), []),
+        (("*.evalset.json",), (), ["old.evalset.json", "secret/deep/s.evalset.json"]),
+        ((), ("secret/",), ["old.evalset.json"]),
+        ((), ("secret/", "old*"), []),
+    ],
+)
+def test_ignored_files_that_nobody_asked_for_are_not_told(discover, ignoring, selections, exclude, files):
+    found = discover(ignoring, *selections, gate_file=GateFile(exclude=list(exclude)))
+    message = "".join(message for _, message in told(found, "ignored-by-git") if "evaluated" in message)
+    assert [
+        name for name in ("old.evalset.json", "secret/deep/s.evalset.json", "/a.ev", "x.ev") if name in message
+    ] == files
+    assert told(found, "rule-matches-nothing") == []
+
+
+def test_a_config_that_git_ignores_beside_a_file_is_told(discover, ignoring):
+    named = [each for each in told(discover(ignoring), "ignored-by-git") if "not read" in each[1]]
+    assert [file for file, _ in named] == ["sub/test_config.json"]
+    rules = GateFile.model_validate({"suites": [{"match": ["sub/"], "config": "sub/test_config.json"}]})
+    found = discover(ignoring, gate_file=rules)
+    assert not any("not read" in message for _, message in told(found, "ignored-by-git"))
+    assert [use.threshold for use in found.suites[1].criteria if not use.informational] == [1.0]
+
+
+def test_the_config_beside_an_ignored_file_that_is_named_counts(discover, repo, evalset):
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            ".gitignore": "gen/\n",
+            "gen/a.evalset.json": evalset("a", "one: hi -> ho"),
+            "gen/test_config.json": config(response_match_score=0.3),
+        }
+    )
+    (suite,) = discover(root, "gen/a.evalset.json").suites
+    assert (suite.criteria_source.origin, suite.criteria_source.file) == (BESIDE, "gen/test_config.json")
