@@ -133,10 +133,12 @@ def _ends(scale: Scale, samples: Sequence[Sample]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What is said of a criterion, with the p-values that it rests on, adjusted for the criteria beside it."""
+    """What is said of a criterion, with the p-values that it rests on, adjusted for the criteria beside it. `short`:
+    too little of it was measured, also where it fell for certain."""
 
     change: Change
     adjusted: Odds | None
+    short: bool = False
 
 
 def claim(
@@ -163,13 +165,13 @@ def claim(
     for name, reading in readings.items():
         regressed = max(worse[name], worse_at_best[name]) < alpha and _beyond(reading, worse=True)
         improved = max(better[name], better_at_worst[name]) < alpha and _beyond(reading, worse=False)
+        lacking = _lacking(reading, min_measured=min_measured, truncated=truncated)
         claims[name] = Claim(
-            change=_change(
-                reading, regressed=regressed, improved=improved, min_measured=min_measured, truncated=truncated
-            ),
+            change=_change(reading, regressed=regressed, improved=improved, lacking=lacking),
             adjusted=None
             if name not in sampled or reading.measured is None
             else Odds(worse=worse[name], better=better[name]),
+            short=lacking is Change.NOT_MEASURED,
         )
     return claims
 
@@ -183,14 +185,21 @@ def _beyond(reading: Reading, *, worse: bool) -> bool:
     return min(drops) > reading.floor + DUST
 
 
-def _change(reading: Reading, *, regressed: bool, improved: bool, min_measured: float, truncated: bool) -> Change:
+def _lacking(reading: Reading, *, min_measured: float, truncated: bool) -> Change | None:
+    """What is said where too little was measured; None where it is enough."""
+    if reading.measured is not None and _enough(reading, reading.full, min_measured):
+        return None
+    cut_short = truncated and _enough(reading, reading.full + reading.unrun, min_measured)
+    return Change.INCONCLUSIVE if cut_short else Change.NOT_MEASURED
+
+
+def _change(reading: Reading, *, regressed: bool, improved: bool, lacking: Change | None) -> Change:
     if reading.apart:
         return Change.NOT_MEASURED
     if regressed:
         return Change.REGRESSED
-    if reading.measured is None or not _enough(reading, reading.full, min_measured):
-        cut_short = truncated and _enough(reading, reading.full + reading.unrun, min_measured)
-        return Change.INCONCLUSIVE if cut_short else Change.NOT_MEASURED
+    if lacking is not None:
+        return lacking
     if improved:
         return Change.IMPROVED
     within = all(_within(reading, each) for each in (reading.measured, reading.generous, reading.harsh))

@@ -68,7 +68,8 @@ def compare(
         policy=policy,
         scales=scales,
         judged=judged,
-        steady=_steady(table.pairs),
+        # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
+        steady=stage is not Stage.FIRST and _steady(table.pairs),
         share=two_stage.SHARES[stage],
         draws=draws_for(len(table.pairs)),
         seed=seed,
@@ -227,4 +228,5 @@ def _row(reading: Reading, claim: Claim, *, turned: tuple[int, int], advisory: b
         broken=turned[0],
         fixed=turned[1],
         apart=reading.apart,
+        short=claim.short,
     )

@@ -75,7 +75,7 @@ def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mappi
     found: dict[VerdictKind, str] = {}
     if regressed := by_change[Change.REGRESSED]:
         found[VerdictKind.FAIL] = explaining.regressed(regressed)
-    if unknown := by_change[Change.NOT_MEASURED]:
+    if unknown := [*by_change[Change.NOT_MEASURED], *(row for row in by_change[Change.REGRESSED] if row.short)]:
         found[VerdictKind.NOT_MEASURED] = explaining.not_measured(unknown)
     if truncated:
         found[VerdictKind.INCONCLUSIVE] = explaining.cut_short(truncated)

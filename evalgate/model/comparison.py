@@ -129,7 +129,8 @@ class CriterionComparison:
     the policy lets pass, absolute. `fact`: both sides repeat themselves exactly, so the difference is no sample.
     `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide. `broken`, `fixed`:
     cases that this criterion passes on base alone, and on head alone. `unpaired`: cases that are to be compared and
-    lack a score on either side. `apart`: read from a clock, and the sides were not run side by side.
+    lack a score on either side. `apart`: read from a clock, and the sides were not run side by side. `short`: too
+    little of it was measured, whatever else is claimed of it.
     """
 
     name: str
@@ -151,6 +152,7 @@ class CriterionComparison:
     broken: int = 0
     fixed: int = 0
     apart: bool = False
+    short: bool = False
 
     @property
     def delta(self) -> float | None:

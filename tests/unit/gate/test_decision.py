@@ -263,3 +263,14 @@ def test_a_criterion_that_fell_does_not_hide_one_that_was_not_measured(
     assert gate.kind.value == "fail"
     assert gate.blocks is blocks
     assert gate.reason.startswith(begins)
+
+
+@pytest.mark.parametrize(("fail_on", "blocks"), [("not_measured", True), ("inconclusive", False)])
+def test_a_criterion_that_fell_for_certain_does_not_hide_what_it_lacks(fail_on: str, *, blocks: bool) -> None:
+    policy = Policy(fail_on=frozenset({FailOn(fail_on)}))
+    head, base = sides.sides("FF/PP " * 9 + "PP/?? ")
+    gate = decision.regression_gate(head, sides.compare_runs(head, base, policy=policy), policy)
+    assert gate is not None
+    assert gate.kind.value == "fail"
+    assert gate.blocks is blocks
+    assert gate.reason.startswith("Too little to compare `m` with the base: 1 case lacks a score.") is blocks
