@@ -67,7 +67,8 @@ def discover(
     if grep:
         sets = selection.grep_cases(sets, grep)
     problems = (*unmatched, *seen.problems, *read.problems, *unknown)
-    if not sets and not _any_error((*seen.problems, *read.problems)):
+    outside = tuple(each for each in unmatched if each.code == "outside-root")
+    if not sets and not _any_error((*seen.problems, *read.problems, *outside)):
         cases = sum(len(each.cases) for each in read.sets.values())
         raise nothing_found.nothing_found(seen, cases=cases, files=len(read.sets), grep=grep, problems=problems)
 
@@ -139,7 +140,7 @@ def _select(
     parsed = [selection.parse_selection(text, files=files) for text in texts]
     chosen = [each for each in parsed if isinstance(each, Selection)]
     beside = {(PurePosixPath(key).parent / name).as_posix() for key in _named(chosen) for name in tree.CONFIG_NAMES}
-    unseen = {path for path in beside - seen.config_files if (root / path).is_file()}
+    unseen = {path for path in beside - seen.config_files if _is_within(path, root) and (root / path).is_file()}
     seen = dataclasses.replace(seen, config_files=seen.config_files | unseen)
     return seen, chosen, tuple(each for each in parsed if isinstance(each, Problem))
 
@@ -148,8 +149,17 @@ def _files(root: Path, seen: Tree) -> Files:
     return Files(
         found=seen.evaluation_files,
         is_file=lambda path: (root / path).is_file(),
-        is_folder=lambda path: not path.startswith("..") and (root / path).is_dir(),
+        is_folder=lambda path: _is_within(path, root) is True and (root / path).is_dir(),
+        is_outside=lambda path: _is_within(path, root) is False,
     )
+
+
+def _is_within(path: str, root: Path) -> bool | None:
+    """Whether a path leads to the root or below, links followed; None for what cannot be a path."""
+    try:
+        return (root / path).resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError, ValueError):  # such as loops of links
+        return None
 
 
 def _named(chosen: Iterable[Selection]) -> set[str]:
@@ -167,8 +177,18 @@ def _ignored_within(seen: Tree, selections: Sequence[str]) -> set[str]:
 
 
 def _relative(text: str, root: Path) -> str:
-    """A selection with an absolute path within the root, relative to it."""
-    return text.strip().removeprefix(f"{root.as_posix().rstrip('/')}/")
+    """A selection with an absolute path within the root, relative to it; also where a link leads to the root."""
+    path = Path(text.strip())
+    try:
+        if not path.is_absolute():
+            return text.strip()
+        whole, folder = path.resolve(), path.parent.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return text.strip()
+    if whole == root.resolve():
+        return "."
+    inside = folder.is_relative_to(root.resolve())
+    return (folder.relative_to(root.resolve()) / path.name).as_posix() if inside else text.strip()
 
 
 def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:

@@ -33,12 +33,14 @@ class Selection:
 class Files:
     """What selections are resolved against; posix paths relative to the root.
 
-    `found`: the evaluation files of the walk. `is_file`, `is_folder`: whether a path exists, walked or not.
+    `found`: the evaluation files of the walk. `is_file`, `is_folder`: whether a path exists, walked or not; nothing
+    outside the root is a folder here. `is_outside`: whether a path leads out of the root, by itself or by a link.
     """
 
     found: tuple[str, ...]
     is_file: Callable[[str], bool]
     is_folder: Callable[[str], bool]
+    is_outside: Callable[[str], bool]
 
 
 def parse_selection(text: str, *, files: Files) -> Selection | Problem:
@@ -46,6 +48,8 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
 
     A file that is named exactly is taken whatever its name is and whether git ignores it or not.
     """
+    if not text.strip():
+        return _empty(text)
     keys = _matching(text, files)
     if keys:
         return Selection(text=text, keys=keys, is_file=keys == (_normal(text),))
@@ -60,7 +64,7 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
 def folders_named(texts: Iterable[str], *, files: Files) -> list[str]:
     """The folders that selections name, in which the walk found nothing: it may have passed them over."""
     named = (_normal(part) for text in texts for part in (text, *(text[:at] for at in _colons(text))))
-    return sorted({path for path in named if files.is_folder(path) and not _beneath(path, files.found)})
+    return sorted({path for path in named if path and files.is_folder(path) and not _beneath(path, files.found)})
 
 
 def pick_cases(
@@ -141,8 +145,24 @@ def _colons(text: str) -> Iterator[int]:
             yield match.start()
 
 
+def _empty(text: str) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="selection-unmatched",
+        message=f"{text!r} matches no evaluation file: it is empty",
+        hint="Is it a variable that is not set? Without any selection every evaluation file is meant.",
+    )
+
+
 def _unmatched(text: str, files: Files) -> Problem:
     path = next((text[:at] for at in _colons(text)), text)
+    if files.is_outside(_normal(path)):
+        return Problem(
+            severity=Severity.ERROR,
+            code="outside-root",
+            message=f"{text!r} lies outside the repository, nothing there is evaluated",
+            hint="Name a path within the root, or another `root`.",
+        )
     close = words.nearest(path, files.found)
     if close is None:
         by_name = {PurePosixPath(key).name: key for key in files.found}

@@ -63,6 +63,42 @@ def test_an_absolute_path_within_the_root(discover, three):
     assert keys(discover(three, f"{three}/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
 
 
+@pytest.mark.parametrize("absolute", ["{root}", "{root}/", "{link}", "{link}/evals/../", "{root}/."])
+def test_the_root_itself_and_links_to_it_are_relative_paths(discover, three, tmp_path, absolute):
+    (tmp_path / "link").symlink_to(three)
+    assert keys(discover(three, absolute.format(root=three, link=tmp_path / "link"))) == keys(discover(three))
+    assert keys(discover(three, f"{tmp_path}/link/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
+
+
+@pytest.mark.parametrize("selection", ["..", "../other", "{tmp}", "/", "{tmp}/other:x", "away", "{tmp}/nowhere"])
+def test_no_folder_out_of_the_root_is_walked(discover, three, tmp_path, selection, monkeypatch):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/x.evalset.json").write_text("{}")
+    (three / "away").symlink_to(tmp_path / "other")
+    walk, also = discovery.tree.walk, []
+    monkeypatch.setattr(
+        discovery.tree, "walk", lambda root, **rest: also.extend(rest.get("also", ())) or walk(root, **rest)
+    )
+    found = discover(three, selection.format(tmp=tmp_path))
+    assert (found.suites, codes(found), also) == ((), ["outside-root"], [])
+    assert selection.format(tmp=tmp_path) in found.problems[0].message
+
+
+@pytest.mark.parametrize("selection", ["", "  ", "\n"])
+def test_an_empty_selection_is_told_and_never_everything(discover, three, selection):
+    with pytest.raises(NothingToDo) as caught:
+        discover(three, selection)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.message.startswith("'' matches")) == ("selection-unmatched", True)
+    assert keys(discover(three, selection, "evals/a.evalset.json")) == ["evals/a.evalset.json"]
+
+
+def test_a_selection_that_cannot_be_a_name(discover, three):
+    with pytest.raises(NothingToDo) as caught:
+        discover(three, "a\0b")
+    assert [each.code for each in caught.value.problems] == ["selection-unmatched"]
+
+
 @pytest.mark.parametrize("selection", ["../outside.evalset.json", "{tmp}/outside.evalset.json"])
 def test_a_path_out_of_the_root_is_refused(discover, three, tmp_path, selection):
     (tmp_path / "outside.evalset.json").write_text("{}")

@@ -12,7 +12,12 @@ from evalgate.project.selection import Files, Selection
 FOUND = ("evals/a.evalset.json", "evals/b.evalset.json", "evals/deep/c.test.json", "odd:name.evalset.json")
 OTHERS = {"notes/odd.json"}
 FOLDERS = {".", "evals", "evals/deep", "empty"}
-FILES = Files(found=FOUND, is_file=lambda path: path in {*FOUND, *OTHERS}, is_folder=lambda path: path in FOLDERS)
+FILES = Files(
+    found=FOUND,
+    is_file=lambda path: path in {*FOUND, *OTHERS},
+    is_folder=lambda path: path in FOLDERS,
+    is_outside=lambda path: path.startswith(("..", "/")),
+)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +58,7 @@ def test_a_selection(text, keys, case_ids):
         ("zzz", "matches no evaluation file", "There are 4 evaluation files"),
         ("q*", "matches no evaluation file", "There are 4"),
         ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "There are 4"),  # the colon of a drive ends no path
-        ("", "matches no evaluation file", "There are 4"),
+        ("", "matches no evaluation file", "Is it a variable that is not set"),
         ("evals/a.evalset.json:", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
     ],
 )
