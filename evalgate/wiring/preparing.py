@@ -14,6 +14,7 @@ from evalgate import agents, criteria, words
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import discovery, linter
+from evalgate.project.linter import rules
 from evalgate.settings import Settings
 from evalgate.wiring import calibrated, judging, simulating, tooling
 from evalgate.wiring.choosing import Choice
@@ -52,7 +53,10 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     )
     suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
     suites = simulating.settle(suites, choice)
-    linted = linter.lint(suites, specs=criteria.CRITERIA)
+    linted = (
+        *rules.lint_rules(settings, choice.gate_file.suites, given=choice.given, places=choice.places),
+        *linter.lint(suites, specs=criteria.CRITERIA),
+    )
     problems = (
         *choice.problems, *found.problems, *linted, *_option_problems(suites), *tooling.check(choice, suites)
     )  # fmt: skip

@@ -31,7 +31,7 @@ def error(code: str, message: str, *, place: Place, hint: str = "") -> Problem:
     return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
 
 
-def warning(code: str, message: str, *, place: Place, hint: str = "") -> Problem:
+def warning(code: str, message: str, *, place: Place | None, hint: str = "") -> Problem:
     """A finding that is shown, and stops the run where the user asked for strictness."""
     return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
 
