@@ -57,8 +57,6 @@ def _differ(patterns: list[Pattern]) -> bool:
 def early(comparison: Comparison, *, policy: Policy) -> bool:
     """Whether a comparison made at `Stage.FIRST` is decided: a criterion regressed by a fifth of alpha."""
     return any(
-        row.gating
-        and row.change is Change.REGRESSED
-        and (row.fact or (row.p_adjusted is not None and row.p_adjusted < policy.alpha))
+        row.gating and row.change is Change.REGRESSED and row.p_adjusted is not None and row.p_adjusted < policy.alpha
         for row in comparison.criteria
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from random import Random
@@ -15,7 +16,7 @@ from evalgate.gate import estimating, permutation, two_stage
 from evalgate.gate.pairing import Sample
 from evalgate.gate.permutation import Stratum
 from evalgate.gate.two_stage import SHARES, Stage
-from evalgate.model import Policy
+from evalgate.model import Change, Policy
 
 
 def undecided(text: str, *, with_base: bool = True, **policy: object) -> list[str]:
@@ -172,6 +173,31 @@ def test_a_look_spends_its_share_of_alpha() -> None:
     assert first.criteria[0].p_adjusted == pytest.approx(5 / 36)
     assert not two_stage.early(first, policy=Policy())
     assert two_stage.early(sides.compare("FF/PP " * 4 + "PP/PP", stage=Stage.FIRST), policy=Policy())
+
+
+@pytest.mark.parametrize(
+    ("first", "further", "fact"),
+    [
+        ("FF/PP", "FFFFF/PPPPP", True),
+        ("FF/PP", "FFPPF/PPPFP", False),  # it was a coin toss: no fact, and no early end either
+    ],
+)
+def test_the_first_look_takes_no_chance_for_a_fact(first: str, further: str, fact: bool) -> None:
+    same, steady = "PP/PP " * 9, dict.fromkeys(range(10), "the same")
+    early = sides.compare(same + first, behaviours=steady, stage=Stage.FIRST)
+    assert (early.criteria[0].change, early.criteria[0].fact) == (Change.INCONCLUSIVE, False)
+    assert not two_stage.early(early, policy=Policy())
+    head, base = sides.sides(same + further, start=2, behaviours=steady)
+    if not fact:  # its behaviour differs where its outcomes do
+        head, base = (
+            dataclasses.replace(
+                run,
+                trials=tuple(dataclasses.replace(each, behaviour=f"{each.grades['m']}") for each in run.trials),
+            )
+            for run in (head, base)
+        )
+    last = sides.compare_runs(head, base, stage=Stage.LAST).criteria[0]
+    assert (last.change is Change.REGRESSED, last.fact) == (fact, fact)
 
 
 def test_the_second_stage_is_a_stratum_of_its_own() -> None:
