@@ -7,17 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from evalgate.model import (
-    INFRASTRUCTURE,
-    AgentFailure,
-    AgentUse,
-    FailureKind,
-    GradedTrial,
-    Outcome,
-    Suite,
-    Trial,
-    TrialKey,
-)
+from evalgate.model import AgentFailure, AgentUse, GradedTrial, Outcome, Suite, Trial, TrialKey
 from evalgate.pipeline import behaviour, fingerprints, grading, pacing, talking, trials
 from evalgate.pipeline.budget import Budget, Limits
 from evalgate.pipeline.grading import Remembered
@@ -27,9 +17,6 @@ from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.trials import Task, TrialRunner
 from evalgate.plugins import Agent, Criterion, Watcher
 
-NOT_TRIED = INFRASTRUCTURE | {FailureKind.START, FailureKind.INSTALL, FailureKind.SIMULATOR}
-"""What a resumed run tries again: failures of what is around the agent, or before it was asked anything. How it failed
-in the middle of a conversation is what it did, and stays."""
 FRESH = 1_000_000
 """Where the repeats begin that only confirm a failure: they are in no mean."""
 
@@ -165,8 +152,8 @@ class Desk:
 
     def _trial(self, task: Task, addresses: Addresses) -> Trial | None:
         journal = self._side.journal
-        known = journal.trial(addresses.trial, task.key) if journal.knows(addresses.trial) else None
-        if known is not None and not _is_untried(known.outcome):
+        known = journal.trial(addresses.trial, task.key)
+        if known is not None:
             return known
         if not self._budget.begin():
             return None
@@ -174,12 +161,8 @@ class Desk:
         self._budget.spend(trial.outcome)
         if self._bench.stop.is_set() and isinstance(trial.outcome, AgentFailure):
             return None
-        journal.add_trial(addresses.trial, trial)
+        journal.add_trial(addresses.trial, trial, grades=addresses.grades.values())
         return trial
-
-
-def _is_untried(outcome: Outcome) -> bool:
-    return isinstance(outcome, AgentFailure) and outcome.kind in NOT_TRIED
 
 
 def _models(outcome: Outcome) -> Iterator[str]:

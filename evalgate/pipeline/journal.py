@@ -1,6 +1,7 @@
 """The journal: one JSON line per finished trial and grade, so that nothing paid for is lost.
 
-A line is written whole and flushed at once; a line that a kill cut off is dropped when the journal is read again.
+A line is written whole and flushed at once; a line that a kill cut off is dropped when the journal is read again, and
+one that is damaged is passed over.
 Trials and grades are found by content address (`pipeline.fingerprints`), so a journal made with other cases, other
 criteria or another agent is simply not used.
 """
@@ -10,28 +11,33 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
 from evalgate.errors import UnavailableError
-from evalgate.model import AgentDetails, Grade, Transcript, Trial, TrialKey
-from evalgate.pipeline import fingerprints
+from evalgate.model import INFRASTRUCTURE, AgentDetails, FailureKind, Grade, Transcript, Trial, TrialKey
+from evalgate.pipeline import fingerprints, journal_file
 from evalgate.wire import lines, records
 
 VERSION = 1
+UNTRIED: Final = frozenset(INFRASTRUCTURE | {FailureKind.START, FailureKind.INSTALL, FailureKind.SIMULATOR})
+"""What a resumed run tries again: failures of what is around the agent, or before it was asked anything. How it failed
+in the middle of a conversation is what it did, and stays."""
 _ONE_READ: Final = 8192  # bytes; most lines are shorter
 
 
 class Journal:
     """An append-only file of what happened; also where the transcripts of a run are read from.
 
-    Safe for many threads of one process; one process at a time.
+    Safe for many threads of one process; one process at a time, which a lock on the file sees to. `damaged`: how many
+    lines of a reopened one could not be read, what they held being unknown.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.damaged = 0
         self._lock = threading.Lock()
         self._trials: dict[str, int] = {}  # where the line of a trial begins
         self._grades: dict[str, Grade] = {}
@@ -46,8 +52,9 @@ class Journal:
     def create(cls, path: Path, *, about: Mapping[str, Any]) -> Journal:
         """A new, empty journal in place of whatever was there. Raises UnavailableError."""
         journal = cls(path)
-        journal._open(truncate_to=0)
+        journal._open()
         try:
+            journal._go_on_from(0)
             journal._append({"journal": VERSION, **about})
         except UnavailableError:
             journal.close()
@@ -56,12 +63,18 @@ class Journal:
 
     @classmethod
     def reopen(cls, path: Path) -> Journal:
-        """The journal of an interrupted run, its torn last line cut off.
+        """The journal of an interrupted run, its torn last line cut off. What lies around the agent is forgotten
+        (`UNTRIED`), so that it is tried again.
 
         Raises UnavailableError, also for a journal in another layout than this version writes.
         """
         journal = cls(path)
-        journal._open(truncate_to=journal._index())
+        journal._open()
+        try:
+            journal._go_on_from(journal._index())
+        except UnavailableError:
+            journal.close()
+            raise
         return journal
 
     # --- what is known ---------------------------------------------------------------------------
@@ -75,17 +88,23 @@ class Journal:
         """Whether the trial with this address has ended."""
         return address in self._trials
 
-    def trial(self, address: str, key: TrialKey) -> Trial:
-        """The trial with this address. Raises KeyError."""
+    def trial(self, address: str, key: TrialKey) -> Trial | None:
+        """The trial with this address; None where there is none, or what stands there is no trial."""
+        if address not in self._trials:
+            return None
         raw = self._read(self._trials[address])
+        try:
+            trial = Trial(
+                key=key,
+                outcome=records.parse_outcome(raw["outcome"], agents_seen=self._agents),
+                seconds=raw.get("seconds", 0.0),
+                attempts=raw.get("attempts", 1),
+            )
+        except ValueError:  # pydantic's
+            return None
         with self._lock:
             self._by_key[key] = address
-        return Trial(
-            key=key,
-            outcome=records.parse_outcome(raw["outcome"], agents_seen=self._agents),
-            seconds=raw.get("seconds", 0.0),
-            attempts=raw.get("attempts", 1),
-        )
+        return trial
 
     def grade(self, address: str) -> Grade | None:
         """The grade with this address, None where there is none."""
@@ -113,8 +132,9 @@ class Journal:
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def add_trial(self, address: str, trial: Trial) -> None:
-        """Keep a finished trial. Raises UnavailableError where the disk takes no more."""
+    def add_trial(self, address: str, trial: Trial, *, grades: Iterable[str] = ()) -> None:
+        """Keep a finished trial. `grades`: where grades of it will be; those that are there belong to one that was
+        lost, and are forgotten. Raises UnavailableError where the disk takes no more."""
         seen: dict[str, tuple[AgentDetails, ...]] = {}
         outcome = records.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
         line = {
@@ -124,12 +144,17 @@ class Journal:
             "attempts": trial.attempts,
             "outcome": outcome,
         }
+        outdated = [grade for grade in grades if grade in self._grades]
+        if outdated:
+            line["outdated"] = outdated
         for agents_address, agents in seen.items():
             self._add_agents(agents_address, agents)
         where = self._append(line)
         with self._lock:
             self._trials[address] = where
             self._by_key[trial.key] = address
+            for grade in outdated:
+                self._grades.pop(grade, None)
 
     def add_grade(self, address: str, grade: Grade) -> None:
         """Keep a grade, known from then on. Raises UnavailableError where the disk takes no more."""
@@ -161,19 +186,25 @@ class Journal:
             self._agents[address] = agents
         self._append({"agents": address, "details": records.agents_json(agents)})
 
-    def _open(self, *, truncate_to: int) -> None:
+    def _open(self) -> None:
+        """Raises UnavailableError, also where another process has it open."""
+        self._writer = journal_file.open_alone(self.path)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # unbuffered: after a failed write nothing waits in memory for a second failure
-            self._writer = self.path.open("r+b" if self.path.exists() else "w+b", buffering=0)
-            if self.path.stat().st_size > truncate_to:
-                self._writer.truncate(truncate_to)
-            self._writer.seek(truncate_to)
             self._reader = self.path.open("rb")
         except OSError as error:
             self.close()
-            raise _disk_error(self.path, error) from error
-        self._end = truncate_to
+            raise journal_file.unreadable(self.path, error) from error
+
+    def _go_on_from(self, end: int) -> None:
+        """What is behind `end` goes; the next line is written there."""
+        assert self._writer is not None
+        try:
+            if self.path.stat().st_size > end:
+                self._writer.truncate(end)
+            self._writer.seek(end)
+        except OSError as error:
+            raise journal_file.unwritable(self.path, error) from error
+        self._end = end
 
     def _append(self, value: Mapping[str, Any]) -> int:
         """Write a line; where it begins."""
@@ -182,12 +213,12 @@ class Journal:
             if self._writer is None:
                 raise UnavailableError(f"the journal {self.path} is closed")
             try:
-                _write_all(self._writer, data)
+                journal_file.write_all(self._writer, data)
             except OSError as error:
                 # part of the line may stand there: nothing may follow it
                 self._writer.close()
                 self._writer = None
-                raise _disk_error(self.path, error) from error
+                raise journal_file.unwritable(self.path, error) from error
             where = self._end
             self._end += len(data)
             return where
@@ -205,57 +236,48 @@ class Journal:
         return value
 
     def _index(self) -> int:
-        """Read what is there; the offset behind the last whole line."""
+        """Read what is there; the offset behind the last line that ends."""
         end = 0
         try:
-            for where, behind, line in _lines(self.path):
-                self._remember(where, line)
-                end = behind
+            for line in journal_file.read_lines(self.path):
+                if line.value is None or not self._remember(line.where, line.value):
+                    self.damaged += 1
+                end = line.behind
         except OSError as error:
-            raise _disk_error(self.path, error) from error
+            raise journal_file.unreadable(self.path, error) from error
         return end
 
-    def _remember(self, where: int, line: dict[str, Any]) -> None:
+    def _remember(self, where: int, line: dict[str, Any]) -> bool:
+        """Whether the line is one of ours, and whole."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
                 f"the journal {self.path} was written in another layout than this version of evalgate writes",
                 hint="Finish the run with the version that began it, or begin anew without --resume.",
             )
-        if "trial" in line:
+        try:
+            if "trial" in line:
+                self._remember_trial(where, line)
+            elif "grade" in line and not line.keys().isdisjoint({"score", "reason"}):
+                address = str(line.pop("grade"))
+                self._grades[address] = records.parse_grade(line)
+            elif "agents" in line:
+                address = str(line["agents"])
+                self._agents[address] = records.parse_agents(line["details"])
+                self._agents_written.add(address)
+            else:
+                return "journal" in line
+        except (KeyError, TypeError, AttributeError, ValueError):  # pydantic's ValidationError is a ValueError
+            return False
+        return True
+
+    def _remember_trial(self, where: int, line: dict[str, Any]) -> None:
+        outcome = line["outcome"]
+        for address in outcome.get("agents", ()):
+            if address and address not in self._agents:  # its line is damaged: what it was told is part of the trial
+                raise KeyError(address)
+        for grade in line.get("outdated", ()):
+            self._grades.pop(grade, None)
+        if outcome["kind"] in UNTRIED:
+            self._trials.pop(str(line["trial"]), None)
+        else:
             self._trials[str(line["trial"])] = where
-        elif "grade" in line:
-            address = str(line.pop("grade"))
-            self._grades[address] = records.parse_grade(line)
-        elif "agents" in line:
-            address = str(line["agents"])
-            self._agents[address] = records.parse_agents(line["details"])
-            self._agents_written.add(address)
-
-
-def _write_all(file: FileIO, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[file.write(left) :]
-
-
-def _lines(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Whole, readable lines from the start up to the first that is not, each with its first offset and the one behind
-    it."""
-    offset = 0
-    with path.open("rb") as file:
-        for data in file:
-            try:
-                value = json.loads(data) if data.endswith(b"\n") else None
-            except ValueError:
-                value = None
-            if not isinstance(value, dict):
-                return
-            yield offset, offset + len(data), value
-            offset += len(data)
-
-
-def _disk_error(path: Path, error: OSError) -> UnavailableError:
-    return UnavailableError(
-        f"cannot write the journal {path}: {error.strerror or error}",
-        hint="What was finished before is in the journal. Make room, then go on with --resume.",
-    )

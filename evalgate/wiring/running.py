@@ -111,10 +111,10 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         shard = shards.of(choice, bar.suites)
         if shard is not None:
             bar = dataclasses.replace(bar, suites=sharding.own(bar.suites, shard))
-        journal = stack.enter_context(_open_journal(output / JOURNAL, choice.settings))
+        journal = stack.enter_context(_open_journal(output / JOURNAL, choice.settings, scene.watcher.say))
         base_journal = None
         if base is not None and not base.problem:
-            base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings))
+            base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings, scene.watcher.say))
         journals = Journals(head=journal, base=base_journal)
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
         past = past_of(keeping, bar.policy, scene)
@@ -301,7 +301,11 @@ def _surroundings(choice: Choice, scene: Scene, *, cache: Path) -> Surroundings:
     )
 
 
-def _open_journal(path: Path, settings: Settings) -> Journal:
-    if settings.resume and path.exists():
-        return Journal.reopen(path)
-    return Journal.create(path, about={"evalgate": __version__})
+def _open_journal(path: Path, settings: Settings, say: Callable[[str], None]) -> Journal:
+    if not settings.resume or not path.exists():
+        return Journal.create(path, about={"evalgate": __version__})
+    journal = Journal.reopen(path)
+    if journal.damaged:
+        lines = words.counted(journal.damaged, "line")
+        say(f"{path}: {lines} cannot be read; what stood there is run again")
+    return journal

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,7 @@ from evalgate.model import (
 )
 from evalgate.model.grade import MOST
 from evalgate.pipeline import journal as journals
+from evalgate.pipeline import journal_file
 from evalgate.pipeline.journal import Journal
 
 text = st.text(max_size=12)
@@ -103,10 +108,13 @@ def test_what_went_in_comes_out(outcome: Outcome, grade: Grade, tmp_path_factory
     journal.add_trial("t1", Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2))
     journal.add_grade("g1", grade)
     journal.close()
+    trial = Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2)
+    untried = isinstance(outcome, AgentFailure) and outcome.kind in journals.UNTRIED
     with Journal.reopen(path) as again:
-        assert again.trial("t1", KEY) == Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2)
+        assert again.trial("t1", KEY) == (None if untried else trial)
         assert again.grade("g1") == grade
         assert again.find(KEY) == (outcome if isinstance(outcome, Transcript) else None)
+        assert again.damaged == 0
 
 
 def filled(path: Path) -> list[str]:
@@ -196,10 +204,106 @@ def test_values_of_any_depth_that_json_takes_are_kept(tmp_path: Path) -> None:
     assert found["invocations"][0]["user_content"]["parts"] == [{"function_call": {"name": "f", "args": args}}]
 
 
-def test_foreign_lines_end_what_is_believed(tmp_path: Path) -> None:
+DAMAGED = [
+    b"garbage",
+    b"",
+    b"[1, 2]",
+    b"\x00" * 50,
+    b"\xff\xfe\xfd",
+    b"[" * 100_000,
+    # JSON, but nothing that we write
+    b"{}",
+    b'{"trial": "x"}',
+    b'{"trial": "x", "outcome": 3}',
+    b'{"trial": "x", "outcome": {}}',
+    b'{"trial": "x", "outcome": {"kind": "transcript", "invocations": [], "agents": ["unknown"]}}',
+    b'{"grade": 5}',
+    b'{"grade": "g", "score": "high"}',
+    b'{"agents": "x"}',
+    b'{"agents": "x", "details": 3}',
+]
+
+
+@pytest.mark.parametrize("data", DAMAGED, ids=lambda data: data[:60].decode(errors="replace"))
+def test_a_damaged_line_costs_nothing_but_itself(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], data + b"\n", *lines[3:], data + b"\n", b'{"torn": ']))
+    with Journal.reopen(path) as journal:
+        assert journal.damaged == 2
+        assert [journal.trial(f"t{number}", KEY) is not None for number in range(5)] == [True] * 5
+        assert [journal.grade(f"g{number}") for number in range(5)] == [Score(value=number) for number in range(5)]
+        journal.add_grade("late", Score(value=1))
+    with Journal.reopen(path) as again:
+        assert again.grade("late") == Score(value=1)
+        assert b"torn" not in path.read_bytes()
+
+
+def test_an_outcome_that_is_none_is_run_again(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     filled(path)
     with path.open("a") as file:
-        file.write("[1, 2]\n" + json.dumps({"grade": "late", "score": 1}) + "\n")
+        file.write('{"trial": "x", "outcome": {"kind": "transcript", "invocations": 3}}\n')
     with Journal.reopen(path) as journal:
-        assert journal.grade("late") is None
+        assert journal.trial("x", KEY) is None
+
+
+def test_grades_of_a_trial_that_was_lost_are_not_those_of_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path)
+    path.write_bytes(b"".join(line for line in path.read_bytes().splitlines(keepends=True) if b'"t1"' not in line))
+    again = Trial(key=KEY, outcome=Transcript(invocations=()))
+    with Journal.reopen(path) as journal:
+        assert journal.trial("t1", KEY) is None
+        journal.add_trial("t1", again, grades=["g1", "other"])
+        assert journal.grade("g1") is None
+    with Journal.reopen(path) as journal:  # killed before there was a new grade
+        assert journal.trial("t1", KEY) == again
+        assert (journal.grade("g1"), journal.grade("g2")) == (None, Score(value=2))
+
+
+@pytest.mark.parametrize("begin", [Journal.reopen, lambda path: Journal.create(path, about={})])
+def test_a_journal_that_is_being_written_is_left_alone(begin: Callable[[Path], Journal], tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    filled(path)
+    with Journal.reopen(path) as journal:
+        before = path.read_bytes()
+        with pytest.raises(UnavailableError, match=f"another evalgate is at work in the folder {tmp_path}") as caught:
+            begin(path)
+        assert "--output" in caught.value.hint
+        assert path.read_bytes() == before
+        assert journal.trial("t1", KEY) is not None
+    begin(path).close()
+
+
+def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    filled(tmp_path / "journal.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "Make room"),
+        (errno.EDQUOT, "Make room"),
+        (errno.EIO, "The disk fails"),
+        (errno.EACCES, "make it writable, or name another with `output`"),
+        (errno.EROFS, "make it writable, or name another with `output`"),
+    ],
+)
+def test_an_unwritable_journal_asks_for_what_helps(number: int, hint: str) -> None:
+    error = journal_file.unwritable(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
+    assert os.strerror(number) in error.message
+    assert hint in error.hint
+    assert ("--resume" in error.hint) == (number not in {errno.EACCES, errno.EROFS})
+
+
+def test_a_folder_in_the_journals_place_is_told(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").mkdir()
+    with pytest.raises(UnavailableError, match="Is a directory") as caught:
+        Journal.create(tmp_path / "journal.jsonl", about={})
+    assert "Make room" not in caught.value.hint

@@ -1,0 +1,103 @@
+"""The file under a journal: one writer at a time, whole lines told from damaged ones, and what its errors ask for."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from evalgate.errors import UnavailableError
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line that ends, its first offset and the one behind it; `value` None: it is damaged."""
+
+    where: int
+    behind: int
+    value: dict[str, Any] | None
+
+
+def open_alone(path: Path) -> FileIO:
+    """The file, made where there is none, for the only process that writes it. Raises UnavailableError.
+
+    The lock ends with the process, however it ends.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # unbuffered: after a failed write nothing waits in memory for a second failure
+        file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            _lock(file, path)
+    except UnavailableError:
+        file.close()
+        raise
+    return file
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Every line that ends: what a kill cut off stands behind the last. Raises OSError."""
+    offset = 0
+    with path.open("rb") as file:
+        for data in file:
+            if not data.endswith(b"\n"):
+                return
+            yield Line(where=offset, behind=offset + len(data), value=_value(data))
+            offset += len(data)
+
+
+def write_all(file: FileIO, data: bytes) -> None:
+    """Write `data` whole. Raises OSError; a part of it may stand there then."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+
+
+def unwritable(path: Path, error: OSError) -> UnavailableError:
+    """What the user can do about a journal that cannot be written."""
+    kept = "What was finished before is in the journal."
+    if error.errno in FULL:
+        hint = f"{kept} Make room, then go on with --resume."
+    elif error.errno == errno.EIO:
+        hint = f"{kept} The disk fails: see the system's log, then go on with --resume."
+    else:
+        hint = f"Reports and journal go to the folder {path.parent}: make it writable, or name another with `output`."
+    return UnavailableError(f"cannot write the journal {path}: {error.strerror or error}", hint=hint)
+
+
+def unreadable(path: Path, error: OSError) -> UnavailableError:
+    """What the user can do about a journal that cannot be read."""
+    return UnavailableError(
+        f"cannot read the journal {path}: {error.strerror or error}",
+        hint="Make it readable, or begin anew without --resume.",
+    )
+
+
+def _lock(file: FileIO, path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UnavailableError(
+            f"another evalgate is at work in the folder {path.parent}",
+            hint="Wait until it has ended, or give this run a folder of its own: `--output FOLDER` (the action's input "
+            "`output`).",
+        ) from None
+
+
+def _value(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
