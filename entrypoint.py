@@ -1,12 +1,21 @@
 """The container's door: run as a file, so that the user's repository never gets on sys.path."""
 
 import os
+import signal
 import sys
 import traceback
 
-BUG = 70  # evalgate.errors.ExitCode.BUG, spelled out: that module may be what cannot be imported
+BUG, INTERRUPTED = 70, 130  # evalgate.errors.ExitCode, spelled out: that module may be what cannot be imported
+
+
+def leave(*_: object) -> None:
+    """A run that is cancelled while it is loaded has nothing to tidy up; `action` has handlers of its own."""
+    os._exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGINT):  # a container's first process ignores what it does not handle
+        signal.signal(number, leave)
     try:
         from evalgate import action
     except Exception:  # noqa: BLE001 - Python's own exit code for a crash is 1, which says that the agent failed

@@ -59,6 +59,7 @@ def main(environ: Mapping[str, str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         step_log.say(commands.render_command("error", "cancelled"))
+        _write_error_outputs(environ, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
         reason = f"this is a bug in evalgate {__version__}: {type(error).__name__}: {error}"

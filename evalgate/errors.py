@@ -100,11 +100,14 @@ class ConfigError(EvalgateError):
 
     @classmethod
     def collected(cls, problems: Iterable[Problem]) -> ConfigError:
-        """One error for all `problems`, those of severity error counted in its message."""
+        """One error for all `problems`, those of severity error counted in its message; where there is none, `strict`
+        made the warnings count."""
         found = tuple(problems)
         errors = sum(1 for problem in found if problem.severity is Severity.ERROR)
-        noun = "problem" if errors == 1 else "problems"
-        return cls(f"{errors} {noun} in the configuration or the evaluation files", problems=found)
+        warnings = sum(1 for problem in found if problem.severity is Severity.WARNING)
+        count, noun, why = (errors, "problem", "") if errors else (warnings, "warning", ", and `strict` lets none pass")
+        plural = "" if count == 1 else "s"
+        return cls(f"{count} {noun}{plural} in the configuration or the evaluation files{why}", problems=found)
 
 
 class UnavailableError(EvalgateError):

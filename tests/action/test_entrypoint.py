@@ -3,11 +3,15 @@
 import json
 import os
 import re
+import signal
 import stat
 from pathlib import Path
 
 import pytest
 import yaml
+from builders import starting
+
+from evalgate.wiring import running
 
 pytestmark = pytest.mark.integration
 
@@ -123,6 +127,30 @@ def test_what_makes_a_green_gate_worth_little_is_told(runner) -> None:
     logged, _, after = step.stdout.partition("running 1 trial")
     assert "[threshold-always-passes]" in logged
     assert "junit.xml: warning: could not be written" in after
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_run_that_is_cancelled_before_its_verdict_has_outputs(passing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cancelled(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run_gate", cancelled)
+    step = passing.run(agent="command:python3 agent.py", baseline="none")
+
+    assert step.code == 130
+    assert step.outputs == {"verdict": "error", "reason": "the run was cancelled", "exit-code": "130"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_step_that_is_cancelled_while_it_is_loaded_is_no_fail(runner, number: signal.Signals) -> None:
+    runner.write_gate(reference=ANSWER)
+    runner.check_out()
+    begun = runner.start(agent="command:python3 agent.py")
+    starting.wait_until_loading(begun)
+    begun.send_signal(number)
+    step = runner.ended(begun)
+
+    assert (step.code, step.stdout, step.stderr) == (130, "", "")
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from builders import forked_command
+from builders import forked_command, starting
 from builders.gated_repository import Repository
 
 pytestmark = pytest.mark.integration
@@ -60,24 +58,10 @@ def test_a_verdict_outlives_the_terminal(repo: Repository) -> None:
     assert first.startswith('{"journal"'), "the journal had been taken for standard output"
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what a process has loaded")
 def test_ctrl_c_while_the_command_is_loaded_is_no_fail(repo: Repository) -> None:
     command = forked_command.console_script(["run"], cwd=repo.root)
-    wait_until_loading(command)
+    starting.wait_until_loading(command)
     command.send_signal(signal.SIGINT)
     _, err = command.communicate(timeout=30)
     assert (command.returncode, err) == (130, "interrupted\n")
     assert not (repo.root / "evalgate-report").exists()
-
-
-def wait_until_loading(command: subprocess.Popen[str]) -> None:
-    """Until it has loaded a module that commands import: more of them are still to come."""
-    deadline = time.monotonic() + 30
-    maps = Path(f"/proc/{command.pid}/maps")
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if "pydantic_core" in maps.read_text(encoding="utf-8"):
-                return
-        assert command.poll() is None, command.communicate()
-        os.sched_yield()
-    raise AssertionError("it never loaded anything")

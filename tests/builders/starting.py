@@ -1,0 +1,27 @@
+"""The moment in which a process of ours is still being loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 30.0
+
+
+def wait_until_loading(process: subprocess.Popen[str]) -> None:
+    """Until it has loaded a module that ours import: more of them are still to come. Skips where that is not told."""
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("only Linux tells what a process has loaded")
+    maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if "pydantic_core" in maps.read_text(encoding="utf-8"):
+                return
+        assert process.poll() is None, process.communicate()
+        os.sched_yield()
+    raise AssertionError("it never loaded anything")
