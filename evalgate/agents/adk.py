@@ -35,6 +35,7 @@ class AdkDriver:
     name: str = "adk"
     options: type[BaseModel] = AdkOptions
     tools: ToolHandling = ToolHandling.ASKS
+    runs_metrics: bool = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """A pool of workers that load the agent; its Python is found or made on first use."""

@@ -48,6 +48,7 @@ class CommandDriver:
     name = "command"
     options = CommandOptions
     tools = ToolHandling.ASKS
+    runs_metrics = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """A pool of such programs."""

@@ -156,6 +156,7 @@ class HttpDriver:
     name = "http"
     options = HttpOptions
     tools = ToolHandling.UNSEEN
+    runs_metrics = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent variable."""

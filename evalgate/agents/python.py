@@ -34,6 +34,7 @@ class PythonDriver:
     name: str = "python"
     options: type[BaseModel] = PythonOptions
     tools: ToolHandling = ToolHandling.ASKS
+    runs_metrics: bool = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """A pool of workers that import the callable; its Python is found or made on first use."""

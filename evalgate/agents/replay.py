@@ -67,7 +67,8 @@ class ReplayAgent:
         with self._lock:
             if key not in self._shelves:
                 paths = _beside(folder) if self._path is None else _named(self._root, self._path)
-                self._shelves[key] = Shelf.of(paths)
+                sought = "beside the evaluation file and in its .adk/eval_history" if key else f"at {self._path}"
+                self._shelves[key] = Shelf.of(paths, sought=sought)
             return self._shelves[key]
 
 
@@ -77,6 +78,7 @@ class ReplayDriver:
     name = "replay"
     options = ReplayOptions
     tools = ToolHandling.RUNS_NONE
+    runs_metrics = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The recordings; nothing is read yet."""

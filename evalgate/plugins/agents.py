@@ -112,5 +112,9 @@ class AgentDriver(Protocol):
     def tools(self) -> ToolHandling:
         """What it can do about the agent's tools."""
 
+    @property
+    def runs_metrics(self) -> bool:
+        """Whether it runs custom metrics, which are Python code of the repository."""
+
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at all."""

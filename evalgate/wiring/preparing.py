@@ -20,6 +20,10 @@ from evalgate.wiring import calibrated, judging, simulating, tooling
 from evalgate.wiring.choosing import Choice
 
 
+METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)
+"""Drivers that run no custom metrics."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """What would run, and everything that was found on the way.
@@ -55,7 +59,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     suites = simulating.settle(suites, choice)
     linted = (
         *rules.lint_rules(settings, choice.gate_file.suites, given=choice.given, places=choice.places),
-        *linter.lint(suites, specs=criteria.CRITERIA),
+        *linter.lint(suites, specs=criteria.CRITERIA, metricless=METRICLESS),
     )
     problems = (
         *choice.problems, *found.problems, *linted, *_option_problems(suites), *tooling.check(choice, suites)

@@ -61,6 +61,7 @@ def test_options_are_explained_and_unknown_ones_refused(name: str) -> None:
 @ALL
 def test_what_a_driver_does_about_tools_is_said_and_explained(name: str) -> None:
     assert isinstance(DRIVERS[name].tools, ToolHandling)
+    assert DRIVERS[name].runs_metrics is (name in ("adk", "python"))
     assert f"[{name}](agents/{name}.md" in (REPO / "docs/tools.md").read_text()
 
 

@@ -28,6 +28,7 @@ CHECKS: tuple[SuiteCheck, ...] = (
     expectations.reference_on_scenario,
     expectations.scenario_criterion_on_static_case,
     expectations.rubrics_missing,
+    expectations.metrics_not_run,
 )
 """What is looked for in each suite, in the order it is told."""
 
@@ -35,13 +36,16 @@ CROSS_CHECKS: tuple[SuitesCheck, ...] = (sets.duplicate_set_ids,)
 """What is looked for across suites."""
 
 
-def lint(suites: Iterable[Suite], *, specs: Mapping[str, CriterionSpec]) -> tuple[Problem, ...]:
+def lint(
+    suites: Iterable[Suite], *, specs: Mapping[str, CriterionSpec], metricless: frozenset[str] = frozenset()
+) -> tuple[Problem, ...]:
     """Everything suspicious in `suites`, in their order; linear in cases and turns.
 
-    Criteria that are no row of `specs` are passed over here: `config.criteria` tells of them.
+    `metricless`: names of the agent drivers that run no custom metrics. Criteria that are no row of `specs` are passed
+    over here: `config.criteria` tells of them.
     """
     every = tuple(suites)
-    setting = Setting(specs=specs)
+    setting = Setting(specs=specs, metricless=metricless)
     problems = [problem for suite in every for check in CHECKS for problem in check(suite, setting)]
     problems.extend(problem for check in CROSS_CHECKS for problem in check(every))
     return tuple(problems)

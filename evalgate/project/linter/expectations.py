@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from evalgate import turns, unigrams
 from evalgate.errors import Place, Problem
 from evalgate.model import Case, CriterionUse, Invocation, Suite, Text
 from evalgate.plugins import Need
@@ -12,6 +14,7 @@ from evalgate.project.linter.finding import Setting
 
 TRAJECTORY = "tool_trajectory_avg_score"
 STATE = "final_session_state"
+ANSWER = "response_match_score"
 
 
 def nothing_expected(suite: Suite, setting: Setting) -> Iterator[Problem]:
@@ -50,12 +53,14 @@ def references_missing(suite: Suite, setting: Setting) -> Iterator[Problem]:
     for use in suite.criteria:
         if use.code is not None or (use.name not in needing and use.name not in _LACKS_REFERENCE):
             continue
-        lacks = _LACKS_REFERENCE.get(use.name, _lacks_answer)
+        serves = _SERVES.get(use.name, _answers)
+        lacks = _LACKS_REFERENCE.get(use.name, functools.partial(_lacks_answer, serves=serves))
         lacking = [case for case in static if lacks(case)]
         if not lacking:
             continue
-        what = "expected final session state" if use.name == STATE else "expected `final_response`"
-        if len(lacking) == len(static) and not any(_has_any_answer(case) for case in static if use.name != STATE):
+        what = _missing(use, lacking, serves)
+        judged = use.name != STATE and any(_has_any_answer(case, serves) for case in static)
+        if len(lacking) == len(static) and not judged:
             yield finding.error(
                 "reference-missing",
                 f"`{use.name}`: no case has an {what} to compare with",
@@ -121,17 +126,39 @@ def rubrics_missing(suite: Suite, setting: Setting) -> Iterator[Problem]:
             )
 
 
-def _lacks_answer(case: Case) -> bool:
-    return any(not _answers(turn) for turn in case.conversation or ())
+def metrics_not_run(suite: Suite, setting: Setting) -> Iterator[Problem]:
+    """A metric of the repository's own beside an agent whose driver cannot run Python code of the repository."""
+    if suite.agent.driver not in setting.metricless:
+        return
+    for use in suite.criteria:
+        if use.code is not None:
+            tell = finding.warning if use.informational or use.threshold is None else finding.error
+            yield tell(
+                "metric-not-run",
+                f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not run: "
+                "it could never be measured",
+                place=use.place or Place(file=suite.key),
+                hint="Run the agent with the driver `adk` or `python`, or give this suite other criteria.",
+            )
 
 
-def _has_any_answer(case: Case) -> bool:
-    return any(_answers(turn) for turn in case.conversation or ())
+def _lacks_answer(case: Case, serves: Callable[[Invocation], bool]) -> bool:
+    return any(not serves(turn) for turn in case.conversation or ())
+
+
+def _has_any_answer(case: Case, serves: Callable[[Invocation], bool]) -> bool:
+    return any(serves(turn) for turn in case.conversation or ())
 
 
 def _answers(turn: Invocation) -> bool:
     parts = turn.final_response.parts if turn.final_response else ()
     return finding.has_text(part.text for part in parts if isinstance(part, Text))
+
+
+def _has_words(turn: Invocation) -> bool:
+    """Whether ROUGE-1 has something to count: a smile alone is an answer, and no word."""
+    answer = turns.answer(turn)
+    return any(char.isascii() and char.isalnum() for char in answer) or bool(unigrams.split(answer))
 
 
 def _has_rubrics(case: Case) -> bool:
@@ -144,14 +171,26 @@ _LACKS_REFERENCE: Mapping[str, Callable[[Case], bool]] = {
 }
 """What a reference is, for the criteria that do not compare answers."""
 
+_SERVES: Mapping[str, Callable[[Invocation], bool]] = {ANSWER: _has_words}
+"""Which expected answers a criterion can compare with; any that says something, for the others."""
+
+
+def _missing(use: CriterionUse, lacking: Sequence[Case], serves: Callable[[Invocation], bool]) -> str:
+    """What the cases lack, in words."""
+    if use.name == STATE:
+        return "expected final session state"
+    silent = (turn for case in lacking for turn in case.conversation or () if not serves(turn))
+    wordless = any(_answers(turn) for turn in silent)
+    return "expected `final_response` with words in it" if wordless else "expected `final_response`"
+
 
 def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:
     """`case a (turns 1 and 2)` for a single case, else the names of the cases."""
     if len(lacking) > 1 or use.name == STATE:
         return finding.named(lacking)
-    turns = lacking[0].conversation or ()
-    silent = [str(number) for number, turn in enumerate(turns, start=1) if not _answers(turn)]
-    if len(silent) == len(turns):
+    serves, asked = _SERVES.get(use.name, _answers), lacking[0].conversation or ()
+    silent = [str(number) for number, turn in enumerate(asked, start=1) if not serves(turn)]
+    if len(silent) == len(asked):
         return finding.named(lacking)
     return f"{finding.named(lacking)} (turn{'s' if len(silent) > 1 else ''} {' and '.join(silent)})"
 

@@ -13,9 +13,10 @@ from evalgate.plugins import CriterionSpec, Need
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The criteria of this version."""
+    """The criteria of this version. `metricless`: drivers that run no custom metrics."""
 
     specs: Mapping[str, CriterionSpec]
+    metricless: frozenset[str] = frozenset()
 
 
 def uses_needing(suite: Suite, need: Need, setting: Setting) -> Iterator[CriterionUse]:

@@ -153,6 +153,26 @@ def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns,
     assert words in problem.message
 
 
+SMILE = "\N{SLIGHTLY SMILING FACE}"
+
+
+def test_an_answer_without_words_is_no_reference_for_a_criterion_that_counts_words(lint, suite, case):
+    hearts = suite("x.evalset.json", case("a", f"hi -> {SMILE}"), case("b", "bye -> !"), criteria=ANSWER)
+    (problem,) = lint(hearts)
+    assert (problem.severity, problem.code) == (ERROR, "reference-missing")
+    assert "no case has an expected `final_response` with words in it" in problem.message
+    (problem,) = lint(suite("x.evalset.json", case("a", f"hi -> {SMILE}", "bye -> \u3055"), criteria=ANSWER))
+    assert (problem.severity, problem.code) == (WARNING, "reference-missing-in-case")
+    assert "case a (turn 1) without an expected `final_response` with words in it" in problem.message
+    assert lint(suite("x.evalset.json", case("a", f"hi -> {SMILE} 1"), criteria=ANSWER)) == ()
+
+
+def test_a_judge_can_compare_with_an_answer_without_words(lint, suite, case, specs):
+    judged = dataclasses.replace(specs[ANSWER], name="judged")
+    made = suite("x.evalset.json", case("a", f"hi -> {SMILE}"), criteria="judged")
+    assert linter.lint([made], specs={**specs, "judged": judged}) == ()
+
+
 def test_the_expected_state_is_the_reference_of_the_state_criterion(lint, suite, case):
     state = "final_session_state"
     lacking, having = case("a", "hi"), case("b", "bye", expects_state={"x": 1})
@@ -236,3 +256,18 @@ def test_a_hundred_thousand_cases_take_seconds_at_most(lint, suite, case):
     problems = lint(suite("x.evalset.json", *alike, *many, criteria=f"{TRAJECTORY} {ANSWER}"))
     assert len(problems) == 100_000  # 99,999 copies of the template and one of the other: none is passed over
     assert time.perf_counter() - started < 30
+
+
+@pytest.mark.parametrize(
+    ("driver", "threshold", "expected"),
+    [
+        ("command", 0.5, [(ERROR, "metric-not-run")]),  # else it is found out when everything is spent
+        ("command", None, [(WARNING, "metric-not-run")]),
+        ("python", 0.5, []),
+    ],
+)
+def test_a_custom_metric_that_the_driver_does_not_run(specs, suite, case, driver, threshold, expected):
+    made = suite("x.evalset.json", case("a", "hi -> hello"))
+    use = CriterionUse(name="mine", threshold=threshold, code="metrics.mine", informational=threshold is None)
+    made = dataclasses.replace(made, criteria=(use,), agent=dataclasses.replace(made.agent, driver=driver))
+    assert found(linter.lint([made], specs=specs, metricless=frozenset({"command"}))) == expected
