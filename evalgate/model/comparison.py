@@ -183,7 +183,7 @@ class Power:
     """The smallest drop of the pass rate that these runs could have told from noise with a probability of 80 %.
 
     `repeats`: runs of every case; `base_repeats`: those of the base, where it has other ones. `more`: further runs, of
-    both sides, of the cases whose outcomes differed. `would`: the same for other numbers of repeats, as (repeats, drop).
+    both sides, of the cases whose outcomes differed. `would`: the same for other numbers of repeats: (repeats, drop).
     """
 
     drop: float | None
