@@ -55,16 +55,20 @@ class Record:
 
 @dataclass(slots=True)
 class Shelf:
-    """The recordings of some files. Of large files only the place of each case is kept, not the case."""
+    """The recordings of some files. Of large files only the place of each case is kept, not the case.
 
+    `sought`: where they were looked for, in words.
+    """
+
+    sought: str = ""
     problems: list[str] = field(default_factory=list)
     _files: list[_File] = field(default_factory=list)
     _held: dict[str, list[_Held]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, paths: Iterable[Path]) -> Shelf:
+    def of(cls, paths: Iterable[Path], *, sought: str = "") -> Shelf:
         """Index the files: results of `adk eval` newest first, as their names tell, others by name."""
-        shelf = cls()
+        shelf = cls(sought=sought)
         for path in sorted(paths, key=_order):
             try:
                 shelf._add(path)

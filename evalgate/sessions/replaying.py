@@ -48,7 +48,7 @@ def _same_file(one: Path, other: Path) -> bool:
 def _nothing_for(shelf: Shelf, case: Case) -> str:
     if not len(shelf):
         why = f": {words.listed(shelf.problems, limit=3)}" if shelf.problems else ""
-        return f"there are no recordings{why}"
+        return f"there are no recordings{f' {shelf.sought}' if shelf.sought else ''}{why}"
     near = words.nearest(case.case_id, shelf.names()) if len(shelf) < 10_000 else None
     hint = f"; there is one of {near}" if near else ""
     trouble = f" ({words.listed(shelf.problems, limit=2)})" if shelf.problems else ""

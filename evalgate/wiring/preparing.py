@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,11 @@ from pydantic import BaseModel, ValidationError
 from evalgate import agents, criteria, words
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
-from evalgate.project import discovery, linter
+from evalgate.project import agent_places, discovery, linter
 from evalgate.project.linter import rules
 from evalgate.settings import Settings
 from evalgate.wiring import calibrated, judging, simulating, tooling
 from evalgate.wiring.choosing import Choice
-
 
 METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)
 """Drivers that run no custom metrics."""
@@ -62,7 +61,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         *linter.lint(suites, specs=criteria.CRITERIA, metricless=METRICLESS),
     )
     problems = (
-        *choice.problems, *found.problems, *linted, *_option_problems(suites), *tooling.check(choice, suites)
+        *choice.problems, *found.problems, *linted, *_agent_problems(choice, suites), *tooling.check(choice, suites)
     )  # fmt: skip
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(choice)
@@ -131,6 +130,14 @@ def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
             fields = agents.DRIVERS[suite.agent.driver].options.model_fields
             problems.extend(_agent_problem(*_option_words(each, suite.agent, fields)) for each in error.errors())
     return problems
+
+
+def _agent_problems(choice: Choice, suites: Sequence[Suite]) -> tuple[Problem, ...]:
+    """What is wrong with the agents' options, and agents that are named and are not there."""
+    places = None if choice.settings.agent else choice.places
+    uses = [suite.agent for suite in suites]
+    missing = agent_places.problems(uses, root=choice.root, places=places, drivers=agents.DRIVERS)
+    return (*_option_problems(suites), *missing)
 
 
 def _option_words(each: Any, use: AgentUse, fields: Mapping[str, Any]) -> tuple[str, str]:

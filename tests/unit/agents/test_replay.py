@@ -175,7 +175,8 @@ def test_a_case_id_in_several_sets(tmp_path: Path, sets: list[str], texts: str, 
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({}, "there are no recordings"),
+        ({}, "there are no recordings at rec"),
+        ({"rec/a.json": "{"}, "there are no recordings at rec: a.json"),
         ({"rec/a.json": "{"}, "a.json"),  # says what is wrong with it
         ({"rec/a.json": result(("on", [turn("hi", "x")]))}, "nothing is recorded for case one; there is one of on"),
         (
