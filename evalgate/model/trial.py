@@ -69,7 +69,7 @@ INFRASTRUCTURE: frozenset[FailureKind] = frozenset({FailureKind.RATE_LIMITED, Fa
 class AgentFailure:
     """Why there is no transcript: never a score, never a pass.
 
-    `turn` counts from 1 (None: before the first); `detail` is the tail of the agent's own words
+    `turn` counts from 1 (None: before the first, or after the last); `detail` is the tail of the agent's own words
     (stderr or traceback), redacted. `retry_after_s`: seconds that its provider asks to wait, where it said so.
     """
 

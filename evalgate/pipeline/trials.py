@@ -220,4 +220,5 @@ def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) ->
 
 def _turn_of(failure: AgentFailure, done: list[Invocation]) -> int | None:
     before_any_turn = failure.kind in {FailureKind.INSTALL, FailureKind.START}
-    return None if before_any_turn else len(done) + 1
+    # a driver that tells what was answered and names no turn: all were, and ending the session went wrong
+    return None if before_any_turn or failure.partial else len(done) + 1

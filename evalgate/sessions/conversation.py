@@ -33,6 +33,8 @@ from evalgate.sessions.worker import Worker
 from evalgate.wire import assembly
 from evalgate.wire.assembly import StepEvent
 
+_WAITED_FOR: Mapping[Phase, str] = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
+
 
 def seed_of(key: TrialKey, *, seed: int) -> int:
     """A number for a trial's own randomness: the same for the same seed, suite, case and repeat, whenever it runs."""
@@ -106,6 +108,7 @@ class WorkerConversation:
 
     def finish(self) -> Json | None:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
+        self._turn = None  # every turn was answered: what goes wrong from here on is in none
         self._box.enter(Phase.ENDING)
         with self._allowance:
             deadline = self._deadline()
@@ -189,7 +192,7 @@ class WorkerConversation:
             limit = f"the case took longer than {words.seconds(self._limits.case_timeout_s)}"
         else:
             limit = f"the agent took longer than {words.seconds(self._limits.turn_timeout_s)}"
-            limit += " for the turn" if self._turn is not None else " to open the session"
+            limit += _WAITED_FOR.get(self._box.phase, " for the turn")
         return Loss(kind=FailureKind.TIMEOUT, message=limit)
 
     def _failed(self, loss: Loss) -> AgentFailed:

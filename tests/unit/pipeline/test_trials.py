@@ -87,6 +87,23 @@ def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least
     assert patience.waited[0] <= trials.BACKOFF_CEILING_S * 1.5
 
 
+class Lingering(fakes.FakeAgent):
+    """Answers every turn, and cannot end its sessions."""
+
+    @contextmanager
+    def converse(self, case: Case, key: TrialKey) -> Iterator[fakes.FakeConversation]:
+        with super().converse(case, key) as conversation:
+            answered = tuple(conversation.send(turn.user_content) for turn in case.conversation or ())
+            raise AgentFailed(AgentFailure(kind=FailureKind.TIMEOUT, message="still ending", partial=answered))
+            yield conversation
+
+
+def test_a_session_that_cannot_be_ended_failed_in_no_turn() -> None:
+    trial, _ = run(Lingering(), "one", "two")
+    assert isinstance(trial.outcome, AgentFailure)
+    assert trial.outcome.turn is None
+
+
 class Clock:
     """A clock that stands still until somebody takes their time."""
 
