@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from evalgate import words
 from evalgate.errors import Problem, Severity
 from evalgate.exhibits import remarks
 from evalgate.exhibits.remarks import Level, Remark
-from evalgate.markup import commands
+from evalgate.markup import commands, plain
 from evalgate.model import Report
 
 PER_LEVEL = 10
@@ -51,7 +52,7 @@ class _Kind:
         limit: int,
     ) -> _Kind:
         of_cases = [_line(each) for each in found if each.level is level]
-        of_problems = [commands.render_problem(each) for each in problems if each.severity is severity]
+        of_problems = [commands.render_problem(_short(each)) for each in problems if each.severity is severity]
         room = max(0, limit - len(of_cases))
         return cls(
             shown=(*of_cases[:limit], *of_problems[:room]),
@@ -64,6 +65,12 @@ def _line(remark: Remark) -> str:
     return commands.render_command(
         remark.level.value, remark.message, file=remark.file, line=remark.line, title=remark.title
     )
+
+
+def _short(problem: Problem) -> Problem:
+    """No longer than what is said of a case: the log has it all."""
+    message, hint = (plain.clip(text, remarks.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
+    return dataclasses.replace(problem, message=message, hint=hint)
 
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
