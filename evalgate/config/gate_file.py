@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalgate import settings, words
-from evalgate.config import yaml_places
+from evalgate.config import yaml_documents
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.settings import Settings
@@ -177,21 +177,21 @@ class GateFileReading:
 
 def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     """Read evalgate.yml. Setting names may be written with hyphens or underscores."""
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        return GateFileReading(problems=(_syntax_problem(error, file=file),))
+    document = yaml_documents.load(text, file=file)
+    if isinstance(document, Problem):
+        return GateFileReading(problems=(document,))
+    raw = document.raw
     if raw is None:
         return GateFileReading()
     if not isinstance(raw, dict):
         found = f"evalgate.yml holds {_kind(raw)} where a mapping was expected"
         return GateFileReading(problems=(_problem("gate-file-shape", found, Place(file=file, line=1)),))
 
-    locate = Locator(node, file)
+    locate = Locator(document.node, file)
     rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
     rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
     given, problems = _settings_given(rest, locate)
+    problems.extend(document.warnings)
     gate_file = GateFile()
     try:
         gate_file = GateFile.model_validate(rules)
@@ -218,6 +218,11 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
             message = "; ".join(each["msg"] for each in error.errors())
             problems.append(_problem("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
             continue
+        if name in given:  # `fail-on` and `fail_on`
+            twice = _problem(
+                "duplicate-key", f"`{key}` stands twice, in two spellings; the last one counts", locate(key)
+            )
+            problems.append(dataclasses.replace(twice, severity=Severity.WARNING))
         given[name] = value
     return given, problems
 
@@ -235,10 +240,6 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
         where = ".".join(str(step) for step in path)
         problems.append(_problem("gate-file-shape", f"`{where}`: {each['msg']}", locate(*path), hint))
     return problems
-
-
-def _syntax_problem(error: yaml.YAMLError, *, file: str) -> Problem:
-    return _problem("yaml-syntax", *yaml_places.syntax_fault(error, file=file))
 
 
 def _problem(code: str, message: str, place: Place, hint: str = "") -> Problem:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evalgate import words
-from evalgate.config import yaml_places
+from evalgate.config import yaml_documents
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.matching import Matcher
@@ -102,19 +102,19 @@ class MockReading:
 
 def parse_mocks(text: str, *, file: str) -> MockReading:
     """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        return MockReading(problems=(_problem(*yaml_places.syntax_fault(error, file=file)),))
-    if raw is None:
+    document = yaml_documents.load(text, file=file)
+    if isinstance(document, Problem):
+        return MockReading(problems=(dataclasses.replace(document, code="tool-mocks"),))
+    if document.raw is None:
         return MockReading()
-    locate = Locator(node, file)
+    locate = Locator(document.node, file)
     try:
-        mocks = MockFile.model_validate(raw)
+        mocks = MockFile.model_validate(document.raw)
     except ValidationError as error:
-        return MockReading(problems=tuple(_of_error(each, locate) for each in error.errors()))
-    return MockReading(mocks=mocks, places={name: locate("tools", name) for name in mocks.tools})
+        faults = (_of_error(each, locate) for each in error.errors())
+        return MockReading(problems=(*faults, *document.warnings))
+    places = {name: locate("tools", name) for name in mocks.tools}
+    return MockReading(mocks=mocks, places=places, problems=document.warnings)
 
 
 def _of_error(each: Any, locate: Locator) -> Problem:

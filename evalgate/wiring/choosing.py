@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evalgate import formats
 from evalgate import settings as settings_table
 from evalgate.config import gate_file as gate_files
 from evalgate.config.gate_file import AgentRule, GateFile
@@ -86,17 +88,30 @@ def _validate(given: Mapping[str, Any]) -> Settings:
 
 def _read_gate_file(root: Path, named: str) -> gate_files.GateFileReading:
     names = (named,) if named else gate_files.NAMES
-    path = next((root / name for name in names if (root / name).is_file()), None)
-    if path is None:
+    there = [root / name for name in names if (root / name).is_file()]
+    if not there:
         if named:
             raise ConfigError(f"the configuration {named!r} does not exist in {root}", hint="Check `config`.")
         return gate_files.GateFileReading()
-    file = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    file, *others = (path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = formats.decode(there[0].read_bytes(), file=file)
+    except OSError as error:
         raise ConfigError(f"cannot be read: {error}", where=Place(file=file)) from error
-    return gate_files.parse_gate_file(text, file=file)
+    if isinstance(text, Problem):
+        raise ConfigError(text.message, where=text.place, hint=f"Save {file} as UTF-8.")
+    reading = gate_files.parse_gate_file(text.removeprefix("\ufeff"), file=file)
+    return dataclasses.replace(reading, problems=(*reading.problems, *(_unused(other, file) for other in others)))
+
+
+def _unused(other: str, file: str) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="unused-gate-file",
+        message=f"`{other}` is not read: `{file}` is there too, and the first that exists counts",
+        place=Place(file=other),
+        hint="Delete one, or name the one that is meant: `config`.",
+    )
 
 
 def _refuse_secrets(merged: Settings) -> None:

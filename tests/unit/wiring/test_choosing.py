@@ -28,6 +28,33 @@ def test_the_gate_file_may_lie_in_dot_github(tmp_path: Path) -> None:
     assert chosen(tmp_path).settings.runs == Runs(start=4)
 
 
+def test_two_gate_files_are_told(tmp_path: Path) -> None:
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/evalgate.yml").write_text("runs: 4\n")
+    choice = chosen(tmp_path, "runs: 3\n")
+    (problem,) = choice.problems
+    assert problem.place is not None
+    assert (problem.code, problem.place.file) == ("unused-gate-file", ".github/evalgate.yml")
+    assert str(choice.settings.runs) == "3"
+    assert chosen(tmp_path, config=".github/evalgate.yml").problems == ()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-8"])
+def test_the_gate_file_is_read_as_evaluation_files_are(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "evalgate.yml").write_bytes("runs: 4  # caf\u00e9\n".encode(encoding))
+    assert chosen(tmp_path).settings.runs == Runs(start=4)
+
+
+@pytest.mark.parametrize("data", ["runs: 4  # caf\u00e9\n".encode("latin-1"), b"\xff\xfe\x00"])
+def test_a_gate_file_that_is_no_text_says_how_to_save_it(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "evalgate.yml").write_bytes(data)
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        chosen(tmp_path)
+    assert "UTF-8" in caught.value.hint
+    assert caught.value.where is not None
+    assert caught.value.where.file == "evalgate.yml"
+
+
 @pytest.mark.parametrize(
     ("text", "driver", "options"),
     [
