@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from evalgate import words
+from evalgate import criteria, words
 from evalgate.cli import door, options
 from evalgate.errors import ExitCode
 from evalgate.markup import plain
 from evalgate.model import ConfigOrigin, CriterionUse, Suite
 from evalgate.project import estimate
+from evalgate.project.estimate import Estimate
 from evalgate.settings import Settings
 from evalgate.wiring import choosing, preparing
 
@@ -30,15 +31,16 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
     """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
     choice = choosing.choose(given)
     prepared = preparing.prepare(choice, environ=os.environ)
-    runs = choice.settings.runs.start
     for suite in prepared.suites:
-        for line in suite_lines(suite, runs=runs, with_cases=with_cases):
+        for line in suite_lines(suite, estimated(suite, choice.settings), with_cases=with_cases):
             click.echo(plain.visible(line))
-    total = [estimate.estimate(suite, repeats=runs) for suite in prepared.suites]
+    total = [estimated(suite, choice.settings) for suite in prepared.suites]
+    judge_calls = sum(each.judge_calls for each in total)
+    asked = f", {judge_calls:,} of judges (cached replies cost none)" if judge_calls else ""
     click.echo(
         f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(sum(each.cases for each in total), 'case')}, "
         f"{words.counted(sum(each.trials for each in total), 'trial')}, "
-        f"at least {words.counted(sum(each.model_calls for each in total), 'model call')} of the agents"
+        f"at least {words.counted(sum(each.model_calls for each in total), 'model call')} of the agents{asked}"
     )
     for line in more_lines(choice.settings, trials=sum(each.trials for each in total)):
         click.echo(line)
@@ -70,20 +72,26 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     return lines
 
 
-def suite_lines(suite: Suite, *, runs: int, with_cases: bool) -> list[str]:
+def estimated(suite: Suite, settings: Settings) -> Estimate:
+    """What a suite costs at the least under the settings."""
+    asked = estimate.judged(criteria.CRITERIA, skipped=settings.skip_judged)
+    return estimate.estimate(suite, repeats=settings.runs.start, specs=asked, all_samples=settings.adk_compat)
+
+
+def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:
     """A suite in a few lines."""
     source = suite.criteria_source
     where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else f"{source.file} ({source.origin.value})"
     agent = suite.agent.options.get("path") or suite.agent.options.get("call") or ""
-    expected = estimate.estimate(suite, repeats=runs)
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
+    judges = f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""
     size = f"{expected.cases}, {words.counted(expected.turns, 'turn')}"
     lines = [
         suite.key,
         f"  agent     {suite.agent.driver} {agent}{found_by}",
         f"  criteria  {deciding}, from {where}",
-        f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}",
+        f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
         lines += [f"    - {case.case_id} ({_turns(case.conversation)})" for case in suite.eval_set.cases]
