@@ -20,7 +20,6 @@ RULES = (
     *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age"),
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
-UNCHECKED_CODE = "base-rules-unchecked"
 UNCHECKED = "See for yourself what it changes of evalgate.yml, evaluation files and criteria; repair the base."
 GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
@@ -112,10 +111,10 @@ def _at_least(policy: Policy, choice: Choice, base: Base | None) -> Policy:
 
 def _unchecked(choice: Choice, what: str, why: str) -> Problem:
     if choice.settings.policy == "base":
-        message, code = f"`policy: base`: head's rules decide, since {what} are not known: {why}", "base-rules-unknown"
-    else:
-        message, code = f"whether this change weakens {what} could not be checked: {why}", UNCHECKED_CODE
-    return Problem(severity=Severity.WARNING, code=code, message=message, hint=UNCHECKED)
+        message = f"`policy: base`: head's rules decide, since {what} are not known: {why}"
+        return Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=UNCHECKED)
+    message = f"whether this change weakens {what} could not be checked: {why}"
+    return Problem(severity=Severity.WARNING, code="base-rules-unchecked", message=message, hint=UNCHECKED)
 
 
 def _faulty(rules: Rules, *, by_base: bool) -> Iterator[Problem]:
@@ -132,7 +131,7 @@ def _faulty(rules: Rules, *, by_base: bool) -> Iterator[Problem]:
     files = (rules.unread | rules.unruled or wrong) - lacking
     if files:
         message = f"whether this change weakens what {words.listed(sorted(files))} asks could not be checked: {why}"
-        yield Problem(severity=Severity.WARNING, code=UNCHECKED_CODE, message=message, hint=UNCHECKED)
+        yield Problem(severity=Severity.WARNING, code="base-rules-unchecked", message=message, hint=UNCHECKED)
 
 
 def _ruled(choice: Choice, theirs: Choice) -> Choice:
