@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,9 +95,14 @@ class Reading:
         return Odds(worse=estimate.tails.drop, better=estimate.tails.rise)
 
 
-def read(measure: Measure, samples: Sequence[Sample], *, draws: int, seed: int, fact: bool) -> Reading:
-    """A criterion's numbers over the cases that are to be compared."""
+def read(measure: Measure, samples: Sequence[Sample], *, draws: int, seed: int, fact: bool, alpha: float) -> Reading:
+    """A criterion's numbers over the cases that are to be compared.
+
+    `fact`: the agent repeated itself in every case. A difference is a fact only where so many coin tosses would look like
+    it with a chance below `alpha`.
+    """
     fact = fact and all(_constant(sample.head) and _constant(sample.base) for sample in samples)
+    fact = fact and _chance(samples) < alpha
     complete = all(sample.full for sample in samples)
     low, high = _ends(measure.scale, samples)
     best, worst = (low, high) if measure.lower_is_better else (high, low)
@@ -117,6 +123,18 @@ def read(measure: Measure, samples: Sequence[Sample], *, draws: int, seed: int, 
         generous=measured if known else estimate([sample.filled(head=best, base=worst) for sample in samples]),
         harsh=measured if known else estimate([sample.filled(head=worst, base=best) for sample in samples]),
     )
+
+
+def _chance(samples: Sequence[Sample]) -> float:
+    """The chance that every case whose sides differ is a coin toss, each at its worst: all of h runs of head one way, all
+    of b of base the other. 0 where no case differs."""
+    chances = []
+    for sample in samples:
+        head, base = ([value for value in side if value is not None] for side in (sample.head, sample.base))
+        if head and base and head[0] != base[0]:
+            share = len(head) / (len(head) + len(base))
+            chances.append(share ** len(head) * (1 - share) ** len(base))
+    return math.prod(chances) if chances else 0.0
 
 
 def _constant(values: Sequence[float | None]) -> bool:

@@ -172,7 +172,7 @@ def _readings(pairs: Sequence[Pair], settings: _Settings, *, advisory: bool) -> 
 def _read(measure: Measure, samples: Sequence[Sample], settings: _Settings, *, steady: bool) -> Reading:
     # a criterion's draws are its own, whatever other criteria there are
     seed = (abs(settings.seed) << 32) | zlib.crc32(measure.name.encode("utf-8", "surrogatepass"))
-    return claims.read(measure, samples, draws=settings.draws, seed=seed, fact=steady)
+    return claims.read(measure, samples, draws=settings.draws, seed=seed, fact=steady, alpha=settings.policy.alpha)
 
 
 def _overall(table: Table, settings: _Settings) -> CriterionComparison | None:

@@ -62,14 +62,17 @@ def test_claims(text: str, policy: dict[str, object], expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "policy", "change", "fact"),
     [
-        ("FF/PP " + "PP/PP " * 9, {}, "regressed", True),  # one case in ten, for certain
-        ("FF/PP " + "PP/PP " * 19, {}, "unchanged", True),  # 0.05 is what is let pass, float dust or not
-        ("FF/PP " + "PP/PP " * 19, {"max_drop": 0.0}, "regressed", True),
-        ("PP/FF " + "PP/PP " * 9, {}, "improved", True),
+        ("FFF/PPP " + "PPP/PPP " * 9, {}, "regressed", True),  # one case in ten, for certain
+        ("FF/PP " + "PP/PP " * 9, {}, "inconclusive", False),  # a coin toss does that once in sixteen changes
+        ("FF/PP " * 2 + "PP/PP " * 18, {}, "regressed", True),  # and two of them once in 256
+        ("FFF/PPP " + "PPP/PPP " * 19, {}, "unchanged", True),  # 0.05 is what is let pass, float dust or not
+        ("FFF/PPP " + "PPP/PPP " * 19, {"max_drop": 0.0}, "regressed", True),
+        ("PPP/FFF " + "PPP/PPP " * 9, {}, "improved", True),
         ("F/P " + "P/P " * 9, {}, "inconclusive", False),  # one run a side: nothing is known of repeats
         ("FF/PP", {}, "inconclusive", False),  # a coin toss does that in a sixteenth of all cases
         ("FFF/PPP", {}, "regressed", True),  # and that in a sixty-fourth
-        ("FF/PP PP/PP", {}, "regressed", True),
+        ("FF/PP PP/PP", {}, "inconclusive", False),  # the other case says nothing of this one
+        ("PP/PP PP/PP", {}, "unchanged", True),  # where nothing differs there is nothing to explain
         ("FFF/PP", {}, "inconclusive", False),  # three repetitions
         ("FP/PP " + "PP/PP " * 9, {}, "inconclusive", False),  # equal behaviour and other scores: not the agent's alone
     ],

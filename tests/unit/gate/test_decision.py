@@ -237,7 +237,7 @@ def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
 
 
 def test_a_fact_is_said_as_one() -> None:
-    verdict = decide("FF/PP " + "PP/PP " * 9, behaviours=dict.fromkeys(range(10), "same"))
+    verdict = decide("FFF/PPP " + "PPP/PPP " * 9, behaviours=dict.fromkeys(range(10), "same"))
     regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
     said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, the same in every run): 1 case broke."
     assert regression.reason == said
