@@ -1,5 +1,6 @@
 """One walk over a repository: what is seen and what is passed over."""
 
+import contextlib
 import os
 
 import pytest
@@ -93,6 +94,20 @@ def test_what_else_is_noted(repo):
     assert walked.config_files == {"evals/test_config.json"}
     assert walked.ignored == ("x.evalset.json",)
     assert walked.other_json == ("evals/other.json",)
+
+
+def test_what_git_ignores_is_noted_within_bounds(repo, monkeypatch, tmp_path):
+    files = {f"data/{folder}/{number}.evalset.json": "" for folder in "abc" for number in range(4)}
+    ignored = ("caf\udce9.evalset.json", "link.evalset.json")  # a name that cannot be told, a link
+    root = repo({".gitignore": "/data/\nlink*\ncaf*\ntest_config.json\n", "test_config.json": "", **files})
+    (root / ignored[1]).symlink_to(tmp_path / "nowhere")
+    with contextlib.suppress(OSError):  # of a file system that takes no such name
+        (root / ignored[0]).write_text("")
+    walked = tree.walk(root)
+    assert (walked.ignored, walked.ignored_configs) == (tuple(sorted(files)), {"test_config.json"})
+    assert tree.walk(root, also=["data/a"]).ignored == tuple(sorted(each for each in files if "/a/" not in each))
+    monkeypatch.setattr(tree, "MOST_IGNORED_ENTRIES", 6)
+    assert 0 < len(tree.walk(root).ignored) < len(files)
 
 
 def test_symbolic_links(repo, tmp_path):
