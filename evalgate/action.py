@@ -20,11 +20,10 @@ from evalgate.github.approvals import Approved
 from evalgate.github.client import Client, connection_of
 from evalgate.github.events import EventContext, EventKind
 from evalgate.markup import commands
-from evalgate.model import Links
 from evalgate.plugins import Watcher
 from evalgate.process import secrecy
 from evalgate.settings import Settings
-from evalgate.wiring import choosing, claims, merging, posts, preparing, running, step_log, watching
+from evalgate.wiring import choosing, claims, linking, merging, posts, preparing, running, step_log, watching
 from evalgate.wiring import events as rules
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
@@ -54,7 +53,7 @@ def main(environ: Mapping[str, str]) -> int:
     try:
         return _run(environ, debug=debug)
     except EvalgateError as error:
-        step_log.tell_error(error, debug=debug)
+        step_log.tell_error(error, folder=linking.folder_of(environ), debug=debug)
         _write_error_outputs(environ, reason=error.message, exit_code=error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
@@ -79,20 +78,6 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
         if value:
             given[name] = value
     return given
-
-
-def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
-    """Where reports point at. The head of a pull request is its own commit, not the merge that was checked out."""
-    server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
-    if not server or not repository:
-        return Links()
-    base = f"{server}/{repository}"
-    run_id = environ.get("GITHUB_RUN_ID", "")
-    return Links(
-        repository=base,
-        commit=event.head_sha or environ.get("GITHUB_SHA", ""),
-        workflow_run=f"{base}/actions/runs/{run_id}" if run_id else "",
-    )
 
 
 def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
@@ -121,7 +106,7 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
             publish.hand_over(workspace)
         _tell(gated, environ, workspace=workspace, debug=debug)
         for problem in posting.finish() if posting is not None else ():
-            step_log.tell_problem(problem)
+            step_log.tell_problem(problem, folder=linking.folder_of(environ))
     return gated.exit_code
 
 
@@ -129,7 +114,7 @@ def _gated(
     environ: Mapping[str, str], choice: Choice, event: EventContext, posting: Posting | None, *, may_ask: bool
 ) -> Gated:
     watcher: Watcher = watching.PlainWatcher(sys.stdout)
-    links = links_of(environ, event)
+    links = linking.links_of(environ, event)
     scene = Scene(
         environ=environ,
         watcher=watcher if posting is None else posting.watching(watcher),
@@ -180,7 +165,7 @@ def _post(environ: Mapping[str, str], choice: Choice, event: EventContext) -> in
     token = token_of(environ)
     if token is None:
         raise ConfigError("`mode: post` needs a token", hint="The input github-token holds the job's by default.")
-    links = claims.links_of(environ, event)
+    links = linking.links_of_trigger(environ, event)
     job = posts.job_of(environ, choice.settings, address=links.workflow_run, head_sha=event.head_sha)
     with closing(Client(connection_of(environ, token=token))) as client, step_log.disarmed():
         posted = claims.post(choice, event, client, job=job, links=links)
@@ -191,7 +176,7 @@ def _post(environ: Mapping[str, str], choice: Choice, event: EventContext) -> in
         _write_error_outputs(environ, reason=posted.why, exit_code=ExitCode.PASS)
         return ExitCode.PASS
     for problem in posted.problems:
-        step_log.tell_problem(problem)
+        step_log.tell_problem(problem, folder=linking.folder_of(environ))
     if environ.get("GITHUB_STEP_SUMMARY"):
         publish.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
     if environ.get("GITHUB_OUTPUT"):
@@ -216,7 +201,7 @@ def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext) ->
     except BaseException as error:
         cancelled = isinstance(error, KeyboardInterrupt)
         for problem in posting.give_up(_reason(error), hurried=cancelled):
-            step_log.tell_problem(problem)
+            step_log.tell_problem(problem, folder=linking.folder_of(environ))
         raise
     finally:
         posting.close()
@@ -232,7 +217,9 @@ def _opened_posting(environ: Mapping[str, str], choice: Choice, event: EventCont
     if token is None:
         step_log.say(commands.render_command("notice", UNTOLD))
         return None
-    job = posts.job_of(environ, choice.settings, address=links_of(environ, event).workflow_run, head_sha=event.head_sha)
+    job = posts.job_of(
+        environ, choice.settings, address=linking.links_of(environ, event).workflow_run, head_sha=event.head_sha
+    )
     try:
         place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
         return Posting(place, job, choice.settings)
@@ -277,7 +264,7 @@ def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: b
         problems.append(publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
     for problem in problems:
         if problem is not None:
-            step_log.tell_problem(problem)
+            step_log.tell_problem(problem, folder=linking.folder_of(environ))
     if debug:
         step_log.say(commands.disarm(f"files: {dict(gated.files)}"))
 

@@ -10,6 +10,7 @@ A failed case is a value (`model.Verdict`), never an exception.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130  # Ctrl-C; partial results are on disk
 
 
+def below(folder: str, file: str) -> str:
+    """A file's name from the folder that `folder` is relative to; "" is that folder itself."""
+    return file if not folder or file.startswith("/") else f"{folder}/{file}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where in the user's files something stands; lines and columns count from 1."""
@@ -36,6 +42,10 @@ class Place:
     line: int | None = None
     column: int | None = None
     json_path: str = ""
+
+    def below(self, folder: str) -> Place:
+        """The same place, named from the folder that `folder` is relative to."""
+        return dataclasses.replace(self, file=below(folder, self.file))
 
     def __str__(self) -> str:
         text = self.file
@@ -66,6 +76,10 @@ class Problem:
     message: str
     place: Place | None = None
     hint: str = ""
+
+    def below(self, folder: str) -> Problem:
+        """The same problem, its place named from the folder that `folder` is relative to."""
+        return self if self.place is None else dataclasses.replace(self, place=self.place.below(folder))
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""

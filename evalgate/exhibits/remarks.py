@@ -10,7 +10,7 @@ from evalgate import words
 from evalgate.exhibits import cases, compared, sentences
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.markup import plain
-from evalgate.model import FailureOrigin, Report, VerdictKind
+from evalgate.model import FailureOrigin, Links, Report, VerdictKind
 
 MESSAGE_LIMIT = 1_000
 TITLE_LIMIT = 120
@@ -42,7 +42,11 @@ def collect(report: Report) -> tuple[Remark, ...]:
     unknown = [each for each in exhibits if _unknown(each)]
     loud = [each for each in failing if not _is_quiet(each)]
     quiet = [each for each in failing if _is_quiet(each)]
-    return (*_remarks(Level.ERROR, loud), *_remarks(Level.WARNING, [*unknown, *quiet]), *_loosened(report))
+    return (
+        *_remarks(Level.ERROR, loud, report.links),
+        *_remarks(Level.WARNING, [*unknown, *quiet], report.links),
+        *_loosened(report),
+    )
 
 
 def _loosened(report: Report) -> Iterator[Remark]:
@@ -50,7 +54,7 @@ def _loosened(report: Report) -> Iterator[Remark]:
         if each.place is not None:
             yield Remark(
                 level=Level.WARNING,
-                file=each.place.file,
+                file=report.links.place(each.place.file),
                 line=each.place.line,
                 title="weaker than the base",
                 message=plain.clip(compared.loosening_sentence(each), MESSAGE_LIMIT),
@@ -70,11 +74,11 @@ def _is_quiet(exhibit: CaseExhibit) -> bool:
     return known or not exhibit.verdict.admitted
 
 
-def _remarks(level: Level, exhibits: Sequence[CaseExhibit]) -> list[Remark]:
+def _remarks(level: Level, exhibits: Sequence[CaseExhibit], links: Links) -> list[Remark]:
     return [
         Remark(
             level=level,
-            file=exhibit.file,
+            file=links.place(exhibit.file),
             line=exhibit.line,
             title=f"{sentences.kind_word(exhibit.verdict.kind)}: {plain.label(exhibit.verdict.case_id, TITLE_LIMIT)}",
             message=plain.clip(_message(exhibit), MESSAGE_LIMIT),

@@ -98,8 +98,8 @@ class Reading:
 def read(measure: Measure, samples: Sequence[Sample], *, draws: int, seed: int, fact: bool, alpha: float) -> Reading:
     """A criterion's numbers over the cases that are to be compared.
 
-    `fact`: the agent repeated itself in every case. A difference is a fact only where so many coin tosses would look like
-    it with a chance below `alpha`.
+    `fact`: the agent repeated itself in every case. A difference is a fact only where so many coin tosses would look
+    like it with a chance below `alpha`.
     """
     fact = fact and all(_constant(sample.head) and _constant(sample.base) for sample in samples)
     fact = fact and _chance(samples) < alpha
@@ -126,8 +126,8 @@ def read(measure: Measure, samples: Sequence[Sample], *, draws: int, seed: int, 
 
 
 def _chance(samples: Sequence[Sample]) -> float:
-    """The chance that every case whose sides differ is a coin toss, each at its worst: all of h runs of head one way, all
-    of b of base the other. 0 where no case differs."""
+    """The chance that every case whose sides differ is a coin toss, each at its worst: all of h runs of head one way,
+    all of b of base the other. 0 where no case differs."""
     chances = []
     for sample in samples:
         head, base = ([value for value in side if value is not None] for side in (sample.head, sample.base))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evalgate.errors import Problem
+from evalgate.errors import Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison
 from evalgate.model.reliability import Trend
@@ -19,6 +19,11 @@ class Links:
     repository: str = ""  # https://github.com/org/repo
     commit: str = ""  # full SHA of the head
     workflow_run: str = ""
+    folder: str = ""  # of the evaluation files' root in the repository
+
+    def place(self, file: str) -> str:
+        """A file as the repository names it."""
+        return below(self.folder, file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,11 +24,12 @@ def render(report: Report) -> tuple[str, ...]:
     A part of a run says nothing of its cases: what joins the parts does.
     """
     found = remarks.collect(report) if report.run.shard is None else ()
+    problems = [each.below(report.links.folder) for each in report.problems]
     kinds = [
-        _Kind.of(found, report.problems, level=Level.ERROR, severity=Severity.ERROR, limit=PER_LEVEL),
-        _Kind.of(found, report.problems, level=Level.WARNING, severity=Severity.WARNING, limit=PER_LEVEL),
+        _Kind.of(found, problems, level=Level.ERROR, severity=Severity.ERROR, limit=PER_LEVEL),
+        _Kind.of(found, problems, level=Level.WARNING, severity=Severity.WARNING, limit=PER_LEVEL),
         # the last notice counts the rest
-        _Kind.of((), report.problems, level=None, severity=Severity.NOTE, limit=PER_LEVEL - 1),
+        _Kind.of((), problems, level=None, severity=Severity.NOTE, limit=PER_LEVEL - 1),
     ]
     return (*(line for kind in kinds for line in kind.shown), *_rest(*kinds))
 

@@ -76,7 +76,7 @@ def render(report: Report) -> str:
         "tool": {"driver": {"name": "evalgate", "rules": [_rule(name) for name in RULES if name in used]}},
         "invocations": [_invocation(report, left_out=max(len(alerts) - LIMIT, 0))],
         "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The root of the repository."}}},
-        "results": [_result(alert) for alert in alerts[:LIMIT]],
+        "results": [_result(alert, report) for alert in alerts[:LIMIT]],
     }
     if report.version:
         run["tool"]["driver"]["version"] = report.version
@@ -128,7 +128,7 @@ def _low_turns(grade: Grade | None) -> list[int]:
     return [number for number, value in enumerate(grade.turns, start=1) if value is not None and value < 1.0]
 
 
-def _result(alert: Alert) -> dict[str, Any]:
+def _result(alert: Alert, report: Report) -> dict[str, Any]:
     return {
         "ruleId": alert.criterion,
         "level": "error" if alert.failed else "note",
@@ -136,7 +136,7 @@ def _result(alert: Alert) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _uri(alert.exhibit.file), "uriBaseId": "%SRCROOT%"},
+                    "artifactLocation": {"uri": _uri(report.links.place(alert.exhibit.file)), "uriBaseId": "%SRCROOT%"},
                     "region": {"startLine": max(alert.exhibit.line or 1, 1)},
                 }
             }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -203,14 +202,3 @@ def _check_run(
 
 def _problem(message: str, hint: str) -> Problem:
     return Problem(severity=Severity.WARNING, code="not-posted", message=message, hint=hint)
-
-
-def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
-    """To the pull request's commit, and to the run that measured it."""
-    server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
-    if not server or not repository:
-        return Links(commit=event.head_sha)
-    address = f"{server}/{repository}"
-    return Links(
-        repository=address, commit=event.head_sha, workflow_run=f"{address}/actions/runs/{event.trigger_run_id}"
-    )

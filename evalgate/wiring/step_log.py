@@ -8,24 +8,25 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from evalgate.errors import EvalgateError, Problem
+from evalgate.errors import EvalgateError, Problem, below
 from evalgate.markup import commands
 
 
-def tell_error(error: EvalgateError, *, debug: bool) -> None:
-    """Every problem of the error, then the error itself at its place; with `debug` the traceback."""
+def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
+    """Every problem of the error, then the error itself at its place; with `debug` the traceback. `folder`: what their
+    places are relative to, in the repository."""
     for problem in error.problems:
-        tell_problem(problem)
+        tell_problem(problem, folder=folder)
     message = error.message + (f"\n{error.hint}" if error.hint else "")
-    file, line = (error.where.file, error.where.line) if error.where else (None, None)
+    file, line = (below(folder, error.where.file), error.where.line) if error.where else (None, None)
     say(commands.render_command("error", message, file=file, line=line))
     if debug:
         say(commands.disarm(traceback.format_exc()))
 
 
-def tell_problem(problem: Problem) -> None:
-    """A problem as the annotation that its severity asks for."""
-    say(commands.render_problem(problem))
+def tell_problem(problem: Problem, *, folder: str) -> None:
+    """A problem as the annotation that its severity asks for; `folder` as in `tell_error`."""
+    say(commands.render_problem(problem.below(folder)))
 
 
 def list_problems(problems: Iterable[Problem]) -> None:

@@ -235,7 +235,7 @@ def test_a_detached_shallow_checkout_links_to_the_pull_requests_own_commit(faili
 
 @pytest.mark.usefixtures("in_this_process")
 def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
-    runner.write_gate(reference=ANSWER)
+    runner.write_gate(reference="Nothing of the kind")
     (runner.origin / "services" / "geo").mkdir(parents=True)
     for name in ("agent.py", "evals"):
         (runner.origin / name).rename(runner.origin / "services" / "geo" / name)
@@ -243,9 +243,16 @@ def test_the_root_may_be_a_folder_of_the_checkout(runner) -> None:
     runner.check_out()
     step = runner.run(agent="command:python3 agent.py", root="services/geo")
 
-    assert step.code == 0, step.stdout + step.stderr
+    assert step.code == 1, step.stdout + step.stderr
     assert (runner.workspace / step.outputs["junit"]).is_file()
     assert step.outputs["junit"].startswith("services/geo/")
+    # GitHub knows files by their names in the repository
+    assert any("file=services/geo/evals/geo.evalset.json,line=" in line for line in step.commands())
+    assert "/services/geo/evals/geo.evalset.json#L" in step.summary
+    (runner.workspace / "services/geo/evals/test_config.json").write_text("{", encoding="utf-8")
+    step = runner.run(agent="command:python3 agent.py", root="services/geo")
+    assert step.code == 2
+    assert any("::error file=services/geo/evals/test_config.json,line=1" in line for line in step.commands())
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -97,7 +97,10 @@ def _place(exhibit: CaseExhibit, report: Report) -> str:
 
 def _address(exhibit: CaseExhibit, report: Report) -> str:
     return github.file_address(
-        repository=report.links.repository, commit=report.links.commit, path=exhibit.file, line=exhibit.line
+        repository=report.links.repository,
+        commit=report.links.commit,
+        path=report.links.place(exhibit.file),
+        line=exhibit.line,
     )
 
 

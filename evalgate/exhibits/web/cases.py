@@ -67,7 +67,10 @@ def _why(exhibit: CaseExhibit) -> str:
 def _where(exhibit: CaseExhibit, report: Report) -> Html:
     shown = exhibit.file + (f":{exhibit.line}" if exhibit.line is not None else "")
     address = github.file_address(
-        repository=report.links.repository, commit=report.links.commit, path=exhibit.file, line=exhibit.line
+        repository=report.links.repository,
+        commit=report.links.commit,
+        path=report.links.place(exhibit.file),
+        line=exhibit.line,
     )
     which = ""
     runs = report.run.expected(exhibit.verdict.suite, exhibit.verdict.case_id)
