@@ -7,10 +7,7 @@ import errno
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import Any, TextIO
 
 
 def outlive() -> None:
@@ -29,7 +26,7 @@ class _Outlived(io.FileIO):
 
     _is_lost = False
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: Any, /) -> int:
         if not self._is_lost:
             try:
                 return super().write(data)
