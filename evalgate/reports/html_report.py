@@ -16,7 +16,7 @@ from evalgate.model import Report, VerdictKind
 LIMIT = 20 * 1000 * 1000
 CONVERSATIONS_SHARE = 0.7
 """Of the room, for conversations; the rest is for the rows of all cases."""
-PASSING = 500
+PASSING = 200
 """So many passing cases are shown whole at most: nobody reads thousands of conversations that went well."""
 LISTED = 2_000
 """So many passing cases are listed at all at most; a page of more is slow to make, to load and to read."""
