@@ -235,7 +235,9 @@ def certainty(comparison: Comparison) -> str:
     """What the differences are worth: facts of an agent that repeats itself, or a sample and what it could have told;
     "" where nothing is known of it."""
     if comparison.overall is not None and comparison.overall.fact:
-        return "Every run of a side was the same, so the differences are facts (exact) and no samples."
+        if all(row.fact for row in comparison.criteria if row.gating):
+            return "Every run of a side was the same, so the differences are facts (exact) and no samples."
+        return "Every run of a side was the same: differences marked exact are facts; the others may still be chance."
     return " ".join(each for each in (unreliable(comparison), sensitivity.power_sentence(comparison.power)) if each)
 
 

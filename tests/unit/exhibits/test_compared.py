@@ -242,6 +242,13 @@ def test_facts_are_no_samples() -> None:
     assert "4 times out of 5" in shown["base_unchanged"]
 
 
+def test_what_one_coin_toss_could_have_made_is_not_called_a_fact_beside_facts() -> None:
+    text = "FF/PP FF/PP PP/PP ; FF/PP PP/PP PP/PP"  # two cases differ by the first criterion, one by the second
+    comparison = sides.compare(text, behaviours=dict.fromkeys(range(3), "same"))
+    assert [row.fact for row in comparison.criteria] == [True, False]
+    assert "the others may still be chance" in compared.certainty(comparison)
+
+
 def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparison:
     """A new failure of a case that ended like this on the base."""
     arm = Arm(passed=1, failed=1, unmeasured=0, kind=base)
