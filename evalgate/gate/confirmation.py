@@ -21,6 +21,7 @@ from evalgate.model import (
     Run,
     Standing,
     Suite,
+    VerdictKind,
 )
 
 
@@ -128,8 +129,9 @@ def settle(
     """The comparison after the fresh runs (`Run.confirmations` of both sides, paired by repeat) of the cases `only`.
 
     A candidate stays new when `pairs` of them agree and none disagrees; it is flaky when any disagrees, and unconfirmed
-    when too few could be measured. What is looked at are the criteria by which it is new, where there are such. For
-    the cases `alone` the base cannot be run: head must fail each of as many runs.
+    when too few could be measured. A case that is new as a whole and by some of its criteria is looked at both ways,
+    and stays new by either: an agent that fails every run may fail each by another criterion. For the cases `alone`
+    the base cannot be run: head must fail each of as many runs.
     """
     if pairs <= 0 or not only:
         return comparison
@@ -140,18 +142,33 @@ def settle(
         key = (case.suite, case.case_id)
         if key not in only:
             return case
-        own = [use for use in uses[key] if not case.newly or use.name in case.newly]
         heads, bases = fresh_head.get(key, {}), fresh_base.get(key, {})
-        words = [
-            disagrees(heads.get(each), bases.get(each), own, alone=key in alone) for each in sorted({*heads, *bases})
+        looks = [
+            [disagrees(heads.get(each), bases.get(each), own, alone=key in alone) for each in sorted({*heads, *bases})]
+            for own in _looks(case, uses[key])
         ]
-        agreed = words.count(False)
+        standing = [words.count(False) for words in looks if True not in words]
+        agreed = max(standing or [words.count(False) for words in looks])
         origin = FailureOrigin.NEW if agreed >= pairs else FailureOrigin.UNCONFIRMED
-        if True in words:
-            origin = FailureOrigin.FLAKY
-        return dataclasses.replace(case, origin=origin, confirmations=agreed)
+        return dataclasses.replace(case, origin=origin if standing else FailureOrigin.FLAKY, confirmations=agreed)
 
     return dataclasses.replace(comparison, cases=tuple(settled(case) for case in comparison.cases))
+
+
+def _looks(case: CaseComparison, uses: Sequence[CriterionUse]) -> list[Sequence[CriterionUse]]:
+    """The criteria by which a case is looked at: all of them where the base passes it as a whole, and those that head
+    fails and the base passes, where they are not all."""
+    whole = case.base is not None and case.base.kind is VerdictKind.PASS
+    newly = [use for use in uses if use.name in case.newly]
+    looks = [list(uses)] if whole or not newly else []
+    if newly and len(newly) < len(pairing.deciding(uses)):
+        looks.append(newly)
+    return looks or [list(uses)]
+
+
+def looks_at_most(suites: Iterable[Suite]) -> int:
+    """In how many ways the fresh runs of one case may be looked at."""
+    return 2 if any(len(pairing.deciding(suite.criteria)) > 1 for suite in suites) else 1
 
 
 def _by_repeat(trials: Iterable[GradedTrial]) -> Mapping[CaseKey, Mapping[int, GradedTrial]]:

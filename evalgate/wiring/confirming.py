@@ -43,10 +43,10 @@ def ask(
     """How these new failures are confirmed. `suites`: of the whole plan. `repeats`: the runs that every case had.
     `parts`: on how many machines, of which none knows what the others find: each makes enough runs for as many new
     failures everywhere."""
-    found = frozenset(cases)
+    found, planned = frozenset(cases), tuple(suites)
     pairs = confirmation.needed(
-        len(found) * parts,
-        ways=confirmation.ways(suites),
+        len(found) * parts * confirmation.looks_at_most(planned),
+        ways=confirmation.ways(planned),
         repeats=repeats,
         minimum=policy.confirm,
         alpha=policy.alpha,

@@ -89,6 +89,10 @@ def test_where_the_base_cannot_be_run_head_must_fail_every_time(fresh: str, orig
         ("P/F ; F/P", "FF/PP ; PP/PP", "flaky"),  # that m fails now does not confirm n
         ("P/F ; F/P", "??/?? ; FF/PP", "new"),
         ("P/F ; F/P", "PP/FF ; F?/PP", "unconfirmed"),
+        # head fails m, then n, then m: the case as a whole is new though no criterion fails every time
+        ("F/P ; P/P", "PF/PP ; FP/PP", "new"),
+        ("F/P ; P/P", "PP/PP ; FP/PP", "flaky"),  # no: one fresh run is good
+        ("F/P ; P/P", "FF/PP ; PP/FP", "new"),  # by m alone, since n is flaky on the base
         # head alone fails both, in turn: the case as a whole turned, and is looked at as a whole
         ("PFF/PPP ; FPP/PPP", "PF/PP ; FP/PP", "new"),
         ("PFF/PPP ; FPP/PPP", "PP/PP ; FP/PP", "flaky"),
