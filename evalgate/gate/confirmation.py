@@ -160,10 +160,10 @@ def _looks(case: CaseComparison, uses: Sequence[CriterionUse]) -> list[Sequence[
     fails and the base passes, where they are not all."""
     whole = case.base is not None and case.base.kind is VerdictKind.PASS
     newly = [use for use in uses if use.name in case.newly]
-    looks = [list(uses)] if whole or not newly else []
+    looks: list[Sequence[CriterionUse]] = [uses] if whole or not newly else []
     if newly and len(newly) < len(pairing.deciding(uses)):
         looks.append(newly)
-    return looks or [list(uses)]
+    return looks or [uses]
 
 
 def looks_at_most(suites: Iterable[Suite]) -> int:

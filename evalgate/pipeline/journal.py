@@ -38,7 +38,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damaged = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._trials: dict[str, int] = {}  # where the line of a trial begins
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
@@ -179,12 +179,11 @@ class Journal:
     # --- the file --------------------------------------------------------------------------------
 
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
-        with self._lock:
-            if address in self._agents_written:
-                return
-            self._agents_written.add(address)
-            self._agents[address] = agents
-        self._append({"agents": address, "details": records.agents_json(agents)})
+        with self._lock:  # until it is written: no other thread's trial may stand before what it refers to
+            if address not in self._agents_written:
+                self._append({"agents": address, "details": records.agents_json(agents)})
+                self._agents_written.add(address)
+                self._agents[address] = agents
 
     def _open(self) -> None:
         """Raises UnavailableError, also where another process has it open."""

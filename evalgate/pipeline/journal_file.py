@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import FileIO
@@ -34,7 +35,8 @@ def open_alone(path: Path) -> FileIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # unbuffered: after a failed write nothing waits in memory for a second failure
-        file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+        # made where it is missing, and never emptied: another process may have it since a moment ago
+        file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))
     except OSError as error:
         raise unwritable(path, error) from error
     try:

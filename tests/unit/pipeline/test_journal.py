@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from evalgate.model.grade import MOST
 from evalgate.pipeline import journal as journals
 from evalgate.pipeline import journal_file
 from evalgate.pipeline.journal import Journal
+from evalgate.wire import records
 
 text = st.text(max_size=12)
 anything = st.recursive(
@@ -307,3 +309,35 @@ def test_a_folder_in_the_journals_place_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="Is a directory") as caught:
         Journal.create(tmp_path / "journal.jsonl", about={})
     assert "Make room" not in caught.value.hint
+
+
+def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(case_id: str) -> Trial:
+        said = Content(role="user", parts=(Text(text="hi"),))
+        turn = Invocation(user_content=said, agents=(AgentDetails(name="desk", instructions="Answer."),))
+        return Trial(key=TrialKey(suite="s", case_id=case_id), outcome=Transcript(invocations=(turn,)), seconds=0.1)
+
+    path, written, others = tmp_path / "journal.jsonl", records.agents_json, []
+    journal = Journal.create(path, about={})
+
+    def while_another_comes(agents: tuple[AgentDetails, ...]) -> Any:
+        others.append(threading.Thread(target=journal.add_trial, args=("t2", told("c2"))))
+        others[0].start()
+        others[0].join(0.2)
+        return written(agents)
+
+    monkeypatch.setattr(records, "agents_json", while_another_comes)
+    journal.add_trial("t1", told("c1"))
+    others[0].join()
+    journal.close()
+    with Journal.reopen(path) as again:
+        assert (again.trials, again.damaged) == (2, 0)
+
+
+def test_a_journal_is_never_emptied_before_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.create(path, about={"a": 1}):
+        monkeypatch.setattr(Path, "exists", lambda _: False)  # as it looked when both began
+        with pytest.raises(UnavailableError):
+            Journal.create(path, about={})
+        assert b'"a":1' in path.read_bytes()
