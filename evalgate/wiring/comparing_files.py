@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,13 @@ from evalgate.model import (
     Standing,
     Suite,
     ThresholdRule,
+    Transcript,
+    Transcripts,
+    TrialKey,
 )
 from evalgate.pipeline import fingerprints, stored, trials
 from evalgate.pipeline.stored import Stored
-from evalgate.wiring import bars, comparisons, concluding, confirming, policies, stores
+from evalgate.wiring import bars, base_checkout, comparisons, concluding, confirming, policies, stores
 from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Ending, Gated
@@ -49,8 +53,10 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
         now=datetime.now(UTC),
     )
     policy = dataclasses.replace(policies.policy_of(choice, ours.run.suites), adk_compat=ours.adk_compat)
-    known = Base(origin=origin, rules=Rules(suites=theirs.run.suites, policy=policy))
+    renamed = base_checkout.renames(theirs.run.suites, ours.run.suites)
+    known = Base(origin=origin, rules=Rules(suites=theirs.run.suites, policy=policy), renamed=renamed)
     bar = bars.of(choice, ours.run.suites, policy, known)
+    theirs = _under_new_names(theirs, {then: now for now, then in renamed.items()})
     head_run = dataclasses.replace(ours.run, suites=bar.suites)
     base_run, notes = _comparable(theirs, ours, head_run.suites)
     if theirs.version != ours.version:
@@ -70,6 +76,46 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
     problems = (*choice.problems, *confirming.not_run(settled))
     ending = Ending(choice=choice, problems=problems, links=Links(), reproduce=reproduce, by_base=bar.by_base)
     return concluding.conclude(found, bar.policy, ending, None, unreliable=frozenset())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Renamed:
+    """The base's transcripts under head's names of their files; `names`: the base's name by head's."""
+
+    transcripts: Transcripts
+    names: Mapping[str, str]
+
+    def find(self, key: TrialKey) -> Transcript | None:
+        """See `model.Transcripts`."""
+        return self.transcripts.find(dataclasses.replace(key, suite=self.names.get(key.suite, key.suite)))
+
+
+def _under_new_names(base: Stored, names: Mapping[str, str]) -> Stored:
+    """The base's results with its files called as head calls them; `names`: head's name by the base's."""
+    if not names:
+        return base
+
+    def now(suite: str) -> str:
+        return names.get(suite, suite)
+
+    def trial(known: GradedTrial) -> GradedTrial:
+        return dataclasses.replace(known, key=dataclasses.replace(known.key, suite=now(known.key.suite)))
+
+    run = dataclasses.replace(
+        base.run,
+        suites=tuple(dataclasses.replace(suite, key=now(suite.key)) for suite in base.run.suites),
+        trials=tuple(map(trial, base.run.trials)),
+        confirmations=tuple(map(trial, base.run.confirmations)),
+        transcripts=_Renamed(transcripts=base.run.transcripts, names={ours: theirs for theirs, ours in names.items()}),
+        repeated=frozenset((now(suite), case) for suite, case in base.run.repeated),
+        fingerprints={(now(suite), case): known for (suite, case), known in base.run.fingerprints.items()},
+    )
+    return dataclasses.replace(
+        base,
+        run=run,
+        criteria={(now(suite), name): known for (suite, name), known in base.criteria.items()},
+        prompts={(now(suite), name): known for (suite, name), known in base.prompts.items()},
+    )
 
 
 def _are_one_run(base: Stored, head: Stored) -> bool:
