@@ -21,10 +21,13 @@ def render(report: Report) -> tuple[str, ...]:
     """Workflow commands, each one line, worst first, the cases before the report's problems; one notice counts what is
     more than GitHub shows. Empty where every case passed and nothing else is to be said.
 
-    A part of a run says nothing of its cases: what joins the parts does.
+    A part of a run tells its errors alone: what joins the parts tells the rest, once.
     """
-    found = remarks.collect(report) if report.run.shard is None else ()
-    problems = [each.below(report.links.folder) for each in report.problems]
+    is_part = report.run.shard is not None
+    found = () if is_part else remarks.collect(report)
+    problems = [
+        each.below(report.links.folder) for each in report.problems if each.severity is Severity.ERROR or not is_part
+    ]
     kinds = [
         _Kind.of(found, problems, level=Level.ERROR, severity=Severity.ERROR, limit=PER_LEVEL),
         _Kind.of(found, problems, level=Level.WARNING, severity=Severity.WARNING, limit=PER_LEVEL),

@@ -62,11 +62,12 @@ def test_problems_take_the_room_that_cases_leave() -> None:
     assert "4 more errors, 11 more warnings and 3 more notices: the log of this step" in lines[-1]
 
 
-def test_a_part_tells_its_problems_and_none_of_its_cases() -> None:
+def test_a_part_tells_its_errors_and_leaves_the_rest_to_what_joins_the_parts() -> None:
     report = build.report("fail error")
     part = dataclasses.replace(report.run, shard=Shard(index=1, of=2))
-    (line,) = annotations.render(dataclasses.replace(report, run=part, problems=(problem(Severity.WARNING),)))
-    assert "odd thing 1" in line
+    told = tuple(problem(severity) for severity in Severity)
+    (line,) = annotations.render(dataclasses.replace(report, run=part, problems=told))
+    assert line.startswith("::error file=evalgate.yml,line=1::odd thing 1")
 
 
 def test_hostile_text_makes_no_command_of_its_own() -> None:
