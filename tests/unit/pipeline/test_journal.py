@@ -317,18 +317,20 @@ def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkey
         turn = Invocation(user_content=said, agents=(AgentDetails(name="desk", instructions="Answer."),))
         return Trial(key=TrialKey(suite="s", case_id=case_id), outcome=Transcript(invocations=(turn,)), seconds=0.1)
 
-    path, written, others = tmp_path / "journal.jsonl", records.agents_json, []
+    path, written, calls = tmp_path / "journal.jsonl", records.agents_json, []
     journal = Journal.create(path, about={})
+    other = threading.Thread(target=journal.add_trial, args=("t2", told("c2")))
 
     def while_another_comes(agents: tuple[AgentDetails, ...]) -> Any:
-        others.append(threading.Thread(target=journal.add_trial, args=("t2", told("c2"))))
-        others[0].start()
-        others[0].join(0.2)
+        calls.append(agents)
+        if len(calls) == 2:  # first for the address, then for the line
+            other.start()
+            other.join(0.2)
         return written(agents)
 
     monkeypatch.setattr(records, "agents_json", while_another_comes)
     journal.add_trial("t1", told("c1"))
-    others[0].join()
+    other.join()
     journal.close()
     with Journal.reopen(path) as again:
         assert (again.trials, again.damaged) == (2, 0)
