@@ -68,12 +68,13 @@ def judge(outcomes: Sequence[PastOutcome]) -> Reliability:
     )
 
 
-def is_admitted(history: CaseHistory | None, *, fingerprint: str, runs: int, pass_rate: float) -> bool:
-    """Whether a case may gate: its last `runs` measured base runs passed at least at `pass_rate`.
+def is_admitted(history: CaseHistory | None, *, question: str, runs: int, pass_rate: float) -> bool:
+    """Whether a case may gate: its last `runs` measured base runs passed at least at `pass_rate`, by the base's own
+    criteria. By which criteria it is judged now plays no part, or a change could switch the gate off by raising a bar.
 
     A case that the base does not have, has with another content, or has measured too rarely may not: nobody knows.
     """
-    if history is None or history.fingerprint != fingerprint:
+    if history is None or history.question != question:
         return runs <= 0
     measured = [outcome for outcome in history.outcomes if outcome.measured]
     if len(measured) < runs:
@@ -120,7 +121,11 @@ def _continued(history: CaseHistory | None, tally: CaseTally, *, number: int) ->
     before = [each for each in history.outcomes if each.number < number] if history is not None and same else []
     outcome = PastOutcome(number=number, passes=tally.passes, measured=tally.measured, runs=tally.runs)
     return CaseHistory(
-        suite=tally.suite, case_id=tally.case_id, fingerprint=tally.fingerprint, outcomes=(*before, outcome)
+        suite=tally.suite,
+        case_id=tally.case_id,
+        question=tally.question,
+        fingerprint=tally.fingerprint,
+        outcomes=(*before, outcome),
     )
 
 
@@ -130,6 +135,7 @@ def _since(history: CaseHistory, oldest: int) -> CaseHistory:
     return CaseHistory(
         suite=history.suite,
         case_id=history.case_id,
+        question=history.question,
         fingerprint=history.fingerprint,
         outcomes=tuple(outcome for outcome in history.outcomes if outcome.number >= oldest),
     )

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 class CaseTally:
     """One case in one run of the base branch: of `runs` repeats `measured` had an outcome, and `passes` passed.
 
-    `fingerprint`: equal for equal content of the case and equal deciding criteria, thresholds included; an outcome of
-    another one says nothing.
+    `question`: equal for equal content of the case. `fingerprint`: equal for an equal question and equal deciding
+    criteria, thresholds included; outcomes of different ones are never counted together.
     """
 
     suite: str
     case_id: str
+    question: str = ""
     fingerprint: str
     passes: int
     measured: int
@@ -54,10 +55,12 @@ class PastOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseHistory:
-    """Outcomes of a case, oldest first, since its content or its criteria were last changed."""
+    """Outcomes of a case, oldest first, since its content or its criteria were last changed; `question` is "" where
+    an earlier evalgate wrote it."""
 
     suite: str
     case_id: str
+    question: str = ""
     fingerprint: str
     outcomes: tuple[PastOutcome, ...]
 

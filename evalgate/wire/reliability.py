@@ -56,7 +56,8 @@ class CaseEntry(_Shape):
 
     suite: str
     case_id: str
-    fingerprint: str
+    question: str = Field(default="", description="Equal for equal content of the case.")
+    fingerprint: str = Field(description="Equal for an equal question and equal criteria that decide on it.")
     outcomes: list[Counts] = Field(min_length=1, description="Oldest first.")
 
     @model_validator(mode="after")
@@ -91,6 +92,7 @@ def render_ledger(ledger: ReliabilityLedger) -> str:
         CaseEntry(
             suite=_writable(history.suite),
             case_id=_writable(history.case_id),
+            question=history.question,
             fingerprint=history.fingerprint,
             outcomes=[(each.number, each.passes, each.measured, each.runs) for each in history.outcomes],
         ).model_dump_json()
@@ -144,6 +146,7 @@ def _history(case: CaseEntry) -> CaseHistory:
     return CaseHistory(
         suite=case.suite,
         case_id=case.case_id,
+        question=case.question,
         fingerprint=case.fingerprint,
         outcomes=tuple(
             PastOutcome(number=number, passes=passes, measured=measured, runs=runs)

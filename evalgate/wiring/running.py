@@ -117,7 +117,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings, scene.watcher.say))
         journals = Journals(head=journal, base=base_journal)
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
-        past = past_of(keeping, bar.policy, scene)
+        past = dataclasses.replace(past_of(keeping, bar.policy, scene), renamed={} if base is None else base.renamed)
         unreliable = unreliable_of(keeping, past, lambda: _unmeasured(bar, journal), bar.policy, scene)
         found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
         problems = (*prepared.problems, *bar.problems, *past.problems, *found.problems)

@@ -16,13 +16,15 @@ from evalgate.baseline.store import Store
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.gate import pairing, reliability
 from evalgate.gate.pairing import CaseKey
-from evalgate.model import CaseTally, Policy, ReliabilityLedger, Run, RunSummary
+from evalgate.model import CaseTally, Policy, ReliabilityLedger, Run, RunSummary, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.settings import Settings
 from evalgate.wiring import stores
 
 ADMITTED_RATE = 1.0
 """What a case must have passed at in its last base runs before it decides, where `admission` asks for any."""
+UNKNOWN = "unknown"
+"""What a case asks, where a run does not tell; "" stands in ledgers that an earlier evalgate wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +76,12 @@ def opened(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """The first ledger that a store has; `known` False: there may be one, and it could not be read. `problems`: the
-    ledgers that could not."""
+    ledgers that could not. `renamed`: the base's name of an evaluation file by head's, where they differ."""
 
     ledger: ReliabilityLedger = field(default_factory=ReliabilityLedger)
     known: bool = True
     problems: tuple[Problem, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 def past_of(named: Sequence[Store], *, admission: int, say: Callable[[str], None]) -> Past:
@@ -111,34 +114,41 @@ def unreliable(past: Past, run: Run, *, policy: Policy, say: Callable[[str], Non
         say("every case decides: which of them are admitted is not known")
         return frozenset()
     histories = reliability.by_case(past.ledger)
-    prints = _fingerprints(run, adk_compat=policy.adk_compat)
     return frozenset(
-        key
-        for key, fingerprint in prints.items()
+        (suite, case_id)
+        for (suite, case_id), question in _questions(run).items()
         if not reliability.is_admitted(
-            histories.get(key), fingerprint=fingerprint, runs=policy.admission, pass_rate=ADMITTED_RATE
+            histories.get((past.renamed.get(suite, suite), case_id)),
+            question=question,
+            runs=policy.admission,
+            pass_rate=ADMITTED_RATE,
         )
     )
 
 
-def _fingerprints(run: Run, *, adk_compat: bool) -> dict[CaseKey, str]:
-    """Equal for equal content of a case and equal criteria: what passed a lower bar has not passed this one."""
-    found = {}
-    for suite in run.suites:
-        bar = [
-            [use.name, float(use.threshold or 0), dict(use.options), use.code]
-            for use in sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
-        ]
-        for case in suite.eval_set.cases:
-            key = (suite.key, case.case_id)
-            found[key] = fingerprints.digest([run.fingerprints.get(key, ""), bar, adk_compat])
-    return found
+def _questions(run: Run) -> dict[CaseKey, str]:
+    """Equal for equal content of a case."""
+    keys = ((suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases)
+    return {key: run.fingerprints.get(key, "") or UNKNOWN for key in keys}
+
+
+def _bar(suite: Suite, *, adk_compat: bool) -> list[object]:
+    """Equal for equal criteria: what passed a lower bar has not passed a higher one."""
+    uses = sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
+    return [
+        adk_compat,
+        *(
+            [use.name, float(use.threshold or 0), dict(use.options), use.code, use.lower_is_better, use.endpoint]
+            for use in uses
+        ),
+    ]
 
 
 def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> RunSummary:
     """What the ledger keeps of a run."""
     by_case = pairing.trials_by_case(run)
-    prints = _fingerprints(run, adk_compat=adk_compat)
+    questions = _questions(run)
+    bars = {suite.key: _bar(suite, adk_compat=adk_compat) for suite in run.suites}
     tallies = []
     for key, uses in pairing.uses_by_case(run).items():
         deciding = pairing.deciding(uses)
@@ -146,7 +156,8 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> RunSummary
         tally = CaseTally(
             suite=key[0],
             case_id=key[1],
-            fingerprint=prints[key],
+            question=questions[key],
+            fingerprint=fingerprints.digest([questions[key], bars[key[0]]]),
             passes=outcomes.count(True),
             measured=len(outcomes) - outcomes.count(None),
             runs=run.expected(*key),

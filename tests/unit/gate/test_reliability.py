@@ -40,6 +40,7 @@ def tally(case_id: str, run: str, fingerprint: str = "x") -> CaseTally:
     return CaseTally(
         suite="s",
         case_id=case_id,
+        question="q",
         fingerprint=fingerprint,
         passes=run.count("P"),
         measured=run.count("P") + run.count("F"),
@@ -152,13 +153,13 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
 )
 def test_admission(history: str, runs: int, pass_rate: float, admitted: bool) -> None:
     case = reliability.by_case(ledger_of(history))["s", "case_1"]
-    assert reliability.is_admitted(case, fingerprint="x", runs=runs, pass_rate=pass_rate) is admitted
+    assert reliability.is_admitted(case, question="q", runs=runs, pass_rate=pass_rate) is admitted
 
 
 def test_new_and_changed_cases_are_not_admitted() -> None:
     case = reliability.by_case(ledger_of("P P P"))["s", "case_1"]
-    assert not reliability.is_admitted(None, fingerprint="x", runs=1, pass_rate=0.0)
-    assert not reliability.is_admitted(case, fingerprint="changed", runs=1, pass_rate=0.0)
+    assert not reliability.is_admitted(None, question="q", runs=1, pass_rate=0.0)
+    assert not reliability.is_admitted(case, question="changed", runs=1, pass_rate=0.0)
 
 
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:

@@ -17,7 +17,13 @@ from evalgate.wire.reliability import UnreadableLedger
 
 TALLIES = st.builds(
     lambda suite, case_id, counts: CaseTally(
-        suite=suite, case_id=case_id, fingerprint="f", passes=counts[0], measured=counts[1], runs=counts[2]
+        suite=suite,
+        case_id=case_id,
+        question="q",
+        fingerprint="f",
+        passes=counts[0],
+        measured=counts[1],
+        runs=counts[2],
     ),
     st.text(st.characters(exclude_categories=["Cs"])),
     st.text(st.characters(exclude_categories=["Cs"])),

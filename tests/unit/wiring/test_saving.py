@@ -67,24 +67,56 @@ INFORMATIONAL = CriterionUse(name="token_usage_v1", threshold=None, informationa
 
 
 @pytest.mark.parametrize(
-    ("now", "adk_compat", "admitted"),
+    ("now", "adk_compat", "is_same"),
     [
         ([USE], False, True),
         ([USE, INFORMATIONAL], False, True),  # what decides nothing changes no outcome
         ([dataclasses.replace(USE, threshold=0.9)], False, False),  # what passed a lower bar has not passed this one
         ([dataclasses.replace(USE, options={"a": 2})], False, False),
+        ([dataclasses.replace(USE, lower_is_better=True)], False, False),
+        ([dataclasses.replace(USE, endpoint="https://judge.example")], False, False),  # another judge
         ([USE, dataclasses.replace(USE, name="tool_trajectory_avg_score")], False, False),
         ([USE], True, False),  # the softer arithmetic
     ],
 )
-def test_what_passed_other_criteria_says_nothing(now: list[CriterionUse], *, adk_compat: bool, admitted: bool) -> None:
-    then = build.report("pass pass", policy=Policy()).run
-    then = _judged_by(dataclasses.replace(then, fingerprints=dict.fromkeys(pairing.uses_by_case(then), "x")), [USE])
+def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
+    now: list[CriterionUse], *, adk_compat: bool, is_same: bool
+) -> None:
+    then = _asked()
     ledger = reliability.update(ReliabilityLedger(), saving.summary_of(then, "c"))
     assert all(case.outcomes[0].passes == 1 for case in ledger.cases)
+    head = _judged_by(then, now)
+    again = reliability.update(ledger, saving.summary_of(head, "d", adk_compat=adk_compat))
+    assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
+    # a change that raises a threshold breaks what passed: that it may not decide by itself
     policy = Policy(admission=1, adk_compat=adk_compat)
-    found = saving.unreliable(Past(ledger=ledger), _judged_by(then, now), policy=policy, say=lambda _: None)
-    assert len(found) == (0 if admitted else 2)
+    assert not saving.unreliable(Past(ledger=ledger), head, policy=policy, say=lambda _: None)
+
+
+def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
+    then = _asked()
+    ledger = reliability.update(ReliabilityLedger(), saving.summary_of(then, "c"))
+    policy = Policy(admission=1)
+
+    def unreliable(run: Run, **more: object) -> int:
+        past = dataclasses.replace(Past(ledger=ledger), **more)  # type: ignore[arg-type]  # the fields that a test names
+        return len(saving.unreliable(past, run, policy=policy, say=lambda _: None))
+
+    assert unreliable(_asked("y")) == 2
+    (suite,) = then.suites
+    moved = dataclasses.replace(
+        then,
+        suites=(dataclasses.replace(suite, key="moved"),),
+        fingerprints={("moved", case_id): print_ for (_, case_id), print_ in then.fingerprints.items()},
+    )
+    assert unreliable(moved) == 2
+    assert unreliable(moved, renamed={"moved": suite.key}) == 0
+
+
+def _asked(content: str = "x") -> Run:
+    """Two cases of this content that pass."""
+    run = build.report("pass pass", policy=Policy()).run
+    return _judged_by(dataclasses.replace(run, fingerprints=dict.fromkeys(pairing.uses_by_case(run), content)), [USE])
 
 
 def _judged_by(run: Run, criteria: list[CriterionUse]) -> Run:
