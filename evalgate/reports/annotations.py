@@ -78,16 +78,25 @@ def _short(problem: Problem) -> Problem:
 
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    counts = [
+    """What GitHub does not show, and where to find it: cases and rules in the reports, everything else in the log,
+    which has also what became known after the reports were made."""
+    of_cases = [
         words.counted(errors.cases_left, "more failing case") if errors.cases_left else "",
-        words.counted(warnings.cases_left, "more case") + " not measured" if warnings.cases_left else "",
+        words.counted(warnings.cases_left, "more warning") + " about cases and rules" if warnings.cases_left else "",
+    ]
+    of_problems = [
         words.counted(errors.problems_left, "more error") if errors.problems_left else "",
         words.counted(warnings.problems_left, "more warning") if warnings.problems_left else "",
         words.counted(notices.problems_left, "more notice") if notices.problems_left else "",
     ]
-    said = words.listed(count for count in counts if count)
-    if not said:
-        return []
-    of_cases = errors.cases_left or warnings.cases_left
-    where = "see the job summary and report.html" if of_cases else "the log of this step has them all"
-    return [commands.render_command("notice", f"{said}: {where}.", title="evalgate")]
+    said = [
+        _counted(of_cases, "see the job summary and report.html."),
+        _counted(of_problems, "the log of this step has them all."),
+    ]
+    message = " ".join(each for each in said if each)
+    return [commands.render_command("notice", message, title="evalgate")] if message else []
+
+
+def _counted(counts: Sequence[str], where: str) -> str:
+    told = words.listed(count for count in counts if count)
+    return f"{told}: {where}" if told else ""

@@ -32,7 +32,8 @@ def test_no_more_than_github_shows_worst_first() -> None:
     lines = annotations.render(build.report(" ".join(["0.7"] * 12 + ["0.1"] + ["error"] * 14)))
     assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"]
     assert "case_13" in lines[0]
-    assert "3 more failing cases and 4 more cases not measured" in lines[-1]
+    assert "3 more failing cases and 4 more warnings about cases and rules: see the job summary" in lines[-1]
+    assert "the log" not in lines[-1]
 
 
 def problem(severity: Severity, number: int = 1) -> Problem:
@@ -60,6 +61,15 @@ def test_problems_take_the_room_that_cases_leave() -> None:
     assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"] * 10
     assert ["odd thing" in line for line in lines[:20]] == [False] * 2 + [True] * 8 + [False] * 9 + [True]
     assert "4 more errors, 11 more warnings and 3 more notices: the log of this step" in lines[-1]
+
+
+def test_each_is_said_to_be_where_it_is() -> None:
+    told = (problem(Severity.WARNING),)
+    (*_, last) = annotations.render(dataclasses.replace(build.report(" ".join(["error"] * 12)), problems=told))
+    assert last.endswith(
+        "2 more warnings about cases and rules: see the job summary and report.html. "
+        "1 more warning: the log of this step has them all."
+    )
 
 
 def test_a_part_tells_its_errors_and_leaves_the_rest_to_what_joins_the_parts() -> None:
