@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,19 +24,15 @@ class _Lane:
     begun: int = 0
     under_way: int = 0
 
-    @property
-    def open(self) -> bool:
-        return self.left > 0 or self.under_way > 0
-
 
 class Abreast(Iterator[Task]):
     """Hands out the tasks of sides that are measured together, to many threads; each is given back by `done`.
 
     An agent that holds eight conversations answers each later than one that holds two, where both are bound by their
-    processor. So no side has more than its share of `at_once` under way while the others have any left, nor while it
-    catches up with them; in one queue for all, the side that happens to be slower gathers ever more. Trials that are
-    `known` are handed out as they come and count as nothing. A thread that finds all shares taken waits; `stop` ends
-    that once a task is given back.
+    processor. So no side has more than its share of `at_once` under way while another runs or is about to, nor while it
+    catches up with one that is through; in one queue for all, the side that happens to be slower gathers ever more.
+    Trials that are `known` are handed out as they come and count as nothing. A thread that finds all shares taken
+    waits; `stop` ends that once a task is given back.
 
     `tasks`: of all sides, in a fair order. `left`: how many of them each side has to run.
     """
@@ -52,7 +49,7 @@ class Abreast(Iterator[Task]):
         self._source = enumerate(tasks)
         self._lanes = [_Lane(left=number) for number in left]
         self._known = known
-        self._share = max(1, at_once // len(left))
+        self._share = math.ceil(at_once / len(left))
         self._lead = LEAD * at_once
         self._stop = stop
         self._changed = threading.Condition()
@@ -69,7 +66,7 @@ class Abreast(Iterator[Task]):
                 foremost = waiting[0].waiting[0][0]
                 for lane in waiting:
                     order, task = lane.waiting[0]
-                    if order - foremost <= self._lead and self._begin(lane, task):
+                    if order - foremost <= self._lead and self._begin(lane, task, foremost=foremost):
                         lane.waiting.popleft()
                         return task
                 self._changed.wait()
@@ -92,16 +89,24 @@ class Abreast(Iterator[Task]):
             self._lanes[task.side].waiting.append((order, task))
         return True
 
-    def _begin(self, lane: _Lane, task: Task) -> bool:
+    def _begin(self, lane: _Lane, task: Task, *, foremost: int) -> bool:
         """Whether the task may begin now; if so, it is counted."""
         if self._known(task):
             return True
         others = [other for other in self._lanes if other is not lane]
-        shared = any(other.open or lane.begun < other.begun for other in others)
-        if shared and lane.under_way >= self._share:
+        if lane.under_way >= self._share and any(self._abreast(lane, other, foremost) for other in others):
             return False
         lane.left -= 1
         lane.begun += 1
         lane.under_way += 1
         self._running.add(id(task))
         return True
+
+    def _abreast(self, lane: _Lane, other: _Lane, foremost: int) -> bool:
+        """Whether the other side runs, is about to, or was faster and waits, or is through before this one."""
+        if other.under_way or lane.begun < other.begun:
+            return True
+        if not other.waiting:
+            return False
+        order, task = other.waiting[0]
+        return order - foremost <= self._lead and not self._known(task)

@@ -26,7 +26,7 @@ class Side:
     """One side: its suites, its agents by `trials.agent_key`, the criteria of every suite by name in the suite's order,
     the fingerprint of an agent's own files, and the journal that holds what is known of this side. `skipped`: cases
     (suite key, case id) that this side does not run. `computed`: by suite, criteria that only compute; their grades are
-    computed again rather than kept.
+    computed again rather than kept. `absent`: suites without an agent to ask.
     """
 
     suites: tuple[Suite, ...]
@@ -36,6 +36,7 @@ class Side:
     journal: Journal
     skipped: frozenset[tuple[str, str]] = frozenset()
     computed: Mapping[str, Collection[str]] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,19 +142,20 @@ class Measuring:
             self._cut_off = self._cut_off or wanted > 0
             return
         bench.watcher.begin(trials=wanted, done=0)
-        order = self._order(repeats, only=only, planned=planned) if len(self._sides) > 1 else None
-        results = trials.map_bounded(
-            lambda task: self._serve(task, order),
-            order or self._tasks(repeats, only=only),
-            threads=bench.concurrency,
-            stop=bench.stop,
-            abort=self._close,
-        )
         try:
+            order = self._order(repeats, only=only, planned=planned) if len(self._sides) > 1 else None
+            results = trials.map_bounded(
+                lambda task: self._serve(task, order),
+                order or self._tasks(repeats, only=only),
+                threads=bench.concurrency,
+                stop=bench.stop,
+                abort=self._close,
+            )
             with contextlib.closing(results):
                 for _ in results:
                     pass
         except KeyboardInterrupt:
+            bench.stop.set()
             bench.watcher.say("interrupted: what is finished is kept; go on with --resume")
         finally:
             bench.watcher.end()
@@ -169,8 +170,8 @@ class Measuring:
     ) -> Abreast:
         """`planned`: how many trials each side is to have."""
         known: set[tuple[int, TrialKey]] = set()
-        if any(side.journal.trials for side in self._sides):
-            known.update((task.side, task.key) for task in self._tasks(repeats, only=only) if self.knows(task))
+        if any(side.journal.trials or side.absent for side in self._sides):
+            known.update((task.side, task.key) for task in self._tasks(repeats, only=only) if self._is_quick(task))
         kept = Counter(side for side, _ in known)
         return Abreast(
             self._tasks(repeats, only=only),
@@ -179,6 +180,10 @@ class Measuring:
             at_once=self._bench.concurrency,
             stop=self._bench.stop,
         )
+
+    def _is_quick(self, task: Task) -> bool:
+        """Whether no agent is asked: the trial is known, or there is nobody to ask."""
+        return task.suite.key in self._sides[task.side].absent or self.knows(task)
 
     def _serve(self, task: Task, order: Abreast | None) -> None:
         try:

@@ -257,6 +257,7 @@ class _Ring:
             criteria=self._criteria(),
             code_of=lambda use: code.fingerprint(use) + tools,
             journal=journal,
+            absent=frozenset(suite.key for suite in suites if suite.agent.driver == agent_pools.ABSENT),
             computed={suite.key: comparisons.computed(suite.criteria) for suite in suites},
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -83,12 +84,18 @@ def test_the_faster_side_waits_when_it_is_far_ahead() -> None:
         ([(HEAD,)] * 8, set(), 1),  # there is no other side
         ([(HEAD,)] * 8, set(), 2),  # the other has nothing to do
         ([(HEAD, BASE)] * 8, set(range(1, 16, 2)), 2),  # all of base is known
+        ([(HEAD,)] * 40 + [(HEAD, BASE)], set(), 2),  # base's only trial is far away
     ],
 )
 def test_a_side_alone_gets_all_places(turns: list[tuple[int, ...]], known: set[int], sides: int) -> None:
     order = abreast(plan(*turns), at_once=8, known=known, sides=sides)
     handed = [next(order) for _ in range(8 + len(known))]
     assert sum(task.side == HEAD for task in handed) == 8
+
+
+def test_no_place_of_an_odd_number_stays_empty() -> None:
+    order = abreast(plan(*[(HEAD, BASE)] * 20), at_once=3)
+    assert Counter(next(order).side for _ in range(3)) == {HEAD: 2, BASE: 1}
 
 
 def test_the_last_trials_of_the_slower_side_have_no_more_places_than_the_others_had() -> None:
@@ -151,9 +158,10 @@ def test_every_trial_is_handed_out_once_and_no_side_has_more_than_its_share(
 ) -> None:
     tasks = plan(*turns)
     known = data.draw(st.sets(st.integers(0, max(len(tasks) - 1, 0)))) if tasks else set()
+    alike = not known and all(len(sides) == 2 for sides in turns)
     ids = {id(tasks[place]) for place in known}
     order = abreast(tasks, at_once=threads, known=known)
-    lock, share = threading.Lock(), max(1, threads // 2)
+    lock, share = threading.Lock(), math.ceil(threads / 2)
     left = Counter(task.side for task in tasks if id(task) not in ids)
     under_way: Counter[int] = Counter()
     handed: list[int] = []
@@ -165,7 +173,7 @@ def test_every_trial_is_handed_out_once_and_no_side_has_more_than_its_share(
             if id(task) not in ids:
                 under_way[task.side] += 1
                 left[task.side] -= 1
-                if left[1 - task.side] > 0 and under_way[task.side] > share:
+                if alike and left[1 - task.side] > 0 and under_way[task.side] > share:
                     excess.append(task.key.case_id)
         with lock:
             if id(task) not in ids:
