@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -41,30 +42,39 @@ UNTOLD = (
 )
 
 
+@dataclass(slots=True)
+class _Told:
+    """Whether the step's outputs have a verdict: what goes wrong afterwards does not take it back."""
+
+    verdict: bool = False
+
+
 def main(environ: Mapping[str, str]) -> int:
     """Run the gate as a step of a workflow; the exit code. Everything that happens is told on stdout.
 
-    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be.
+    A step's outputs are written for every end: `verdict` is `error` where no verdict came to be; `exit-code` is the
+    process's also where something went wrong after the verdict.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     secrecy.close_to_others()
     debug = environ.get("RUNNER_DEBUG") == "1"
+    told = _Told()
     try:
-        return _run(environ, debug=debug)
+        return _run(environ, told, debug=debug)
     except EvalgateError as error:
         step_log.tell_error(error, folder=linking.folder_of(environ), debug=debug)
-        _write_error_outputs(environ, reason=error.message, exit_code=error.exit_code)
+        _write_error_outputs(environ, told, reason=error.message, exit_code=error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
         step_log.say(commands.render_command("error", "cancelled"))
-        _write_error_outputs(environ, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
+        _write_error_outputs(environ, told, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
         reason = f"this is a bug in evalgate {__version__}: {type(error).__name__}: {error}"
         step_log.say(commands.render_command("error", f"{reason}. Please report it with the lines below."))
         step_log.say(commands.disarm(traceback.format_exc()))
-        _write_error_outputs(environ, reason=reason, exit_code=ExitCode.BUG)
+        _write_error_outputs(environ, told, reason=reason, exit_code=ExitCode.BUG)
         return ExitCode.BUG
 
 
@@ -89,7 +99,7 @@ def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _run(environ: Mapping[str, str], *, debug: bool) -> int:
+def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     given = given_inputs(environ)
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
@@ -97,14 +107,14 @@ def _run(environ: Mapping[str, str], *, debug: bool) -> int:
     approved = _approval(environ, choice, event)
     rules.check(event, choice.settings, root=choice.root, approved=approved)
     if choice.settings.mode == "post":
-        return _post(environ, choice, event)
+        return _post(environ, choice, event, told)
     with _posting(environ, choice, event) as posting:
         try:
             with step_log.disarmed():
                 gated = _gated(environ, choice, event, posting, may_ask=rules.may_ask(event, approved))
         finally:
             publish.hand_over(workspace)
-        _tell(gated, environ, workspace=workspace, debug=debug)
+        _tell(gated, environ, told, workspace=workspace, debug=debug)
         for problem in posting.finish() if posting is not None else ():
             step_log.tell_problem(problem, folder=linking.folder_of(environ))
     return gated.exit_code
@@ -160,7 +170,7 @@ def _approval(environ: Mapping[str, str], choice: Choice, event: EventContext) -
         )
 
 
-def _post(environ: Mapping[str, str], choice: Choice, event: EventContext) -> int:
+def _post(environ: Mapping[str, str], choice: Choice, event: EventContext, told: _Told) -> int:
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
     token = token_of(environ)
     if token is None:
@@ -173,7 +183,7 @@ def _post(environ: Mapping[str, str], choice: Choice, event: EventContext) -> in
             sys.stdout.write(reports.render_terminal(posted.report))
     if posted.report is None:
         step_log.say(commands.render_command("notice", f"nothing to post: {posted.why}"))
-        _write_error_outputs(environ, reason=posted.why, exit_code=ExitCode.PASS)
+        _write_error_outputs(environ, told, reason=posted.why, exit_code=ExitCode.PASS)
         return ExitCode.PASS
     for problem in posted.problems:
         step_log.tell_problem(problem, folder=linking.folder_of(environ))
@@ -181,7 +191,7 @@ def _post(environ: Mapping[str, str], choice: Choice, event: EventContext) -> in
         publish.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
     if environ.get("GITHUB_OUTPUT"):
         outputs = {**reports.render_outputs(posted.report), "exit-code": "0"}
-        publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
+        told.verdict = publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])) is None
     return ExitCode.PASS if posted.done else ExitCode.NOT_MEASURED
 
 
@@ -251,17 +261,18 @@ def token_of(environ: Mapping[str, str]) -> str | None:
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: bool) -> None:
-    for line in reports.render_annotations(gated.report):
-        step_log.say(line)
+def _tell(gated: Gated, environ: Mapping[str, str], told: _Told, *, workspace: Path, debug: bool) -> None:
     problems = []
-    if environ.get("GITHUB_STEP_SUMMARY") and "summary" in gated.files:
-        summary = gated.files["summary"].read_text(encoding="utf-8")  # the journal that it was made from is closed
-        problems.append(publish.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
-    if environ.get("GITHUB_OUTPUT"):
+    if environ.get("GITHUB_OUTPUT"):  # first of all: from here on a cancel takes no verdict away
         paths = {name: os.path.relpath(path, workspace) for name, path in gated.files.items()}
         outputs = {**reports.render_outputs(gated.report), "exit-code": str(int(gated.exit_code)), **paths}
         problems.append(publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
+        told.verdict = problems[-1] is None
+    for line in reports.render_annotations(gated.report):
+        step_log.say(line)
+    if environ.get("GITHUB_STEP_SUMMARY") and "summary" in gated.files:
+        summary = gated.files["summary"].read_text(encoding="utf-8")  # the journal that it was made from is closed
+        problems.append(publish.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
     for problem in problems:
         if problem is not None:
             step_log.tell_problem(problem, folder=linking.folder_of(environ))
@@ -269,9 +280,10 @@ def _tell(gated: Gated, environ: Mapping[str, str], *, workspace: Path, debug: b
         step_log.say(commands.disarm(f"files: {dict(gated.files)}"))
 
 
-def _write_error_outputs(environ: Mapping[str, str], *, reason: str, exit_code: ExitCode) -> None:
+def _write_error_outputs(environ: Mapping[str, str], told: _Told, *, reason: str, exit_code: ExitCode) -> None:
     if environ.get("GITHUB_OUTPUT"):
-        outputs = {"verdict": "error", "reason": reason, "exit-code": str(int(exit_code))}
+        none_came = {} if told.verdict else {"verdict": "error", "reason": reason}
+        outputs = {**none_came, "exit-code": str(int(exit_code))}
         publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
 
 

@@ -1,5 +1,6 @@
 """entrypoint.py with a runner's environment: root, a checkout of somebody else's, inputs, event, file commands."""
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import pytest
 import yaml
 from builders import starting
 
+from evalgate import action
 from evalgate.wiring import running
 
 pytestmark = pytest.mark.integration
@@ -139,6 +141,28 @@ def test_a_run_that_is_cancelled_before_its_verdict_has_outputs(passing, monkeyp
 
     assert step.code == 130
     assert step.outputs == {"verdict": "error", "reason": "the run was cancelled", "exit-code": "130"}
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_cancel_after_the_verdict_takes_it_not_back(failing, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cancelled:
+        """A posting whose last words are cut off."""
+
+        def watching(self, watcher):
+            return watcher
+
+        def prepare(self, report) -> None:
+            """Nothing is posted."""
+
+        def finish(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(action, "_posting", lambda *_: contextlib.nullcontext(Cancelled()))
+    step = failing.run(agent="command:python3 agent.py", baseline="none")
+
+    assert step.code == 130
+    assert (step.outputs["verdict"], step.outputs["failed"], step.outputs["exit-code"]) == ("fail", "1", "130")
+    assert "below" in step.outputs["reason"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
