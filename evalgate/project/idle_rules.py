@@ -13,6 +13,8 @@ from evalgate.project import globs, tree
 
 Places = Callable[..., Place]
 
+MOST_LOOKED_AT = 2_000
+
 
 def pattern_problems(
     gate_file: GateFile, *, places: Locator | None, found: Collection[str], left_out: Collection[str]
@@ -88,7 +90,10 @@ def _problem(what: str, patterns: Sequence[str], found: Iterable[str], place: Pl
 
 
 def _nearest(pattern: str, found: Iterable[str]) -> str | None:
-    """The file, or the folder of files, that a glob was probably meant for."""
+    """The file, or the folder of files, that a glob was probably meant for; none among too many to look at each."""
+    found = list(found)
+    if len(found) > MOST_LOOKED_AT:
+        return None
     plain = pattern.strip("!/").removesuffix("*").removesuffix("*").rstrip("/")
     paths = [PurePosixPath(key) for key in found]
     folders = {str(folder): f"{folder}/" for path in paths for folder in path.parents if str(folder) != "."}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from evalgate import words
@@ -21,7 +23,8 @@ def file_problems(
     (a build makes such), nor for what `exclude` takes out.
     """
     left = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
-    missed = [path for path in left if not globs.matches(path, exclude) and not _is_copy(tree, path, run)]
+    copies = _Copies(tree, run)
+    missed = [path for path in left if not globs.matches(path, exclude) and not copies.has(path)]
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
         yield _problem(
@@ -49,13 +52,27 @@ def config_problems(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
         )
 
 
-def _is_copy(tree: Tree, path: str, run: Iterable[str]) -> bool:
-    name = path.rpartition("/")[2]
-    alike = [key for key in run if key.rpartition("/")[2] == name]
-    if not alike:
-        return False
-    content = reading.read_bytes(tree.root, path)
-    return isinstance(content, bytes) and any(content == reading.read_bytes(tree.root, key) for key in alike)
+class _Copies:
+    """Which files stand elsewhere under the same name, byte for byte, and are evaluated there."""
+
+    def __init__(self, tree: Tree, run: Iterable[str]) -> None:
+        self._tree = tree
+        self._run: defaultdict[str, list[str]] = defaultdict(list)
+        for key in run:
+            self._run[key.rpartition("/")[2]].append(key)
+        self._contents: dict[str, frozenset[bytes]] = {}
+
+    def has(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        if name not in self._run:
+            return False
+        if name not in self._contents:
+            self._contents[name] = frozenset(filter(None, map(self._digest, self._run[name])))
+        return self._digest(path) in self._contents[name]
+
+    def _digest(self, path: str) -> bytes | None:
+        content = reading.read_bytes(self._tree.root, path)
+        return hashlib.sha256(content).digest() if isinstance(content, bytes) else None
 
 
 def _problem(file: str, message: str, hint: str) -> Problem:
