@@ -28,7 +28,7 @@ from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.pipeline import distrust
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import calibrated, comparisons, policies, posts
+from evalgate.wiring import calibrated, comparisons, confirming, policies, posts
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
 from evalgate.wiring.posting import COMMENT_KEY, PUBLISHING_S
@@ -93,13 +93,14 @@ def decide(choice: Choice, head: Stored, base: Stored | None, *, links: Links) -
     policy = dataclasses.replace(policies.policy_of(choice, run.suites), adk_compat=head.adk_compat)
     comparison = _comparison(head, base, run, policy=policy)
     verdict = decision.decide(run, policy, scales=comparisons.scales(), comparison=comparison)
+    lacking = () if comparison is None else confirming.not_run(comparison)
     return Report(
         run=run,
         verdict=verdict,
         policy=policy,
         comparison=comparison,
         asked=calibrated.asked_then(head),
-        problems=head.problems[:MOST_PROBLEMS],
+        problems=(*lacking, *head.problems[:MOST_PROBLEMS]),
         links=links,
         version=__version__,
     )
@@ -143,7 +144,9 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
     except (ValidationError, TypeError) as error:
         raise ConfigError("has a comparison that cannot be read", where=Place(file=RESULTS)) from error
     if base is None:
-        return dataclasses.replace(told, problem=told.problem or "there are no results of the base", cases=())
+        # by whose rules their run was decided is one more claim; here they are the choice's
+        why = told.problem or "there are no results of the base"
+        return dataclasses.replace(told, problem=why, cases=(), by_base=False)
     made = comparisons.compare(
         run,
         base.run,
@@ -153,7 +156,7 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
         loosened=told.loosened,
         stage=Stage.LAST if run.more else Stage.ONLY,
     )
-    return dataclasses.replace(made, by_base=told.by_base)
+    return confirming.settle_files(made, head=run, base=base.run, policy=policy)
 
 
 def _posted(choice: Choice, client: Client, pull: PullRequest, report: Report, *, job: Job, lead: str) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -52,6 +53,17 @@ def ask(
         alpha=policy.alpha,
     )
     return Asked(cases=found, pairs=pairs, alone=alone(base))
+
+
+def settle_files(comparison: Comparison, *, head: Run, base: Run, policy: Policy) -> Comparison:
+    """New failures by the fresh runs that stand in files; by head's alone where the base's has none of a case."""
+    if policy.threshold is not ThresholdRule.NEW or comparison.problem:
+        return comparison
+    candidates = confirmation.candidates(comparison, policy=policy, unreliable=frozenset())
+    asked = ask(candidates, head.suites, base, repeats=head.repeats, policy=policy)
+    seen = {(trial.key.suite, trial.key.case_id) for trial in base.confirmations}
+    asked = dataclasses.replace(asked, alone=asked.cases - seen)
+    return asked.settle(comparison, head=head, base=base)
 
 
 def alone(base: Run) -> frozenset[CaseKey]:
