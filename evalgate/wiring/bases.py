@@ -168,10 +168,12 @@ def _nothing_stored(base: Base, named: Sequence[Store], said: Sequence[str]) -> 
 
 
 def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) -> Base:
-    """Nothing is run on the base side; its own rules are known where it could be checked out."""
-    if found is None:
+    """Nothing is run on the base side; its own rules are known where it could be checked out. Stored results mend no
+    rules that cannot be read, and have nothing of what the base has not."""
+    if found is None or _is_beyond_stores(search, base, found):
         origin = dataclasses.replace(base.origin, source=BaseSource.STORE)
-        return dataclasses.replace(base, origin=origin, root=None, problem=nothing)
+        why = base.problem if found is not None or base.choice is None else nothing
+        return dataclasses.replace(base, origin=origin, root=None, problem=why)
     absent = agent_pools.absent(WHY_NOT_STORED)
     code = None if base.root is None else _code(search, base.root)
     changed = [
@@ -188,6 +190,15 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
         renamed=base.renamed,
         stored=found.stored,
     )
+
+
+def _is_beyond_stores(search: Search, base: Base, found: Found) -> bool:
+    """Whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
+    among the base's files can be compared with."""
+    if not base.problem or base.choice is None:  # or its evalgate.yml could not be read
+        return bool(base.problem)
+    no_case = base.rules is not None and base.rules.is_empty()
+    return no_case or all(_then(found, base, suite) is None for suite in search.suites)
 
 
 def _with_stored(search: Search, base: Base, found: Found) -> Base:

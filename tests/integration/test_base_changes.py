@@ -259,6 +259,34 @@ def test_a_store_blocks_no_first_agent(repo: Repository, tmp_path: Path) -> None
     assert code == 0, said
 
 
+@pytest.mark.parametrize(
+    ("policy", "rule", "code"), [("head", "base-rules-unchecked", 0), ("base", "base-rules-unknown", 3)]
+)
+def test_stored_results_do_not_hide_that_the_bases_rules_are_unknown(
+    repo: Repository, tmp_path: Path, policy: str, rule: str, code: int
+) -> None:
+    on_main(repo)
+    store(repo, tmp_path / "store")
+    repo.gate_file(nonsense=1)
+    repo.commit("a key that is none")
+    repo.git("checkout", "-qb", "other")
+    repo.gate_file(policy=policy, **{"fail-on": ["regression"]})
+    repo.commit("repaired, and it blocks on less")
+    kept = ("--baseline", "store", "--baseline-folder", str(tmp_path / "store"))
+    found, said = repo.run(*kept)
+    assert (found, rule in said, "`nonsense` is no setting" in said) == (code, True, True), said
+
+
+def test_stored_results_stop_no_selection_of_new_cases_alone(repo: Repository, tmp_path: Path) -> None:
+    on_main(repo)
+    store(repo, tmp_path / "store")
+    repo.cases(*range(7))
+    repo.commit("one more")
+    kept = ("--baseline", "store", "--baseline-folder", str(tmp_path / "store"))
+    code, said = repo.run("--grep", "case_6", *kept, base="HEAD~1")
+    assert (code, repo.results()["comparison"]["no_agent"]) == (0, True), said
+
+
 def test_a_run_of_both_sides_that_was_killed_goes_on_where_it_was(repo: Repository) -> None:
     repo.agent("head", flaky=(), wrong=(2,))
     repo.commit("head")
