@@ -180,10 +180,7 @@ def _restored(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str],
     deleted = [suite for suite in rules.suites if suite.key not in known]
     agents = {trials.agent_key(suite.agent): suite.agent for suite in ours}
     return (
-        *(
-            suite if then is None else _with_base(suite, then, ruling, criteria=then.key not in rules.unruled)
-            for suite, then in kept
-        ),
+        *(suite if then is None else _with_base(suite, then, ruling, rules) for suite, then in kept),
         *(dataclasses.replace(suite, agent=_agent_for(suite, agents)) for suite in deleted),
     )
 
@@ -199,21 +196,22 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
     return agent_pools.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
 
 
-def _with_base(suite: Suite, then: Suite, ruling: Choice, *, criteria: bool) -> Suite:
-    """Head's suite with the cases that head deleted and by the base's rules; by its own `criteria` where the base's
+def _with_base(suite: Suite, then: Suite, ruling: Choice, rules: Rules) -> Suite:
+    """Head's suite with the cases that head deleted and by the base's rules; by its own criteria where the base's
     cannot be read."""
     ids = {case.case_id for case in suite.eval_set.cases}
     deleted = tuple(case for case in then.eval_set.cases if case.case_id not in ids)
     whole = dataclasses.replace(
         suite, eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted))
     )
-    if not criteria:
+    if then.key in rules.unruled:
         return whole
+    led = simulating.has_scenarios(then) or then.key in rules.led
     made = dataclasses.replace(
         whole,
         criteria=then.criteria,
         criteria_source=then.criteria_source,
-        simulator=then.simulator if simulating.has_scenarios(then) else suite.simulator,
+        simulator=then.simulator if led else suite.simulator,
     )
     # a file that got its first simulated user has no rules on it from the base's side yet
-    return made if simulating.has_scenarios(then) else simulating.settle((made,), ruling)[0]
+    return made if led else simulating.settle((made,), ruling)[0]

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from evalgate import criteria
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import AgentUse, Policy, Suite
 from evalgate.pipeline import fingerprints
-from evalgate.project import agent_choice, reading, tree
-from evalgate.wiring import agent_pools, choosing, policies, preparing
+from evalgate.project import agent_choice, discovery, reading, tree
+from evalgate.wiring import agent_pools, choosing, judging, policies, preparing, simulating
 from evalgate.wiring.choosing import Choice
 
 ONE_ENDPOINT = (
@@ -22,18 +23,24 @@ ONE_ENDPOINT = (
 )
 
 
+OF_SELECTIONS = frozenset({"unknown-case", "selection-unmatched"})
+"""Codes of problems of what a door selects, not of files."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What a side's own files ask for: its suites with their criteria and cases, and its policy.
 
     `unread`: suites whose evaluation file cannot be read, so that their cases are not known; `unruled`: those whose
-    criteria cannot, or not all of them; `faults`: what is wrong with these files.
+    criteria cannot, or not all of them; `led`: those that have simulated users, though none is among the selected
+    cases; `faults`: what is wrong with these files.
     """
 
     suites: tuple[Suite, ...]
     policy: Policy
     unread: frozenset[str] = frozenset()
     unruled: frozenset[str] = frozenset()
+    led: frozenset[str] = frozenset()
     faults: tuple[Problem, ...] = ()
 
     def is_empty(self) -> bool:
@@ -74,7 +81,7 @@ def read(head: Choice, root: Path, suites: Sequence[Suite], environ: Mapping[str
     errors = [problem for problem in choice.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(told_of(errors))
-    rules = _rules(choice, environ)
+    rules = _rules(choice, suites, environ)
     renamed = {} if rules is None else renames(rules.suites, suites)
     found = _chosen(choice, suites)
     before = {} if rules is None else {suite.key: _known(suite.agent) for suite in rules.suites}
@@ -166,31 +173,70 @@ def _checked(use: AgentUse) -> AgentUse:
     return use
 
 
-def _rules(choice: Choice, environ: Mapping[str, str]) -> Rules | None:
-    """The rules of its own files; of those that the door selected, where it selects some."""
+def _rules(choice: Choice, ours: Sequence[Suite], environ: Mapping[str, str]) -> Rules | None:
+    """The rules of its own files, of which a door may select cases: those that it has none of are rules all the same,
+    where the change asks other cases of them (`ours`)."""
     try:
         prepared = preparing.prepare(choice, environ=environ)
+        found, unread, problems = prepared.suites, prepared.unread, prepared.of_files
     except NothingToDo:
-        return Rules(suites=(), policy=policies.policy_of(choice, ())) if _has_others(choice, environ) else None
-    faults = tuple(problem for problem in prepared.of_files if problem.severity is Severity.ERROR)
+        found, unread, problems = (), (), ()
+    known = {suite.key for suite in (*found, *unread)}
+    beside = _without_cases(choice, [suite for suite in ours if suite.key not in known])
+    if not known and beside is None:
+        return None
+    others, led, theirs = beside or ((), frozenset(), ())
+    faults = tuple(each for each in (*problems, *theirs) if _is_fault(each))
     wrong = {fault.place.file for fault in faults if fault.place is not None}
-    suites = tuple(sorted((*prepared.suites, *prepared.unread), key=lambda suite: suite.key))
+    suites = tuple(sorted((*found, *unread, *others), key=lambda suite: suite.key))
     return Rules(
         suites=suites,
         policy=policies.policy_of(choice, suites),
-        unread=frozenset(suite.key for suite in prepared.unread),
+        unread=frozenset(suite.key for suite in unread),
         unruled=frozenset(suite.key for suite in suites if suite.criteria_source.file in wrong),
+        led=led,
         faults=faults,
     )
 
 
-def _has_others(choice: Choice, environ: Mapping[str, str]) -> bool:
-    """Whether there are evaluation files beside those that the door selected."""
-    if not choice.settings.paths and not choice.settings.grep:
-        return False
-    everything = choice.settings.model_copy(update={"paths": [], "grep": ""})
+def _is_fault(problem: Problem) -> bool:
+    """Whether it is wrong with the base's files; that they lack what head selects is not."""
+    return problem.severity is Severity.ERROR and problem.code not in OF_SELECTIONS
+
+
+def _without_cases(
+    choice: Choice, ours: Sequence[Suite]
+) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
+    """The base's files of the same names as `ours`, without cases and by the base's rules for those cases; which of
+    them have simulated users, and what is wrong with their criteria. None where there is no evaluation file at all,
+    whatever is selected."""
+    settings = choice.settings
+    if not settings.paths and not settings.grep:
+        return None
     try:
-        preparing.prepare(dataclasses.replace(choice, settings=everything), environ=environ)
+        whole = discovery.discover(
+            choice.root,
+            gate_file=choice.gate_file,
+            places=choice.places,
+            criteria_file=Path(settings.criteria) if settings.criteria else None,
+            specs=criteria.CRITERIA,
+        )
     except NothingToDo:
-        return False
-    return True
+        return None
+    asked = {suite.key: suite.eval_set for suite in ours}
+    theirs = [suite for suite in whole.suites if suite.key in asked]
+    led = frozenset(suite.key for suite in theirs if simulating.has_scenarios(suite))
+    # what simulated users mean for the criteria counts where head's cases have some
+    as_asked = [dataclasses.replace(each, eval_set=asked[each.key]) if each.key in led else each for each in theirs]
+    settled = judging.settle(simulating.settle(as_asked, choice), judging.defaults_of(choice))
+    empty = tuple(
+        dataclasses.replace(
+            suite,
+            eval_set=dataclasses.replace(suite.eval_set, cases=()),
+            agent=preparing.with_defaults(suite.agent, settings),
+        )
+        for suite in settled
+    )
+    files = {suite.criteria_source.file for suite in empty}
+    problems = tuple(each for each in whole.problems if each.place is not None and each.place.file in files)
+    return empty, led, problems

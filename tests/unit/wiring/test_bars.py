@@ -155,6 +155,22 @@ def test_by_whose_settings_and_judges_it_is_measured(
     assert ({"runs", "skip_judged", "judge.min_kappa", "judge.base_url"} <= told) is (then is not None), "shown anyway"
 
 
+@pytest.mark.parametrize(("known", "model"), [(frozenset({"s"}), "a strict one"), (frozenset(), "an easy one")])
+def test_of_a_file_of_which_only_new_cases_run_the_bases_rules_stay(known: frozenset[str], model: str) -> None:
+    """Its threshold, and who plays the users where any of its other cases has one."""
+    head, then = led(suite("s", ONE, threshold=0.1), model="an easy one"), led(suite("s", ONE), model="a strict one")
+    none_of_them = dataclasses.replace(then, eval_set=dataclasses.replace(then.eval_set, cases=()))
+    made = base(none_of_them)
+    assert made.rules is not None
+    bar = bars.of(
+        BY_BASE, (head,), Policy(), dataclasses.replace(made, rules=dataclasses.replace(made.rules, led=known))
+    )
+    assert {use.name: use.threshold for use in bar.suites[0].criteria} == {"conversation_ended": 1.0, "m": 0.9}
+    assert [case.case_id for case in bar.suites[0].eval_set.cases] == ["a", "b", "c"]
+    assert bar.suites[0].simulator.model == model
+    assert "m" in {each.subject for each in bar.loosened}
+
+
 NOT_THERE = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
 BROKEN = dataclasses.replace(NOT_THERE, problem="its evalgate.yml cannot be read")
 FIRST = dataclasses.replace(NOT_THERE, problem="it has no agent", no_agent=True)

@@ -155,3 +155,46 @@ def test_what_the_base_gates_itself(
     assert found.rules.is_empty() is empty
     (root / "a.evalset.json").unlink()
     assert base_checkout.read(head, root, suites, {}).rules is None  # no evaluation file, no rules
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, {"a.evalset.json": "1", "b.evalset.json": "1", "c.evalset.json": "1"}),
+        ({"paths": ["a.evalset.json:2"]}, {"a.evalset.json": ""}),  # only what is new: the file's rules hold for it
+        ({"paths": ["a.evalset.json:1,2"]}, {"a.evalset.json": "1"}),
+        ({"paths": ["a.evalset.json:2", "b.evalset.json"]}, {"a.evalset.json": "", "b.evalset.json": "1"}),
+        ({"grep": "^2$"}, {"a.evalset.json": "", "b.evalset.json": ""}),
+        ({"paths": ["new.evalset.json"]}, {}),  # there are others, and nothing of this one
+    ],
+)
+def test_a_selection_limits_the_bases_cases_and_not_its_rules(
+    tmp_path: Path, given: dict[str, Any], asked: dict[str, str]
+) -> None:
+    theirs = {"a.evalset.json": ["1"], "b.evalset.json": ["1"], "c.evalset.json": ["1"]}
+    ours = {"a.evalset.json": ["1", "2"], "b.evalset.json": ["1", "2"], "new.evalset.json": ["3"]}
+    roots = [side(tmp_path / name, agents=[COMMAND], files=files) for name, files in (("base", theirs), ("head", ours))]
+    for root, threshold in zip(roots, (0.9, 0.01), strict=True):
+        (root / "test_config.json").write_text(json.dumps({"criteria": {"response_match_score": threshold}}))
+    choice = choosing.choose({"root": str(roots[1]), **given})
+    rules = base_checkout.read(choice, roots[0], preparing.prepare(choice, environ={}).suites, {}).rules
+    assert rules is not None
+    assert {each.key: "".join(case.case_id for case in each.eval_set.cases) for each in rules.suites} == asked
+    for suite in rules.suites:
+        gating = [use.threshold for use in suite.criteria if use.name == "response_match_score"]
+        assert gating == [0.9]
+        assert not agent_pools.is_missing(suite.agent)
+    assert rules.faults == ()  # that the base lacks what is selected is no fault of its files
+    assert rules.is_empty() is not any(asked.values())
+
+
+def test_criteria_that_cannot_be_read_are_said_where_only_new_cases_run(tmp_path: Path) -> None:
+    files = {"a.evalset.json": ["1"]}
+    root = side(tmp_path / "base", agents=[COMMAND], files=files)
+    (root / "test_config.json").write_text("{")
+    head = side(tmp_path / "head", agents=[COMMAND], files={"a.evalset.json": ["1", "2"]})
+    choice = choosing.choose({"root": str(head), "paths": ["a.evalset.json:2"]})
+    rules = base_checkout.read(choice, root, preparing.prepare(choice, environ={}).suites, {}).rules
+    assert rules is not None
+    assert rules.unruled == {"a.evalset.json"}
+    assert len(rules.faults) == 1
