@@ -25,7 +25,6 @@ from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
 from evalgate.wiring import bars, bases, comparisons, concluding, confirming, folders, policies, running, shards
 from evalgate.wiring.bars import Bar
-from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.wiring.measuring import Measured
@@ -139,15 +138,15 @@ def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datet
     )
     with bases.opened(search) as base:
         bar = bars.of(choice, suites, policy, base)
-        if base is not None and base.problem and base.rules is None:
-            bar = dataclasses.replace(bar, problems=(_ruleless(base),))
+        if base is not None and base.problem and not base.origin.commit:
+            bar = dataclasses.replace(bar, problems=tuple(_ruleless(bar.problems)))
         return bar
 
 
-def _ruleless(base: Base) -> Problem:
-    message = f"the base's own rules are not known here, so head's decide: {base.problem}"
+def _ruleless(problems: Iterable[Problem]) -> Iterable[Problem]:
+    """What is said of rules that are not known, where it is git that did not find the base."""
     hint = "Check out the repository in the job that merges, so that git can fetch the base."
-    return Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=hint)
+    return (dataclasses.replace(each, hint=hint) for each in problems)
 
 
 def _compared(

@@ -257,7 +257,9 @@ def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) 
     assert places["response_match_score"] == "test_config.json"
     assert {"fail_on", "pass_rate"} <= set(places)
     shutil.rmtree(repo.root / ".git")  # a job without a checkout
-    assert "the base's own rules are not known here, so head's decide" in merge(repo)[1]
+    said = merge(repo)[1]
+    assert "whether this change weakens the base's rules could not be checked" in said
+    assert "Check out the repository in the job that merges" in said
 
 
 def test_further_runs_of_flaky_cases_are_merged(repo: Repository) -> None:
