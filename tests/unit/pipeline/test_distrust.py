@@ -175,7 +175,7 @@ def test_whatever_is_changed_is_refused_or_shown(
             if gone:
                 del at[place[-1]]
             else:
-                at[place[-1]] = value
+                at[place[-1]] = json.loads(json.dumps(value))  # a later change may go into it
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change took the place away
     choice = Choice(settings=Settings(), gate_file=GateFile(), root=tmp_path)
