@@ -92,13 +92,14 @@ def discover(
     on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     defaults = criteria_files.defaults_problems(on_defaults, seen.config_files)
     found = (*problems, *finder.problems, *defaults, *agents.problems)
+    named = {name for name in idle_rules.exact_names(rules) if (root / name).is_file()}
     unheeded = (
         *passed_over.file_problems(seen, within=_ignored_within(seen, selections), run=keys, exclude=rules.exclude),
         *passed_over.config_problems(seen, suites),
         *idle_rules.pattern_problems(
             rules,
             places=places,
-            found={*seen.evaluation_files, *keys} - read.strangers,
+            found={*seen.evaluation_files, *keys, *named} - read.strangers,
             left_out=(*seen.excluded, *seen.ignored, *read.strangers),
         ),
     )

@@ -22,7 +22,8 @@ def pattern_problems(
     """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation file.
 
     Of a rule with several globs, those that name a file exactly are told alone. `found`: all evaluation files of the
-    repository, whatever a run selects. `left_out`: those that are excluded or that git ignores, for `exclude`.
+    repository, whatever a run selects. `left_out`: those that are excluded or that git ignores, for `exclude`. Who
+    excludes what is not there may only be careful: that is told where a name like it is there.
     """
     where: Places = places if places is not None else lambda *_: Place(file="evalgate.yml")
     for index, agent in enumerate(gate_file.agents):
@@ -31,8 +32,16 @@ def pattern_problems(
         yield from _of_rule(suite.match, ("suites", index, "match"), found, where)
     every = {*found, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
-        if not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped_anyway(pattern):
+        idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped_anyway(pattern)
+        if idle and _nearest(pattern, every):
             yield _problem(f"`exclude`: `{pattern}`", [pattern], every, where("exclude", index))
+
+
+def exact_names(gate_file: GateFile) -> frozenset[str]:
+    """The files that rules of `agents` and `suites` name exactly: they may be called as nobody would find them."""
+    patterns = [pattern for agent in gate_file.agents for pattern in agent.suites]
+    patterns += [pattern for suite in gate_file.suites for pattern in suite.match]
+    return frozenset(pattern for pattern in patterns if not _has_signs(pattern))
 
 
 def name_problems(
@@ -64,8 +73,12 @@ def _of_rule(
         yield _problem(f"{rule}: {shown}", patterns, found, where(*path))
         return
     for index, pattern in enumerate(patterns):
-        if not any(sign in pattern for sign in "*?[!") and not _matches_any([pattern], found):
+        if not _has_signs(pattern) and not _matches_any([pattern], found):
             yield _problem(f"{rule}: `{pattern}`", [pattern], found, where(*path, index))
+
+
+def _has_signs(pattern: str) -> bool:
+    return any(sign in pattern for sign in "*?[!")
 
 
 def _matches_any(patterns: Sequence[str], found: Iterable[str]) -> bool:

@@ -26,7 +26,6 @@ def told(text, found=FOUND):
         ("agents:\n- {}\n- suites: [wether/**]\n", 3, "`agents[1]`: `wether/**`", "`weather/`"),
         ("exclude: [evals/sloww/]\n", 1, "`exclude`: `evals/sloww/`", "`evals/slow/`"),
         ("exclude: [evals/, '!evals/sloww/']\n", 1, "`exclude`: `!evals/sloww/`", "`evals/slow/`"),
-        ("exclude:\n- nothing/**\n", 2, "`exclude`: `nothing/**`", "`evalgate list`"),
         # of several globs of a rule the one that names a file
         (
             "suites:\n- match:\n  - evals/slow/*\n  - w.tst.json\n",
@@ -49,6 +48,7 @@ def test_a_rule_that_matches_nothing(text, line, what, near):
         "suites:\n- match: ['**', '!weather/x.json']\n",
         "agents: [{path: a}]\n",
         "exclude: [drafts/]\n",  # what is excluded is no longer found
+        "exclude: [vendor/**, 'nothing/**']\n",  # only careful
         "exclude: [node_modules/**, '.venv/', '**/.cache/**']\n",  # to be safe, and never walked
     ],
 )
@@ -64,3 +64,11 @@ def test_names_of_criteria():
         (2, "`compare.made_up`: no suite has a criterion of this name", "Take the rule out, or correct its name."),
         (6, "`judge.criteria.safety_v2`: no suite has a criterion of this name", "Did you mean `safety_v1`?"),
     ]
+
+
+def test_files_that_rules_name_exactly():
+    text = "suites:\n- match: [nightly.json, '*.nothing.json']\nagents: [{path: a, suites: [evals/x.json]}]\n"
+    assert idle_rules.exact_names(gate_file.parse_gate_file(text, file="evalgate.yml").gate_file) == {
+        "nightly.json",
+        "evals/x.json",
+    }
