@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from evalgate import words
@@ -83,15 +83,17 @@ def unsettled(comparison: Comparison) -> frozenset[CaseKey]:
     )
 
 
-def without_base(policy: Policy, *, can_run: bool) -> tuple[Problem, ...]:
-    """A warning where `threshold: new` decides and the base cannot be run."""
-    if policy.threshold is not ThresholdRule.NEW or can_run:
+def without_base(policy: Policy, suites: Collection[str], *, is_at_hand: bool) -> tuple[Problem, ...]:
+    """A warning where `threshold: new` decides and the base cannot be run for `suites` that are compared; `is_at_hand`:
+    its code is, and it is its agents that cannot be run, as one behind a URL."""
+    if policy.threshold is not ThresholdRule.NEW or not suites:
         return ()
+    where = f" for {words.listed(sorted(suites), limit=3)}" if is_at_hand else ""
     message = (
-        "`threshold: new`: the base cannot be run here, so new failures are confirmed by head alone, and a case that "
-        "fails sometimes may block"
+        f"`threshold: new`: the base cannot be run here{where}, so new failures are confirmed by head alone, and a "
+        "case that fails sometimes may block"
     )
-    hint = "`baseline: auto` runs the base where that is needed."
+    hint = "" if is_at_hand else "`baseline: auto` runs the base where that is needed."
     return (Problem(severity=Severity.WARNING, code="confirmed-by-head-alone", message=message, hint=hint),)
 
 

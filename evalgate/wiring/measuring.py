@@ -129,8 +129,10 @@ class _Ring:
         return (*self._unpriced(), *self._unconfirmable())
 
     def _unconfirmable(self) -> tuple[Problem, ...]:
-        compared = len(self._sides) > 1
-        return confirming.without_base(self._bout.policy, can_run=self._bout.can_run_base) if compared else ()
+        """Where stored results stand in for an agent of the base that is not here, or is behind a URL."""
+        stored = {key.suite for key in self._taken.keys}
+        absent = {suite.key for suite in self._sides[-1].suites if suite.agent.driver == agent_pools.ABSENT}
+        return confirming.without_base(self._bout.policy, stored & absent, is_at_hand=self._bout.can_run_base)
 
     def _unpriced(self) -> tuple[Problem, ...]:
         unpriced = sorted(self._measuring.unpriced)
@@ -168,17 +170,24 @@ class _Ring:
             if not open_ones or not self._measuring.goes_on:
                 break
             which = f"{done} of {asked.pairs}" if done <= asked.pairs else "again: not every run could be measured"
-            side = "head, as the base cannot be run" if open_ones <= asked.alone else "both sides"
-            cases = words.counted(len(open_ones), "new failure")
-            bout.watcher.say(f"confirming {cases} by a fresh run of {side} ({which})")
             before = len(head.confirmations)
-            self._measuring.confirm(open_ones, side=None if bout.can_run_base else HEAD)
+            self._confirm(open_ones - asked.alone, which=which, side=None)
+            self._confirm(open_ones & asked.alone, which=which, side=HEAD)
             head, base = self._measuring.run(HEAD), self._as_stored(self._measuring.run(BASE))
             settled = asked.settle(comparison, head=head, base=base)
             open_ones = confirming.unsettled(settled)
             if len(head.confirmations) == before:  # cut off
                 break
         return dataclasses.replace(found, head=head, base=base, comparison=settled)
+
+    def _confirm(self, cases: frozenset[CaseKey], *, which: str, side: int | None) -> None:
+        """One fresh run of these cases on both sides, or on one."""
+        if not cases:
+            return
+        said = words.counted(len(cases), "new failure")
+        sides = "both sides" if side is None else "head, as the base cannot be run"
+        self._bout.watcher.say(f"confirming {said} by a fresh run of {sides} ({which})")
+        self._measuring.confirm(cases, side=side)
 
     def _found(self, stage: Stage) -> Measured:
         bout = self._bout

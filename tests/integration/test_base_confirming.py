@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,50 @@ def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: R
     repo.agent("head")
     code, said = repo.run("--runs", "1")
     assert HEAD_ALONE not in repo.comment()  # the base was run
+
+
+def test_an_agent_behind_a_url_is_confirmed_by_head_alone_and_says_so(repo: Repository, tmp_path: Path) -> None:
+    wrong: set[str] = set()
+
+    class Endpoint(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            return
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["message"]
+            said = "nothing" if asked in wrong else asked.replace("question", "answer")
+            body = json.dumps({"text": said}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        agent = {
+            "driver": "http",
+            "url": f"http://127.0.0.1:{server.server_port}/chat",
+            "request": {"message": "{text}"},
+            "response": {"text": "$.text"},
+        }
+        rules = {"agents": [agent], "threshold": "new", "fail_on": ["threshold"]}
+        repo.write("evalgate.yml", json.dumps(rules))
+        repo.commit("behind a URL")
+        repo.git("branch", "-f", "main")
+        store = ("--baseline-folder", str(tmp_path / "store"))
+        repo.run(*store, "--save-baseline", "always", base="")
+        repo.write("notes.txt", "changed")
+        repo.commit("changed")
+        wrong.add("question 1")
+        code, said = repo.run(*store)
+        server.shutdown()
+    assert code == 1, said
+    assert {name: (case["origin"], case["confirmations"]) for name, case in cases(repo).items()} == {
+        "case_1": ("new", 2)
+    }
+    assert HEAD_ALONE in repo.comment()
+    assert "is the same on both sides" not in said  # nobody asks an agent that cannot be run
+    assert not repo.results("base.json").get("confirmations")
 
 
 def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository) -> None:
