@@ -81,7 +81,7 @@ def read(head: Choice, root: Path, suites: Sequence[Suite], environ: Mapping[str
     errors = [problem for problem in choice.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(told_of(errors))
-    rules = _rules(choice, suites, environ)
+    rules = _rules(choice, suites, environ, head=head.root)
     renamed = {} if rules is None else renames(rules.suites, suites)
     found = _chosen(choice, suites)
     before = {} if rules is None else {suite.key: _known(suite.agent) for suite in rules.suites}
@@ -126,10 +126,19 @@ def _questions(suite: Suite) -> set[tuple[str, str]]:
 def _choice(head: Choice, root: Path) -> Choice:
     """Head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none."""
     given = {**head.given, "root": str(root)}
+    given["paths"] = [_within(head.root, path) for path in head.settings.paths]
     config = given.get("config")
     if config and not (root / str(config)).is_file():
         given = {name: value for name, value in given.items() if name != "config"}
     return choosing.choose(given)
+
+
+def _within(root: Path, path: str) -> str:
+    """A selection as it can be made in another checkout: an absolute path from the top of this one."""
+    name, colon, cases = path.partition(":")
+    if not Path(name).is_absolute() or not Path(name).resolve().is_relative_to(root):
+        return path
+    return f"{Path(name).resolve().relative_to(root).as_posix()}{colon}{cases}"
 
 
 def _chosen(choice: Choice, suites: Sequence[Suite]) -> dict[str, AgentUse]:
@@ -173,16 +182,16 @@ def _checked(use: AgentUse) -> AgentUse:
     return use
 
 
-def _rules(choice: Choice, ours: Sequence[Suite], environ: Mapping[str, str]) -> Rules | None:
+def _rules(choice: Choice, ours: Sequence[Suite], environ: Mapping[str, str], *, head: Path) -> Rules | None:
     """The rules of its own files, of which a door may select cases: those that it has none of are rules all the same,
-    where the change asks other cases of them (`ours`)."""
+    where the change asks other cases of them (`ours`) or has moved them."""
     try:
         prepared = preparing.prepare(choice, environ=environ)
         found, unread, problems = prepared.suites, prepared.unread, prepared.of_files
     except NothingToDo:
         found, unread, problems = (), (), ()
     known = {suite.key for suite in (*found, *unread)}
-    beside = _without_cases(choice, [suite for suite in ours if suite.key not in known])
+    beside = _unselected(choice, [suite for suite in ours if suite.key not in known], head=head)
     if not known and beside is None:
         return None
     others, led, theirs = beside or ((), frozenset(), ())
@@ -204,12 +213,12 @@ def _is_fault(problem: Problem) -> bool:
     return problem.severity is Severity.ERROR and problem.code not in OF_SELECTIONS
 
 
-def _without_cases(
-    choice: Choice, ours: Sequence[Suite]
+def _unselected(
+    choice: Choice, ours: Sequence[Suite], *, head: Path
 ) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
-    """The base's files of the same names as `ours`, without cases and by the base's rules for those cases; which of
-    them have simulated users, and what is wrong with their criteria. None where there is no evaluation file at all,
-    whatever is selected."""
+    """The base's files that are `ours`: those of the same names, without cases and by the base's rules for those cases,
+    and those that are gone from `head` and stand there under another name; which of them have simulated users, and
+    what is wrong with their criteria. None where there is no evaluation file at all, whatever is selected."""
     settings = choice.settings
     if not settings.paths and not settings.grep:
         return None
@@ -224,19 +233,23 @@ def _without_cases(
     except NothingToDo:
         return None
     asked = {suite.key: suite.eval_set for suite in ours}
-    theirs = [suite for suite in whole.suites if suite.key in asked]
+    gone = [suite for suite in whole.suites if suite.key not in asked and not (head / suite.key).exists()]
+    moved = frozenset(renames(gone, ours).values())
+    theirs = [suite for suite in whole.suites if suite.key in asked or suite.key in moved]
     led = frozenset(suite.key for suite in theirs if simulating.has_scenarios(suite))
     # what simulated users mean for the criteria counts where head's cases have some
-    as_asked = [dataclasses.replace(each, eval_set=asked[each.key]) if each.key in led else each for each in theirs]
+    as_asked = [
+        dataclasses.replace(each, eval_set=asked[each.key]) if each.key in led - moved else each for each in theirs
+    ]
     settled = judging.settle(simulating.settle(as_asked, choice), judging.defaults_of(choice))
-    empty = tuple(
+    found = tuple(
         dataclasses.replace(
             suite,
-            eval_set=dataclasses.replace(suite.eval_set, cases=()),
+            eval_set=suite.eval_set if suite.key in moved else dataclasses.replace(suite.eval_set, cases=()),
             agent=preparing.with_defaults(suite.agent, settings),
         )
         for suite in settled
     )
-    files = {suite.criteria_source.file for suite in empty}
+    files = {suite.criteria_source.file for suite in found}
     problems = tuple(each for each in whole.problems if each.place is not None and each.place.file in files)
-    return empty, led, problems
+    return found, led, problems

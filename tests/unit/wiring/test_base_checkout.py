@@ -198,3 +198,30 @@ def test_criteria_that_cannot_be_read_are_said_where_only_new_cases_run(tmp_path
     assert rules is not None
     assert rules.unruled == {"a.evalset.json"}
     assert len(rules.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("selection", "renamed"),
+    [
+        (["b.evalset.json"], True),  # by its new name
+        (["."], True),
+        (["{root}"], True),  # absolute: of this checkout, not of the base's
+        (["{root}/b.evalset.json"], True),
+        (["{root}/b.evalset.json:1,2"], True),
+        (["{root}/c.evalset.json"], False),  # another file, and the old one of b is none of its own
+    ],
+)
+def test_a_selection_follows_a_moved_file(tmp_path: Path, selection: list[str], renamed: bool) -> None:
+    base = side(tmp_path / "base", agents=[COMMAND], files={"a.evalset.json": list("1234"), "c.evalset.json": ["x"]})
+    head = side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": list("1234"), "c.evalset.json": ["x"]})
+    paths = [each.format(root=head) for each in selection]
+    choice = choosing.choose({"root": str(head), "paths": paths})
+    found = base_checkout.read(choice, base, preparing.prepare(choice, environ={}).suites, {})
+    assert found.rules is not None
+    assert found.rules.faults == ()
+    cases = {suite.key: len(suite.eval_set.cases) for suite in found.rules.suites}
+    if renamed:
+        assert found.renamed == {"b.evalset.json": "a.evalset.json"}
+        assert cases["a.evalset.json"] == 4
+    else:
+        assert (found.renamed, cases) == ({}, {"c.evalset.json": 1})
