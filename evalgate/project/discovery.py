@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -92,19 +92,25 @@ def discover(
     on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     defaults = criteria_files.defaults_problems(on_defaults, seen.config_files)
     found = (*problems, *finder.problems, *defaults, *agents.problems)
-    named = {name for name in idle_rules.exact_names(rules) if (root / name).is_file()}
     unheeded = (
         *passed_over.file_problems(seen, within=_ignored_within(seen, selections), run=keys, exclude=rules.exclude),
         *passed_over.config_problems(seen, suites),
-        *idle_rules.pattern_problems(
-            rules,
-            places=places,
-            found={*seen.evaluation_files, *keys, *named} - read.strangers,
-            left_out=(*seen.excluded, *seen.ignored, *read.strangers),
-        ),
+        *_idle_patterns(rules, places, seen, keys=keys, strangers=read.strangers, root=root),
     )
     names = () if selections or grep else _idle_names(rules, places, (*suites, *unread), known=(*specs, *announced))
     return Discovery(suites=suites, problems=(*found, *unheeded, *names), unread=unread)
+
+
+def _idle_patterns(
+    rules: GateFile, places: Locator | None, seen: Tree, *, keys: Collection[str], strangers: frozenset[str], root: Path
+) -> Iterator[Problem]:
+    named = {name for name in idle_rules.exact_names(rules) if (root / name).is_file()}
+    return idle_rules.pattern_problems(
+        rules,
+        places=places,
+        found={*seen.evaluation_files, *keys, *named} - strangers,
+        left_out=(*seen.excluded, *seen.ignored, *strangers),
+    )
 
 
 def _idle_names(

@@ -10,23 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from evalgate.errors import ConfigError, Place
-from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
-    Comparison,
     Grade,
     GradedTrial,
     Links,
     NotEvaluated,
-    Policy,
     Reason,
     Run,
     Standing,
     Suite,
-    ThresholdRule,
     Transcript,
     Transcripts,
     TrialKey,
@@ -71,7 +67,7 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
         beside=_are_one_run(theirs, ours),
     )
-    settled = _settled(comparison, head_run, base_run, bar.policy)
+    settled = confirming.settle_files(comparison, head=head_run, base=base_run, policy=bar.policy)
     found = Measured(head=head_run, base=base_run, comparison=settled)
     problems = (*choice.problems, *confirming.not_run(settled))
     ending = Ending(choice=choice, problems=problems, links=Links(), reproduce=reproduce, by_base=bar.by_base)
@@ -226,14 +222,3 @@ def _without(trial: GradedTrial, other: Mapping[tuple[str, str], str]) -> Graded
         return known if why is None else NotEvaluated(reason=Reason.NOT_APPLICABLE, message=f"the criterion {why}")
 
     return dataclasses.replace(trial, grades={name: grade(name, known) for name, known in trial.grades.items()})
-
-
-def _settled(comparison: Comparison, head: Run, base: Run, policy: Policy) -> Comparison:
-    """New failures by the fresh runs that stand in the files; by head's alone where the base's has none of a case."""
-    if policy.threshold is not ThresholdRule.NEW or comparison.problem:
-        return comparison
-    candidates = confirmation.candidates(comparison, policy=policy, unreliable=frozenset())
-    asked = confirming.ask(candidates, head.suites, base, repeats=head.repeats, policy=policy)
-    seen = {(trial.key.suite, trial.key.case_id) for trial in base.confirmations}
-    asked = dataclasses.replace(asked, alone=asked.cases - seen)
-    return asked.settle(comparison, head=head, base=base)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate import __version__, criteria, words
+from evalgate import criteria, words
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
@@ -27,15 +26,13 @@ from evalgate.model import (
     Suite,
     ThresholdRule,
 )
-from evalgate.pipeline import pacing, reuse, trials
-from evalgate.pipeline.budget import Limits
-from evalgate.pipeline.desk import Bench, Side
+from evalgate.pipeline import reuse, trials
+from evalgate.pipeline.desk import Side
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
-from evalgate.pipeline.pacing import Pace, ProviderPace
 from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, agent_pools, comparisons, confirming, counterparts, simulating
+from evalgate.wiring import agent_code, agent_pools, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 
 HEAD, BASE = 0, 1
@@ -105,7 +102,15 @@ class _Ring:
             side = self._side(root, suites, bout.base_agents, bout.base_journal)
             sides.append(dataclasses.replace(side, skipped=frozenset(counterparts.new_cases(bout.suites, bout.base))))
         self._sides = sides
-        self._measuring = Measuring(sides, self._bench(), seed=bout.settings.seed, now=bout.now)
+        bench = benches.bench_of(
+            bout.settings,
+            shard=bout.shard,
+            panel=bout.panel,
+            watcher=bout.watcher,
+            governors=bout.governors,
+            asks=bout.panel is not None or any(_is_asked(suite) for side in sides for suite in side.suites),
+        )
+        self._measuring = Measuring(sides, bench, seed=bout.settings.seed, now=bout.now)
 
     def carry_out(self) -> Measured:
         """All phases, each only where the one before has left something open."""
@@ -281,41 +286,11 @@ class _Ring:
             built[suite.key] = {use.name: criteria.build(use, services) for use in suite.criteria}
         return built
 
-    def _bench(self) -> Bench:
-        settings = self._bout.settings
-        budget, shard = settings.budget, self._bout.shard
-        limits = Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd)
-        stop = threading.Event()
-        return Bench(
-            watcher=self._bout.watcher,
-            stop=stop,
-            concurrency=self._threads(),
-            retries=settings.retries,
-            adk_compat=settings.adk_compat,
-            criterion_version=__version__,
-            limits=limits if shard is None else limits.share(shard.index, shard.of),
-            behaviours=settings.runs.most > 1,
-            simulate=simulating.simulation_of(self._bout.panel, settings),
-            pace=self._pace(stop),
-            call_off=self._bout.governors.clock.call_off,
-        )
-
-    def _threads(self) -> int:
-        """How many trials at once. Where nothing waits for a process or a network, threads only take turns at one
-        interpreter, which costs half as much again."""
-        return self._bout.settings.concurrency if self._waits() else 1
-
-    def _pace(self, stop: threading.Event) -> Pace:
-        """Recordings call no provider whose pace there is to mind."""
-        if not self._waits():
-            return pacing.unpaced
-        return ProviderPace(self._bout.governors, trials_at_once=self._bout.settings.concurrency, stop=stop)
-
-    def _waits(self) -> bool:
-        return self._bout.panel is not None or any(
-            suite.agent.driver not in ("replay", agent_pools.ABSENT) for side in self._sides for suite in side.suites
-        )
-
 
 def _is_early(found: Measured, policy: Policy) -> bool:
     return found.comparison is not None and found.base is not None and two_stage.early(found.comparison, policy=policy)
+
+
+def _is_asked(suite: Suite) -> bool:
+    """Whether its agent is a process or an endpoint to wait for, and no recording."""
+    return suite.agent.driver not in ("replay", agent_pools.ABSENT)

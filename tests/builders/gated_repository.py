@@ -126,3 +126,12 @@ class Repository:
 
     def comment(self) -> str:
         return (self.root / "evalgate-report/comment.md").read_text()
+
+
+def of_one_case(folder: Path) -> Repository:
+    """A repository in `folder` with one case that passes, nothing committed."""
+    made = Repository(folder / "repo", folder / "asked.log")
+    made.agent("head")
+    made.gate_file()
+    made.cases(0)
+    return made

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import forked_command, leftovers, zygotes
+from builders import forked_command, gated_repository, leftovers, zygotes
 from builders.forked_command import Forked
 from builders.gated_repository import Repository
 
@@ -23,11 +23,7 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    made.agent("head")
-    made.gate_file()
-    made.cases(0)
-    return made
+    return gated_repository.of_one_case(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from builders import forked_command, starting
+from builders import forked_command, gated_repository, starting
 from builders.gated_repository import Repository
 
 pytestmark = pytest.mark.integration
@@ -16,11 +16,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    made = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    made.agent("head")
-    made.gate_file()
-    made.cases(0)
-    return made
+    return gated_repository.of_one_case(tmp_path)
 
 
 def in_shell(repo: Repository, line: str) -> list[str]:

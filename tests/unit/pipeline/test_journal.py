@@ -284,7 +284,10 @@ def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    filled(tmp_path / "journal.jsonl")
+    path = tmp_path / "journal.jsonl"
+    filled(path)
+    with Journal.reopen(path) as journal:
+        assert (journal.trials > 0, journal.damaged) == (True, 0)
 
 
 @pytest.mark.parametrize(
