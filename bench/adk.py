@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -67,7 +68,10 @@ def workplace(folder: Path, cases: int) -> Path:
 
 
 def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("EVALGATE_", "PYTHONPATH"))}
+    """This one's, less what would make either side another program than a user has: whoever asks Python to keep no
+    bytecode would have us compile all of our modules in every run, and not those that pip has compiled."""
+    ours = ("EVALGATE_", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def run_evalgate(folder: Path) -> Measured:
@@ -154,6 +158,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     chosen = parser.parse_args()
     figures: dict[str, float] = {"help_s": help_s(chosen.runs)}
+    # seconds are of this interpreter: one that was built without optimizations takes a third longer
+    print(f"{platform.python_implementation()} {platform.python_version()}", platform.machine(), flush=True)
     print(f"evalgate --help {figures['help_s']} s", flush=True)
     for size in [int(each) for each in chosen.score.split(",") if each]:
         scored = scoring_alone(size, chosen.runs if size <= 10_000 else 1)

@@ -35,6 +35,11 @@ def split(text: str) -> list[str]:
     return [_stem(word) if word.isascii() else word for word in spaced.split()]
 
 
+def count(text: str) -> int:
+    """How many unigrams `text` has. No stem is empty, so that none need be found."""
+    return len(tokenize.tokenize(text, None)) if text.isascii() else len(split(text))
+
+
 class _Spacing(dict[int, str]):
     """A translation table that learns each character on its first use: itself, spaced apart, or a space."""
 

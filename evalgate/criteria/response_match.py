@@ -73,7 +73,7 @@ def f_score_as_adk(answer: str, reference: str) -> float:
 def _counts(answer: str, reference: str) -> tuple[int, int, int]:
     """How many words are shared (each as often as on the side that has fewer), said, and wanted."""
     if answer == reference:  # as most are, where nothing is wrong
-        words = len(unigrams.split(reference))
+        words = unigrams.count(reference)
         return words, words, words
     said, wanted = Counter(unigrams.split(answer)), Counter(unigrams.split(reference))
     return (said & wanted).total(), said.total(), wanted.total()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evalgate.gate import estimating, permutation
 from evalgate.gate.estimating import Estimate
 from evalgate.gate.pairing import Sample
-from evalgate.gate.threshold import Scale
+from evalgate.gate.threshold import OPEN, Scale
 from evalgate.model import Change, CriterionRule, CriterionUse, Policy
 
 DUST = 1e-9
@@ -41,7 +41,7 @@ def measure_of(use: CriterionUse, policy: Policy, scales: Mapping[str, Scale], *
         name=use.name,
         gating=not advisory and (not informational if rule.gating is None else rule.gating),
         lower_is_better=use.lower_is_better if rule.lower_is_better is None else rule.lower_is_better,
-        scale=scales.get(use.name, Scale(lowest=None, highest=None)),
+        scale=scales.get(use.name, OPEN),
         max_drop=policy.max_drop if rule.max_drop is None else rule.max_drop,
     )
 

@@ -36,6 +36,10 @@ class Scale:
     clocked: bool = False
 
 
+OPEN: Final = Scale(lowest=None, highest=None)
+"""Of a criterion that says nothing of its scale."""
+
+
 def judge_case(
     *,
     suite: str,
@@ -57,7 +61,7 @@ def judge_case(
             use,
             [trial.grades.get(use.name) for trial in trials],
             repeats=repeats,
-            scale=scales.get(use.name, Scale(lowest=None, highest=None)),
+            scale=scales.get(use.name, OPEN),
         )
         for use in criteria
     )

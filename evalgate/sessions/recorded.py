@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -117,15 +118,22 @@ class Shelf:
         if isinstance(held, _Whole):
             return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=held.transcript)
         try:
-            with file.path.open("rb", buffering=0) as stream:
-                stream.seek(held.start)
-                item = stream.read(held.end - held.start).decode("utf-8")
+            item = _cut(file.path, held).decode("utf-8")
         except (OSError, ValueError) as error:
             return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=None, problem=str(error))
         reading = recordings.parse_one(item, key=file.key, eval_set_id=file.eval_set_id, file=file.path.name)
         problem = words.listed([each.message for each in reading.problems], limit=3)
         found = reading.recordings[0].transcript if reading.recordings else None
         return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=found, problem=problem)
+
+
+def _cut(path: Path, held: _Slice) -> bytes:
+    """The bytes of one case. A file object would take twice as long to make."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        return os.pread(opened, held.end - held.start, held.start)
+    finally:
+        os.close(opened)
 
 
 def _order(path: Path) -> tuple[float, str]:

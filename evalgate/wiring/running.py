@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -44,9 +43,6 @@ from evalgate.wiring.measuring import Bout, Measured
 from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.saving import Keeping, Past
 
-SELDOM = (50_000, 20, 20)
-"""How often to look for garbage: what a run makes is mostly kept to its end, and looking through it again and again
-takes a twentieth of a run of recordings."""
 JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
 
 
@@ -99,8 +95,6 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     )
     output = choice.root / choice.settings.output
     with ExitStack() as stack:
-        stack.callback(gc.set_threshold, *gc.get_threshold())
-        gc.set_threshold(*SELDOM)
         base = stack.enter_context(bases.opened(search))
         bar = bars.of(choice, prepared.suites, policies.policy_of(choice, prepared.suites), base)
         insist_silent(bar, scene)

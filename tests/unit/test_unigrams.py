@@ -59,3 +59,8 @@ def test_the_stemmer_loads_while_another_thread_imports(monkeypatch: pytest.Monk
     with_it = {**sys.modules, Name("a-module"): sys}
     monkeypatch.setattr(sys, "modules", with_it)
     assert unigrams._stemmer.__wrapped__()("running") == "run"
+
+
+@given(st.text() | st.text(st.sampled_from("abcdeilnorstvyz .-é東")))
+def test_counting_them_needs_no_stems(text: str) -> None:
+    assert unigrams.count(text) == len(unigrams.split(text))

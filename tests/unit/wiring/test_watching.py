@@ -37,3 +37,20 @@ def test_a_line_when_time_has_passed() -> None:
 
 def test_a_stream_that_is_no_terminal_gets_plain_lines() -> None:
     assert isinstance(watching.watch(io.StringIO()), watching.PlainWatcher)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_line_that_moves() -> None:
+    stream = Terminal()
+    watcher = watching.watch(stream)
+    watcher.begin(trials=2, done=0)
+    watcher.trial_done(KEY, CRASH, 0.1)
+    watcher.say("a word [bold]in[/bold] between")
+    watcher.end()
+    assert "\x1b[" in stream.getvalue()  # it moves the cursor
+    assert "1 agent failure" in stream.getvalue()
+    assert "a word [bold]in[/bold] between" in stream.getvalue()  # what is said is no markup
