@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from evalgate.gate import pairing, permutation
 from evalgate.gate.permutation import Stratum
@@ -12,33 +13,38 @@ from evalgate.model import Arm, CaseVerdict, CriterionUse, FailureOrigin, Graded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """One case on one side: its trials, how many there were to be, and the threshold gate's word on it."""
+    """One case on one side: its trials, how many there were to be, the threshold gate's word on it, and its `arm`: the
+    trials by outcome; those that never ran count as unmeasured."""
 
     trials: Sequence[GradedTrial]
     verdict: CaseVerdict
     expected: int
+    arm: Arm
+
+    @classmethod
+    def of(
+        cls, trials: Sequence[GradedTrial], verdict: CaseVerdict, uses: Sequence[CriterionUse], *, expected: int
+    ) -> Self:
+        """The trials of a case by what all criteria that decide say of them."""
+        arm = _arm(trials, uses, verdict.kind, expected=expected)
+        return cls(trials=trials, verdict=verdict, expected=expected, arm=arm)
 
     @property
     def failed(self) -> frozenset[str]:
         """The criteria that fail it."""
         return frozenset(each.name for each in self.verdict.criteria if each.kind is VerdictKind.FAIL)
 
-    def arm(self, uses: Sequence[CriterionUse]) -> Arm:
-        """The trials by outcome; those that never ran count as unmeasured."""
-        return self._arm(uses, self.verdict.kind)
-
     def by(self, use: CriterionUse) -> Arm:
         """The trials by what one criterion says of them."""
         kind = next((each.kind for each in self.verdict.criteria if each.name == use.name), None)
-        return self._arm((use,), kind or VerdictKind.NOT_MEASURED)
+        return _arm(self.trials, (use,), kind or VerdictKind.NOT_MEASURED, expected=self.expected)
 
-    def _arm(self, uses: Sequence[CriterionUse], kind: VerdictKind) -> Arm:
-        deciding = pairing.deciding(uses)
-        outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in self.trials]
-        outcomes += [None] * (self.expected - len(outcomes))
-        return Arm(
-            passed=outcomes.count(True), failed=outcomes.count(False), unmeasured=outcomes.count(None), kind=kind
-        )
+
+def _arm(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse], kind: VerdictKind, *, expected: int) -> Arm:
+    deciding = pairing.deciding(uses)
+    outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in trials]
+    outcomes += [None] * (expected - len(outcomes))
+    return Arm(passed=outcomes.count(True), failed=outcomes.count(False), unmeasured=outcomes.count(None), kind=kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +65,7 @@ def whose(head: Ended, base: Ended | None, uses: Sequence[CriterionUse], *, alph
         return Whose(origin=None)
     if base is None:
         return Whose(origin=FailureOrigin.UNKNOWN)
-    whole = origin(head.arm(uses), base.arm(uses), alpha=alpha)
+    whole = origin(head.arm, base.arm, alpha=alpha)
     parts = {
         use.name: origin(head.by(use), base.by(use), alpha=alpha)
         for use in pairing.deciding(uses)

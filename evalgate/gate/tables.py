@@ -46,8 +46,8 @@ class Table:
             suite=key[0],
             case_id=key[1],
             standing=standing,
-            head=head.arm(uses),
-            base=None if base is None else base.arm(uses),
+            head=head.arm,
+            base=None if base is None else base.arm,
             origin=found.origin,
             newly=found.newly,
             why=_why(standing, base_ran=bool(self.base_trials.get(key))),
@@ -60,7 +60,7 @@ class Table:
             if head
             else (self.base, self.base_trials, self.base_verdicts)
         )
-        return Ended(trials=trials.get(key, ()), verdict=found[key], expected=run.expected(*key))
+        return Ended.of(trials.get(key, ()), found[key], self.uses[key], expected=run.expected(*key))
 
 
 def of(
