@@ -33,7 +33,7 @@ class _Outlived(io.FileIO):
             except OSError as error:
                 self._is_lost = True
                 if error.errno != errno.EPIPE:
-                    _complain(f"evalgate: standard output cannot be written: {error.strerror}\n")
+                    _complain(f"evalgate: output cannot be written: {error.strerror}\n")
         return memoryview(data).nbytes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,10 +50,10 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
     head = joining.join(sides.head)
     with ExitStack() as stack:
         cache = folders.cache_of(choice.settings, scene.environ)
-        bar = _bar(choice, sides, head, scene, now=now)
+        bar, renamed = _bar(choice, sides, head, scene, now=now)
         keeping = running.keeping_of(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
         choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
-        past = running.past_of(keeping, policy, scene)
+        past = dataclasses.replace(running.past_of(keeping, policy, scene), renamed=renamed)
         unreliable = running.unreliable_of(keeping, past, lambda: head.run, policy, scene)
         found, sources = _compared(sides, head, policy, unreliable=unreliable)
         remarks = dict.fromkeys((*choice.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
@@ -116,14 +116,17 @@ def _told(heads: Iterable[Part]) -> Iterable[Comparison]:
                 raise ConfigError("has a comparison that cannot be read", where=Place(file=part.file)) from error
 
 
-def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime) -> Bar:
+def _bar(
+    choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime
+) -> tuple[Bar, Mapping[str, str]]:
     """By which rules the parts are decided: the choice's, or the base's where it or the base's own evalgate.yml says
-    `policy: base`. Which base it is, the parts say."""
+    `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
+    """
     suites = head.run.suites
     policy = policies.policy_of(choice, suites)
     origin = next((each.origin for each in sides.told if each.origin.commit), None)
     if origin is None or origin.source is BaseSource.FILE:
-        return Bar(choice=choice, suites=suites, policy=policy)
+        return Bar(choice=choice, suites=suites, policy=policy), {}
     # its code and its rules, whatever was run of it
     settings = choice.settings.model_copy(update={"baseline": "rerun", "base": origin.commit})
     given = {**choice.given, "baseline": "rerun"}
@@ -140,7 +143,7 @@ def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datet
         bar = bars.of(choice, suites, policy, base)
         if base is not None and base.problem and not base.origin.commit:
             bar = dataclasses.replace(bar, problems=tuple(_ruleless(bar.problems)))
-        return bar
+        return bar, {} if base is None else base.renamed
 
 
 def _ruleless(problems: Iterable[Problem]) -> Iterable[Problem]:

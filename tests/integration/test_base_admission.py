@@ -50,3 +50,23 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     assert repo.run("--runs", "2")[0] == 1
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert gates == {"threshold": "fail", "regression": "fail"}
+
+
+def test_a_renamed_file_keeps_its_record_also_where_parts_are_merged(tmp_path: Path) -> None:
+    repo = Repository(tmp_path / "repo", tmp_path / "asked.log")
+    repo.write(".gitignore", "evalgate-report/\nparts/\nmerged/\n")
+    repo.agent("base")
+    kept = ("--baseline-folder", str(tmp_path / "store"), "--admission", "2")
+    repo.gate_file()
+    repo.cases(*range(4))
+    repo.commit("base")
+    for _ in range(2):
+        assert repo.run(*kept, "--save-baseline", "always", base="")[0] == 0
+    repo.git("checkout", "-qb", "change")
+    repo.git("mv", "desk.evalset.json", "counter.evalset.json")
+    repo.agent("head", wrong=(1, 2, 3))
+    repo.commit("worse, and moved")
+    assert repo.run(*kept)[0] == 1
+    assert repo.run(*kept, "--shard", "1/1", "--output", "parts/1")[0] == 0
+    code, said = repo.call("merge", "parts", "--output", "merged", *kept)
+    assert code == 1, said

@@ -39,7 +39,7 @@ def in_shell(repo: Repository, line: str) -> list[str]:
         # closed before it starts
         ("evalgate --help >&- 2>&- <&-", ["0"]),
         # a full disk: said where it can be, its exit code kept
-        ("evalgate --help >/dev/full", ["0", "evalgate: standard output cannot be written: No space left on device"]),
+        ("evalgate --help >/dev/full", ["0", "evalgate: output cannot be written: No space left on device"]),
         ("evalgate no-such-command >/dev/full 2>&1", ["2"]),
     ],
 )
