@@ -30,7 +30,7 @@ from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.posting import Place, Posting
 from evalgate.wiring.preparing import Prepared
-from evalgate.wiring.running import Scene
+from evalgate.wiring.scenes import Scene
 
 FORK = (
     "This pull request comes from a fork: its token may not write, so there is no comment and no check run. The job's "

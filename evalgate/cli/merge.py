@@ -12,7 +12,7 @@ import click
 
 from evalgate.cli import door, options
 from evalgate.wiring import choosing, merging, watching
-from evalgate.wiring.running import Scene
+from evalgate.wiring.scenes import Scene
 
 SETTINGS = (*options.DECIDING, "base", "data_branch", "baseline_folder", "save_baseline", "cache", "debug")
 

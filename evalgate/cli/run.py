@@ -11,7 +11,7 @@ import click
 
 from evalgate.cli import door, options
 from evalgate.wiring import choosing, preparing, running, watching
-from evalgate.wiring.running import Scene
+from evalgate.wiring.scenes import Scene
 
 
 @click.command("run")

@@ -23,12 +23,12 @@ from evalgate.pipeline.joining import Joined
 from evalgate.pipeline.parts import Part
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import bars, bases, comparisons, concluding, confirming, folders, policies, running, shards
+from evalgate.wiring import bars, bases, comparisons, concluding, confirming, folders, policies, remembering, shards
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.wiring.measuring import Measured
-from evalgate.wiring.running import Scene
+from evalgate.wiring.scenes import Scene
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,10 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
     with ExitStack() as stack:
         cache = folders.cache_of(choice.settings, scene.environ)
         bar, renamed = _bar(choice, sides, head, scene, now=now)
-        keeping = running.keeping_of(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
+        keeping = remembering.opened(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
         choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
-        past = dataclasses.replace(running.past_of(keeping, policy, scene), renamed=renamed)
-        unreliable = running.unreliable_of(keeping, past, lambda: head.run, policy, scene)
+        past = dataclasses.replace(remembering.past_of(keeping, policy, scene), renamed=renamed)
+        unreliable = remembering.unreliable_of(keeping, past, lambda: head.run, policy, scene)
         found, sources = _compared(sides, head, policy, unreliable=unreliable)
         remarks = dict.fromkeys((*choice.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
         problems = (*remarks, *_without_base(sides))
@@ -69,7 +69,7 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
         publish.write_file(choice.root / choice.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
-        return running.kept(gated, keeping, scene, choice, now=now)
+        return remembering.keep(gated, keeping, scene, choice, now=now)
 
 
 def _read(places: Sequence[Path], *, apart: Path) -> Sides:
@@ -116,9 +116,7 @@ def _told(heads: Iterable[Part]) -> Iterable[Comparison]:
                 raise ConfigError("has a comparison that cannot be read", where=Place(file=part.file)) from error
 
 
-def _bar(
-    choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime
-) -> tuple[Bar, Mapping[str, str]]:
+def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime) -> tuple[Bar, Mapping[str, str]]:
     """By which rules the parts are decided: the choice's, or the base's where it or the base's own evalgate.yml says
     `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
     """

@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__, words
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
-from evalgate.model import Links, Policy, Report, Run, Shard
+from evalgate.model import Run, Shard
 from evalgate.pipeline import fingerprints, sharding
 from evalgate.pipeline.journal import Journal
-from evalgate.plugins import Agent, Watcher
+from evalgate.plugins import Agent
 from evalgate.settings import Settings
 from evalgate.wiring import (
     agent_code,
@@ -29,9 +29,8 @@ from evalgate.wiring import (
     measuring,
     policies,
     preparing,
-    saving,
+    remembering,
     shards,
-    stores,
     tooling,
 )
 from evalgate.wiring.agent_pools import Surroundings
@@ -41,29 +40,9 @@ from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Ending, Gated, Sources
 from evalgate.wiring.measuring import Bout, Measured
 from evalgate.wiring.preparing import Prepared
-from evalgate.wiring.saving import Keeping, Past
+from evalgate.wiring.scenes import Scene
 
 JOURNAL, BASE_JOURNAL = "journal.jsonl", "base-journal.jsonl"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What a door knows and the settings do not. `event_base`: the SHA that the event compares with, "" at a desk.
-    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `present`: is
-    given the report while its conversations can be read. `may_ask`: whether models may be asked with the environment's
-    keys; not where a stranger's evalgate.yml says which key goes where.
-    """
-
-    environ: Mapping[str, str]
-    watcher: Watcher
-    links: Links = field(default_factory=Links)
-    commit: str = ""
-    reproduce: str = ""
-    event_base: str = ""
-    token: str | None = None
-    on_base_branch: bool = False
-    may_ask: bool = True
-    present: Callable[[Report], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +79,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         insist_silent(bar, scene)
         _insist(bar, scene)
         # what is on the base branch already has its own stores
-        keeping = keeping_of(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
+        keeping = remembering.opened(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
         choice = bar.choice
         shard = shards.of(choice, bar.suites)
         if shard is not None:
@@ -111,8 +90,10 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings, scene.watcher.say))
         journals = Journals(head=journal, base=base_journal)
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
-        past = dataclasses.replace(past_of(keeping, bar.policy, scene), renamed={} if base is None else base.renamed)
-        unreliable = unreliable_of(keeping, past, lambda: _unmeasured(bar, journal), bar.policy, scene)
+        past = dataclasses.replace(
+            remembering.past_of(keeping, bar.policy, scene), renamed={} if base is None else base.renamed
+        )
+        unreliable = remembering.unreliable_of(keeping, past, lambda: _unmeasured(bar, journal), bar.policy, scene)
         found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
         problems = (*prepared.problems, *bar.problems, *past.problems, *found.problems)
         if shard is not None:
@@ -129,7 +110,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         sources = Sources(head=journals.head, base=journals.base)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
-        return kept(gated, keeping, scene, choice, now=now)
+        return remembering.keep(gated, keeping, scene, choice, now=now)
 
 
 def insist_silent(bar: Bar, scene: Scene) -> None:
@@ -161,40 +142,6 @@ def _tools_of(choice: Choice) -> Callable[[Path], str]:
     return lambda own: tooling.fingerprint(choice.settings, choice.gate_file.tools, root=choice.root, own=own)
 
 
-def keeping_of(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
-    """The stores that the settings name, to be kept in and for their ledger; opened before any agent runs."""
-    settings = choice.settings
-    named = bool(settings.data_branch or settings.baseline_folder)
-    if not named or (settings.shard and not settings.admission):  # a part is not kept, and shows no trend
-        return None
-    opened = saving.opened(
-        settings, choice.root, environ=scene.environ, token=scene.token, cache=cache, say=scene.watcher.say
-    )
-    return stack.enter_context(opened)
-
-
-def _is_saved(settings: Settings, scene: Scene) -> bool:
-    if settings.shard:  # a part is no base for anybody
-        return False
-    return settings.save_baseline == "always" or (settings.save_baseline == "auto" and scene.on_base_branch)
-
-
-def past_of(keeping: Keeping | None, policy: Policy, scene: Scene) -> Past:
-    """What the stores remember of base runs."""
-    if keeping is None:
-        return Past()
-    return saving.past_of(keeping.stores, admission=policy.admission, say=scene.watcher.say)
-
-
-def unreliable_of(
-    keeping: Keeping | None, past: Past, run: Callable[[], Run], policy: Policy, scene: Scene
-) -> frozenset[CaseKey]:
-    """The cases that the ledger does not let decide yet (`admission`)."""
-    if keeping is None or not policy.admission:
-        return frozenset()
-    return saving.unreliable(past, run(), policy=policy, say=scene.watcher.say)
-
-
 def _unmeasured(bar: Bar, journal: Journal) -> Run:
     """The run that is to be, with nothing in it yet."""
     prints = {
@@ -205,22 +152,6 @@ def _unmeasured(bar: Bar, journal: Journal) -> Run:
         for case in suite.eval_set.cases
     }
     return Run(suites=bar.suites, trials=(), transcripts=journal, fingerprints=prints)
-
-
-def kept(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *, now: datetime) -> Gated:
-    """A complete run on the base branch is kept, whatever its verdict: later runs are compared with what is there."""
-    results, run = gated.files.get("results"), gated.report.run
-    if keeping is None or results is None or not _is_saved(choice.settings, scene) or not run.complete:
-        return gated
-    if run.truncated:  # it would take the place of a whole run
-        scene.watcher.say(f"the results are not kept: {run.truncated}")
-        return gated
-    if not stores.has_conversation(run):  # an outage: nothing could be compared with it
-        scene.watcher.say("the results are not kept: the agent failed in every run")
-        return gated
-    problems = keeping.save(gated.report.run, results, policy=gated.report.policy, now=now)
-    report = dataclasses.replace(gated.report, problems=(*gated.report.problems, *problems))
-    return dataclasses.replace(gated, report=report)
 
 
 def _measured(

@@ -1,0 +1,29 @@
+"""What a door knows and the settings do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from evalgate.model import Links, Report
+from evalgate.plugins import Watcher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Where a run takes place. `event_base`: the SHA that the event compares with, "" at a desk.
+    `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `present`: is
+    given the report while its conversations can be read. `may_ask`: whether models may be asked with the environment's
+    keys; not where a stranger's evalgate.yml says which key goes where.
+    """
+
+    environ: Mapping[str, str]
+    watcher: Watcher
+    links: Links = field(default_factory=Links)
+    commit: str = ""
+    reproduce: str = ""
+    event_base: str = ""
+    token: str | None = None
+    on_base_branch: bool = False
+    may_ask: bool = True
+    present: Callable[[Report], None] = lambda _: None
