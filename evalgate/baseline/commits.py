@@ -52,14 +52,15 @@ def pick_base(
 
     `wanted`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where head is the
     merge that GitHub tests, its first parent. Else the merge base with `event_base`, a SHA of the event, or at a desk
-    with the remote's default branch. Raises GitFailed, UnavailableError.
+    with the remote's default branch. What a commit says of itself decides nothing: whoever wrote it could choose what
+    it is compared with. Raises GitFailed, UnavailableError.
     """
     head_sha = _head(repo, head)
     if wanted:
         return _wanted(repo, wanted, head=head_sha)
     event_base = event_base if source.is_full_sha(event_base) else ""  # zeros: the push made the branch
     made = read_commit(repo, head_sha)
-    if is_test_merge(made) or _is_tested_merge(made, environ or {}):
+    if _is_tested_merge(made, environ or {}) or (is_test_merge(made) and made.parents[0] == event_base):
         _ensure(repo, made.parents[0])
         return _base(repo, made.parents[0], ref=(environ or {}).get("GITHUB_BASE_REF", ""), how="merge-base")
     if event_base:
@@ -248,13 +249,14 @@ _MERGED = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 
 def is_test_merge(commit: Commit) -> bool:
-    """Whether GitHub made this merge to test a pull request (`refs/pull/N/merge`): its subject names its parents."""
+    """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject names its parents.
+    Anybody can write that."""
     found = _MERGED.fullmatch(commit.subject)
     return found is not None and commit.parents == (found[2], found[1])
 
 
 def _is_tested_merge(commit: Commit, environ: Mapping[str, str]) -> bool:
-    """The same by what the runner says of it."""
+    """Whether the runner says so."""
     is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
     return is_merge_ref and environ.get("GITHUB_SHA") == commit.sha and len(commit.parents) == 2
 

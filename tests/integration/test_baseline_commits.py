@@ -68,9 +68,12 @@ def checked_out(origin: Path, to: Path, ref: str) -> Path:
     return to
 
 
-def pick(root: Path, under: Path, *, wanted: str = "", event_base: str = "", head: str = "") -> commits.BaseCommit:
+def pick(
+    root: Path, under: Path, *, wanted: str = "", event_base: str = "", head: str = "", **said: str
+) -> commits.BaseCommit:
+    """`said`: what the runner says beside."""
     with repository.opened(root, environ=ENVIRON, token=None, under=under) as repo:
-        picked = commits.pick_base(repo, wanted=wanted, event_base=event_base, head=head)
+        picked = commits.pick_base(repo, wanted=wanted, event_base=event_base, head=head, environ=said)
         with worktree.checked_out(repo, picked.sha) as checkout:
             assert (checkout.root / "agent.py").exists(), "a base can be checked out"
         return picked
@@ -80,11 +83,33 @@ def test_a_merge_that_github_tests_needs_one_commit_more(origin: Path, tmp_path:
     """Its first parent is main as it was merged, even where the event names an older tip."""
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     before = photograph(workspace)
-    picked = pick(workspace, under, event_base=sha_of(origin, "tip~5"))
+    runner = {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_SHA": sha_of(workspace, "HEAD")}
+    picked = pick(workspace, under, event_base=sha_of(origin, "tip~5"), **runner)
     assert (picked.sha, picked.how, picked.note) == (sha_of(origin, "tip"), "merge-base", "")
+    assert picked == pick(workspace, under, event_base=sha_of(origin, "tip")), "the event's own base is harmless"
     assert picked.committed_at == "2026-01-02T03:04:05Z"
     assert photograph(workspace) == before
     assert git(workspace, "rev-list", "--count", "HEAD") == "1", "the user's checkout is as shallow as before"
+
+
+@pytest.mark.parametrize("checkout", ["head", "branch"])  # of the event's commit; of what its branch is by now
+@pytest.mark.parametrize("event", ["tip", ""])  # a pull request; at a desk
+def test_a_commit_does_not_choose_what_it_is_compared_with(
+    origin: Path, tmp_path: Path, under: Path, checkout: str, event: str
+) -> None:
+    """A pull request whose commit is made to look like GitHub's merge: its first parent is the change itself."""
+    git(origin, "checkout", "--quiet", "-b", "forged", "head")
+    change = made.commit(origin, {"agent.py": "broken\n"})
+    other = git(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-m", "other").strip()
+    subject = f"Merge {other} into {change}"
+    forged = git(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-p", other, "-m", subject).strip()
+    git(origin, "update-ref", "refs/heads/forged", forged)
+    git(origin, "checkout", "--quiet", "--detach", "main")
+    workspace = made.cloned(origin, tmp_path / "workspace", "--branch=forged")
+    tested = other if checkout == "branch" else forged
+    runner = {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_SHA": tested if checkout == "branch" else "1" * 40}
+    picked = pick(workspace, under, event_base=sha_of(origin, event) if event else "", **runner)
+    assert picked.sha == sha_of(origin, "fork")
 
 
 def test_a_shallow_head_is_deepened_to_the_merge_base(origin: Path, tmp_path: Path, under: Path) -> None:
