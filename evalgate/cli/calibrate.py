@@ -73,12 +73,8 @@ def calibrate(labels: str, values: dict[str, Any]) -> int:
         conversations=_path(values["conversations"]) or _last_results(choice),
         against=_path(values["against"]) or (written if written.is_file() else None),
     )
-    desk = Desk(
-        environ=os.environ,
-        cache=folders.cache_of(choice.settings, os.environ),
-        now=datetime.now(UTC),
-        say=lambda line: click.echo(plain.one_line(line), err=True),
-    )
+    cache = folders.cache_of(choice, os.environ, say=_say)
+    desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
     done = calibrating.calibrate(choice, order, desk)
     _show(done)
     problem = publish.write_file(written, [calibration_files.render(done.calibration)])
@@ -86,6 +82,10 @@ def calibrate(labels: str, values: dict[str, Any]) -> int:
         raise UnavailableError(f"{written} {problem.message}")
     click.echo(f"wrote {os.path.relpath(written)}")
     return _verdict(done.calibration, values["fail_under_kappa"])
+
+
+def _say(line: str) -> None:
+    click.echo(plain.one_line(line), err=True)
 
 
 def _show(done: Calibrated) -> None:

@@ -105,6 +105,7 @@ def _from_file(search: Search, named: str) -> Base:
 def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
     settings = search.choice.settings
     source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
+    said: list[str] = []
     try:
         under = search.cache / "bases"
         repo = stack.enter_context(
@@ -118,7 +119,7 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
             search.say(f"{words.listed(timed)} decides by the clock: the base is run, whatever is stored of it")
             wanted = "rerun"
         kept = _where_kept(search.choice, base)
-        named = stores.opened(kept, repo, root=search.choice.root, say=search.say)
+        named = stores.opened(kept, repo, root=search.choice.root, say=_both(search.say, said))
         artifact = artifact_store.opened(
             "" if wanted == "rerun" else kept.baseline_artifact,
             environ=search.environ,
@@ -130,7 +131,6 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
     except EvalgateError as error:
         named_base = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named_base}{_told(error)}")
-    said: list[str] = []
     found = None if wanted == "rerun" else stores.find(named, repo, picked.sha, say=_both(search.say, said))
     if wanted == "store":
         return _only_stored(search, base, found, _nothing_stored(base, named, said))
@@ -162,9 +162,9 @@ def _both(say: Callable[[str], None], said: list[str]) -> Callable[[str], None]:
 
 def _nothing_stored(base: Base, named: Sequence[Store], said: Sequence[str]) -> str:
     unset = "nowhere: neither data-branch nor baseline-folder nor baseline-artifact is set"
-    where = words.listed(store.name for store in named) or unset
-    told = "".join(f"; {line}" for line in said)
-    return f"there are no stored results of {base.origin.commit[:7]} or its ancestors ({where}{told})"
+    where = words.listed(store.name for store in named) or ("" if said else unset)
+    told = "; ".join([*([where] if where else ()), *said])
+    return f"there are no stored results of {base.origin.commit[:7]} or its ancestors ({told})"
 
 
 def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) -> Base:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from evalgate.settings import Settings
+from evalgate.wiring import committed
+from evalgate.wiring.choosing import Choice
 
 
-def cache_of(settings: Settings, environ: Mapping[str, str]) -> Path:
-    """The absolute folder of the agents' environments and the judges' verdicts."""
-    return (Path(settings.cache).expanduser() if settings.cache else _user_cache(environ)).absolute()
+def cache_of(choice: Choice, environ: Mapping[str, str], *, say: Callable[[str], None]) -> Path:
+    """The absolute folder of the agents' environments and the judges' verdicts; the user's where the named one is part
+    of the commit: a change could bring the verdicts on itself along."""
+    own = _user_cache(environ).absolute()
+    named = Path(choice.settings.cache).expanduser().absolute() if choice.settings.cache else own
+    if not committed.found_in(named, choice.root, environ):
+        return named
+    say(f"the cache {choice.settings.cache or named} was not used: files in it are part of the commit; take them out")
+    return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))
 
 
 def _user_cache(environ: Mapping[str, str]) -> Path:

@@ -89,7 +89,7 @@ def generate(choice: Choice, order: Order, *, environ: Mapping[str, str], say: C
         drivers=judges.JUDGES,
         defaults=defaults,
         environment=environ,
-        cache=folders.cache_of(choice.settings, environ) / "verdicts",
+        cache=folders.cache_of(choice, environ, say=say) / "verdicts",
         warn=say,
     )
     try:
@@ -161,7 +161,7 @@ def _introduce(use: AgentUse, choice: Choice, *, environ: Mapping[str, str], say
         root=choice.root,
         settings=choice.settings,
         environ=environ,
-        cache=folders.cache_of(choice.settings, environ),
+        cache=folders.cache_of(choice, environ, say=say),
         say=say,
         tools=choice.gate_file.tools,
         tools_root=choice.root,

@@ -49,8 +49,8 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
     sides = _read(places, apart=choice.root / choice.settings.output)
     head = joining.join(sides.head)
     with ExitStack() as stack:
-        cache = folders.cache_of(choice.settings, scene.environ)
-        bar, renamed = _bar(choice, sides, head, scene, now=now)
+        cache = folders.cache_of(choice, scene.environ, say=scene.watcher.say)
+        bar, renamed = _bar(choice, sides, head, scene, now=now, cache=cache)
         keeping = remembering.opened(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
         choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
         past = dataclasses.replace(remembering.past_of(keeping, policy, scene), renamed=renamed)
@@ -116,7 +116,9 @@ def _told(heads: Iterable[Part]) -> Iterable[Comparison]:
                 raise ConfigError("has a comparison that cannot be read", where=Place(file=part.file)) from error
 
 
-def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime) -> tuple[Bar, Mapping[str, str]]:
+def _bar(
+    choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime, cache: Path
+) -> tuple[Bar, Mapping[str, str]]:
     """By which rules the parts are decided: the choice's, or the base's where it or the base's own evalgate.yml says
     `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
     """
@@ -132,7 +134,7 @@ def _bar(choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datet
         choice=dataclasses.replace(choice, settings=settings, given=given),
         suites=suites,
         environ=scene.environ,
-        cache=folders.cache_of(choice.settings, scene.environ),
+        cache=cache,
         say=scene.watcher.say,
         now=now,
         token=scene.token,

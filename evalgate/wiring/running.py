@@ -60,7 +60,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     kept to. Everything that was measured until then is in it.
     """
     now = datetime.now(UTC)
-    cache = folders.cache_of(choice.settings, scene.environ)
+    cache = folders.cache_of(choice, scene.environ, say=scene.watcher.say)
     search = bases.Search(
         choice=choice,
         suites=prepared.suites,

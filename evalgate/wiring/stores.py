@@ -18,6 +18,7 @@ from evalgate.model import BaseOrigin, Run
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline.stored import Stored
 from evalgate.settings import Settings
+from evalgate.wiring import committed
 
 DAY_S = 86_400
 MOST_PASSED_OVER = 20
@@ -40,7 +41,7 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
     stores: list[Store] = []
     if settings.baseline_folder:
         folder = root / settings.baseline_folder
-        if _is_committed(folder, repo):
+        if committed.holds(folder, repo):
             say(
                 f"the folder {settings.baseline_folder} was not used: files in it are part of the commit; take them out"
             )
@@ -49,15 +50,6 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
     if settings.data_branch:
         stores.append(DataBranch(repo, branch=settings.data_branch, warn=say))
     return stores
-
-
-def _is_committed(folder: Path, repo: Repository) -> bool:
-    top = repo.source.working_tree.resolve()
-    place = folder.resolve()
-    if not repo.head or not place.is_relative_to(top) or place == top:
-        return False
-    path = place.relative_to(top).as_posix()
-    return bool(repo.run("--literal-pathspecs", "ls-tree", "--full-tree", "--name-only", repo.head, "--", f"{path}/"))
 
 
 def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:

@@ -1,0 +1,95 @@
+"""What a commit brings along where results and verdicts are kept is not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import repositories
+from builders.repositories import ENVIRON, git
+
+from evalgate.config.gate_file import GateFile
+from evalgate.settings import Settings
+from evalgate.wiring import committed, folders
+from evalgate.wiring.choosing import Choice
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    made = repositories.made(tmp_path / "checkout")
+    repositories.commit(made, {"agent.py": "", "kept/verdicts/81.json": "{}", ".gitignore": "new/\n"})
+    return made
+
+
+def untracked(checkout: Path) -> None:
+    (checkout / "new").mkdir()
+    (checkout / "new/81.json").write_text("{}")
+
+
+def link(checkout: Path) -> None:
+    (checkout / "link").symlink_to("kept")
+    repositories.commit(checkout, {"other": ""})
+
+
+def submodule(checkout: Path) -> None:
+    other = repositories.made(checkout.parent / "other")
+    repositories.commit(other, {"base/runs/81.json": "{}"})
+    git(checkout, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "brought")
+    repositories.commit(checkout, {"another": ""})
+
+
+def nothing(_: Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("prepare", "place", "expected"),
+    [
+        (nothing, "kept", True),
+        (nothing, "kept/verdicts", True),
+        (nothing, "kept/none", False),  # beside what is tracked, and not there yet
+        (nothing, "agent.py/cache", True),  # a file of the commit stands in the way
+        (untracked, "new", False),  # brought by an earlier step, as actions/cache does
+        (link, "link/verdicts", True),
+        (submodule, "brought", True),
+        (submodule, "brought/base", True),  # the commit knows no file below a submodule, and brings them all
+        (nothing, "../outside", False),
+        (nothing, ".", False),  # a whole checkout is nobody's cache, and always has files
+    ],
+)
+def test_what_the_commit_has(checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool) -> None:
+    prepare(checkout)
+    assert committed.found_in(checkout / place, checkout, ENVIRON) is expected
+
+
+def test_a_folder_without_git(tmp_path: Path) -> None:
+    assert not committed.found_in(tmp_path / "cache", tmp_path, ENVIRON)
+
+
+def test_git_that_cannot_tell(checkout: Path) -> None:
+    (checkout / ".git/objects").rename(checkout / ".git/gone")
+    assert committed.found_in(checkout / "kept", checkout, ENVIRON)
+
+
+@pytest.mark.parametrize(
+    ("named", "home", "used"),
+    [
+        ("kept", "home", "home/.cache/evalgate"),
+        ("new", "home", "checkout/new"),
+        ("", "home", "home/.cache/evalgate"),
+    ],
+)
+def test_the_cache_that_is_used(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, named: str, home: str, used: str
+) -> None:
+    monkeypatch.chdir(checkout)
+    choice = Choice(settings=Settings(cache=named), gate_file=GateFile(), root=checkout)
+    said: list[str] = []
+    environ = {**ENVIRON, "HOME": str(checkout.parent / home)}
+    environ.pop("XDG_CACHE_HOME", None)
+    assert folders.cache_of(choice, environ, say=said.append) == checkout.parent / used
+    assert [line for line in said if "part of the commit" in line] == said
+    assert bool(said) is (named == "kept")
