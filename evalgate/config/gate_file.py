@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -200,6 +201,19 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
 
 
+def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:
+    name = settings.input_name(key.replace("-", "_"))
+    if name.replace("-", "_") in Settings.model_fields:
+        doors = settings.doors_of(name.replace("-", "_"))
+        said = {"cli": f"`--{name}` of the command", "action": f"the input `{name}` of the action"}
+        message = f"`{key}` cannot be set here: whoever starts a run says it"
+        return _problem("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
+    known = [*GateFile.model_fields, *(settings.input_name(each) for each in allowed)]
+    close = words.nearest(key, known)
+    hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
+    return _problem("unknown-setting", f"`{key}` is no setting", place, hint)
+
+
 def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
     given: dict[str, Any] = {}
     problems: list[Problem] = []
@@ -207,10 +221,7 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
     for key, value in rest.items():
         name = str(key).replace("-", "_")
         if name not in allowed:
-            known = [*GateFile.model_fields, *(settings.input_name(each) for each in allowed)]
-            close = words.nearest(str(key), known)
-            hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
-            problems.append(_problem("unknown-setting", f"`{key}` is no setting", locate(key), hint))
+            problems.append(_not_allowed(str(key), allowed, locate(key)))
             continue
         try:
             Settings.model_validate({name: value})

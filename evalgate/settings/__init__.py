@@ -99,6 +99,7 @@ class Settings(BaseModel):
         default="auto",
         description="Whether to keep this run's results in the data branch or folder. `auto`: on a push to the default "
         "branch.",
+        json_schema_extra=DOORS_ONLY,  # a change must not have itself kept as what others are compared with
     )
     seed: int = Field(default=0, ge=0, description="Seed of everything random, handed to drivers that take one.")
     concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at once, over all agents.")

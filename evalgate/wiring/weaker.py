@@ -115,7 +115,6 @@ TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
 """What else can weaken the gate, and where that is told."""
 
 NOT_WEAKER: Final[Mapping[str, str]] = {
-    "save_baseline": "counts on the base branch only",
     "seed": "random draws, of which any are as good",
     **dict.fromkeys(("concurrency", "workers", "isolation"), "how fast, not what is asked"),
     **dict.fromkeys(

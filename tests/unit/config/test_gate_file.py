@@ -42,7 +42,10 @@ def test_everything_is_read() -> None:
         ("runs: many\n", "bad-setting", 1, "'many'"),
         ("runs: 0\n", "bad-setting", 1, "greater than or equal to 1"),
         ("\n\nfail-on: [bad]\n", "bad-setting", 3, "'not_measured'"),
-        ("resume: true\n", "unknown-setting", 1, "no setting"),  # belongs to a person, not to the repository
+        ("resume: true\n", "unknown-setting", 1, "cannot be set here"),  # belongs to a person, not to the repository
+        ("mode: post\n", "unknown-setting", 1, "Use the input `mode` of the action."),
+        # a change would have itself kept as what others are compared with
+        ("save_baseline: always\n", "unknown-setting", 1, "`--save-baseline` of the command"),
         ("suites:\n  - match: [a]\n    pass_rat: 1\n", "gate-file-shape", 3, "Did you mean `pass_rate`?"),
         ("suites:\n  - pass_rate: 1\n", "gate-file-shape", 2, "match"),
         ("suites:\n  - match: [a]\n    pass_rate: 7\n", "gate-file-shape", 3, "less than or equal to 1"),
