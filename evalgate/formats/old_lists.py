@@ -9,6 +9,7 @@ from evalgate.formats.readings import Dialect
 from evalgate.model import Case, Invocation, SessionInput
 from evalgate.wire import old_turns
 from evalgate.wire.complaints import described
+from evalgate.wire.known_keys import REJECTED
 from evalgate.wire.ledger import Ledger, Path
 
 _NAMED_KEYS = frozenset({"name", "data", "initial_session"})
@@ -88,4 +89,8 @@ def _named_case(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case |
 
 
 def _session(raw: dict[str, Any], *, path: Path, ledger: Ledger) -> SessionInput | None:
-    return old_turns.read_session(raw.get("initial_session"), path=(*path, "initial_session"), ledger=ledger)
+    session, where = raw.get("initial_session", {}), (*path, "initial_session")
+    if session is None:
+        ledger.warn("adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=where)
+        return None
+    return old_turns.read_session(session, path=where, ledger=ledger)

@@ -146,7 +146,7 @@ def mend_call(raw: Any, path: Path, ledger: Ledger) -> Any:
         raw = {"id": raw.get("id"), "name": raw["function"].get("name"), "args": raw["function"].get("arguments")}
     call = known_keys.ordered(raw, known_keys.CALL, path, ledger)
     if isinstance(call.get("args"), str):
-        call["args"] = _unpacked(call["args"])
+        call["args"] = unpacked(call["args"])
     return call
 
 
@@ -192,11 +192,11 @@ def _steps_of_tools(raw: list[Any], path: Path, ledger: Ledger) -> dict[str, Any
 
 def _as_object(value: Any) -> Any:
     if isinstance(value, str):
-        value = _unpacked(value)
+        value = unpacked(value)
     return value if isinstance(value, dict) or value is None else {"result": value}
 
 
-def _unpacked(text: str) -> Any:
+def unpacked(text: str) -> Any:
     """The object that a text holds as JSON, or the text."""
     try:
         value = json.loads(text)

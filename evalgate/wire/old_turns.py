@@ -8,11 +8,16 @@ from evalgate import words
 from evalgate.model import Content, Event, Invocation, SessionInput, Text, ToolCall
 from evalgate.wire import mending
 from evalgate.wire.complaints import described
+from evalgate.wire.known_keys import REJECTED
 from evalgate.wire.ledger import Ledger, Path
 from evalgate.wire.spelling import to_snake
 
 KEYS = frozenset({"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"})
 _UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK's own, of no use for an expectation
+_SESSION = frozenset({"app_name", "user_id", "state"})
+_CALL = frozenset({"tool_name", "tool_input"})
+_CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(("args", "arguments", "input", "tool_args"), "tool_input")}
+_CALL_UNREAD = _UNREAD | {"id", "tool_output"}
 
 
 def read_turn(raw: Any, *, path: Path, ledger: Ledger) -> Invocation | None:
@@ -27,12 +32,8 @@ def read_turn(raw: Any, *, path: Path, ledger: Ledger) -> Invocation | None:
     before = ledger.failed
     query = _text(raw, "query", path, ledger, required=True)
     reference = _text(raw, "reference", path, ledger, required=False)
-    calls = _calls(raw.get("expected_tool_use"), (*path, "expected_tool_use"), ledger)
-    said = _said(
-        raw.get("expected_intermediate_agent_responses"),
-        (*path, "expected_intermediate_agent_responses"),
-        ledger,
-    )
+    calls = _calls(raw, path, ledger)
+    said = _said(raw, path, ledger)
     _tell_unused(raw, path, ledger)
     if ledger.failed > before:
         return None
@@ -47,20 +48,42 @@ def read_turn(raw: Any, *, path: Path, ledger: Ledger) -> Invocation | None:
 
 
 def read_session(raw: Any, *, path: Path, ledger: Ledger) -> SessionInput | None:
-    """`initial_session`; an absent or empty one is none."""
-    if raw is None or raw == {}:
+    """`initial_session`; an empty one is none."""
+    if raw == {}:
         return None
     if not isinstance(raw, dict):
         ledger.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
-    fields = {to_snake(key): value for key, value in raw.items()}
-    state = fields.get("state") or {}
-    if not isinstance(state, dict):
-        ledger.error("wrong-type", f"expected an object, found {described(state)}", path=(*path, "state"))
-        return None
-    return SessionInput(
-        app_name=str(fields.get("app_name") or ""), user_id=str(fields.get("user_id") or ""), state=state
-    )
+    fields: dict[str, Any] = {}
+    for key, value in raw.items():
+        name = to_snake(key)
+        if name in _SESSION and name != key:
+            message = f"`{key}` is read as `{name}`; ADK itself passes it over"
+            ledger.warn("adk-rejects-spelling", message, path=(*path, key))
+        fields[name] = value
+    texts = {key: _session_value(fields, key, "", path=path, ledger=ledger) for key in ("app_name", "user_id")}
+    return SessionInput(**texts, state=_session_value(fields, "state", {}, path=path, ledger=ledger))
+
+
+def _session_value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, ledger: Ledger) -> Any:
+    """A value of the kind of `absent`, which stands for one that is not written."""
+    value = fields.get(key, absent)
+    if value is None:
+        ledger.warn("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
+    elif not isinstance(value, type(absent)):
+        kind = "text" if isinstance(absent, str) else "an object"
+        ledger.error("wrong-type", f"expected {kind}, found {described(value)}", path=(*path, key))
+    return value if isinstance(value, type(absent)) else absent
+
+
+def _listed(raw: dict[str, Any], key: str, path: Path, ledger: Ledger) -> list[Any]:
+    """The list under `key`; an absent one is empty."""
+    value = raw.get(key, [])
+    if value is None:
+        ledger.warn("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
+    elif not isinstance(value, list):
+        ledger.error("wrong-type", f"expected a list, found {described(value)}", path=(*path, key))
+    return value if isinstance(value, list) else []
 
 
 def _text(raw: dict[str, Any], key: str, path: Path, ledger: Ledger, *, required: bool) -> str:
@@ -78,40 +101,70 @@ def _text(raw: dict[str, Any], key: str, path: Path, ledger: Ledger, *, required
     return ""
 
 
-def _calls(raw: Any, path: Path, ledger: Ledger) -> tuple[ToolCall, ...]:
-    if raw is None:
-        return ()
-    if not isinstance(raw, list):
-        ledger.error("wrong-type", f"expected a list, found {described(raw)}", path=path)
-        return ()
-    made: list[ToolCall] = []
-    for i, item in enumerate(raw):
-        where = (*path, i)
-        if isinstance(item, dict) and not item.keys().isdisjoint(("tool_name", "tool_input")):
-            call = {"name": item.get("tool_name"), "args": item.get("tool_input")}
-        else:
-            call = mending.mend_call(item, where, ledger)
+def _calls(turn: dict[str, Any], path: Path, ledger: Ledger) -> tuple[ToolCall, ...]:
+    key = "expected_tool_use"
+    made = [_call(item, (*path, key, i), ledger) for i, item in enumerate(_listed(turn, key, path, ledger))]
+    return tuple(call for call in made if call is not None)
+
+
+def _call(raw: Any, path: Path, ledger: Ledger) -> ToolCall | None:
+    """One expected call; also one in another form, with a warning, since ADK takes `{tool_name, tool_input}` alone."""
+    if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
+        name, args = _named_call(raw, path, ledger)
+    else:
+        call = mending.mend_call(raw, path, ledger)
         name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
-        if isinstance(name, str) and (args is None or isinstance(args, dict)):
-            made.append(ToolCall(name=name, args=args))
-        elif isinstance(name, str):
-            message = f"expected an object, found {described(args)}"
-            ledger.error("wrong-type", message, path=(*where, "tool_input"))
-        else:
-            ledger.error("missing-key", "`tool_name` is missing", path=where)
-    return tuple(made)
+    if not isinstance(name, str):
+        ledger.error("missing-key", "`tool_name` is missing", path=path)
+        return None
+    if args is not None and not isinstance(args, dict):
+        ledger.error("wrong-type", f"expected an object, found {described(args)}", path=(*path, "tool_input"))
+        return None
+    return ToolCall(name=name, args=args)
 
 
-def _said(raw: Any, path: Path, ledger: Ledger) -> tuple[Event, ...]:
+def _named_call(raw: dict[str, Any], path: Path, ledger: Ledger) -> tuple[Any, Any]:
+    """Name and arguments. A key that may hold arguments is read or an error: a call without them asserts less."""
+    before = ledger.failed
+    call: dict[str, Any] = {key: raw[key] for key in _CALL if key in raw}
+    unknown = []
+    for key, value in raw.items():
+        name = to_snake(key)
+        meant = name if name in _CALL else _CALL_OTHERS.get(name)
+        if key in _CALL:
+            continue
+        if meant is not None and meant not in call:
+            ledger.warn("adk-rejects-name", f"`{key}` is read as `{meant}`. {REJECTED}", path=(*path, key))
+            call[meant] = mending.unpacked(value) if isinstance(value, str) and meant == "tool_input" else value
+        elif name not in _CALL_UNREAD and not key.startswith("_"):
+            unknown.append(key)
+    for key in unknown:
+        _tell_unknown(key, raw[key], _CALL - call.keys(), path=(*path, key), ledger=ledger)
+    if "tool_input" not in call and ledger.failed == before:
+        ledger.warn("adk-rejects-missing", f"`tool_input` is missing; read as no arguments. {REJECTED}", path=path)
+    return call.get("tool_name"), call.get("tool_input")
+
+
+def _tell_unknown(key: str, value: Any, absent: frozenset[str], *, path: Path, ledger: Ledger) -> None:
+    near = words.nearest(key, absent, cutoff=0.8)
+    if near is None and "tool_input" in absent and isinstance(value, dict):
+        near = "tool_input"
+    message = f"`{key}` is no key of an expected tool call"
+    if near:
+        ledger.error("unknown-key", message, path=path, hint=f"did you mean `{near}`?")
+    else:
+        ledger.note("unused-key", f"{message}; nothing reads it", path=path)
+
+
+def _said(turn: dict[str, Any], path: Path, ledger: Ledger) -> tuple[Event, ...]:
     made: list[Event] = []
-    for i, item in enumerate(raw if isinstance(raw, list) else ()):
+    key = "expected_intermediate_agent_responses"
+    for i, item in enumerate(_listed(turn, key, path, ledger)):
         author, text = (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
         if isinstance(author, str) and isinstance(text, str):
             made.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
-            ledger.error("wrong-type", f"expected {{author, text}}, found {described(item)}", path=(*path, i))
-    if raw is not None and not isinstance(raw, list):
-        ledger.error("wrong-type", f"expected a list, found {described(raw)}", path=path)
+            ledger.error("wrong-type", f"expected {{author, text}}, found {described(item)}", path=(*path, key, i))
     return tuple(made)
 
 

@@ -7,6 +7,7 @@ import csv
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from parity.adk_child import AdkChild
@@ -181,6 +182,17 @@ SOUND = {
     ],
 }
 
+OLD_TURNS = [
+    {
+        "query": "q",
+        "reference": "r",
+        "expected_tool_use": [{"tool_name": "t", "tool_input": {"a": 1}}, {"tool_name": "u", "tool_input": {}}],
+        "expected_intermediate_agent_responses": [{"author": "a", "text": "x"}],
+    },
+    {"query": "q2", "expected_tool_use": [{"tool_name": "t", "tool_input": {"x": None}}]},
+]
+OLD_CASES = [{"name": "n", "data": OLD_TURNS, "initial_session": {"app_name": "a", "user_id": "u", "state": {"k": 1}}}]
+
 
 def spots(value, path=()) -> list[tuple]:
     """Every place of a value below the top."""
@@ -188,10 +200,10 @@ def spots(value, path=()) -> list[tuple]:
     return [spot for key, below in inner for spot in [(*path, key), *spots(below, (*path, key))]]
 
 
-def damaged(seed: int) -> dict:
+def damaged(seed: int, sound: Any = SOUND) -> Any:
     """The sound set with one thing changed, somewhere."""
     chance = random.Random(seed)
-    value = copy.deepcopy(SOUND)
+    value = copy.deepcopy(sound)
     *above, key = chance.choice(spots(value))
     parent = value
     for part in above:
@@ -233,3 +245,16 @@ def test_what_adk_rejects_is_never_read_in_silence(adk, tmp_path):
     accepted = sum(answer["loader"] == "schema" for answer in answers)
     assert 100 < accepted < 500  # the damage is neither harmless nor always deadly
     assert wrong == []
+
+
+def test_of_old_lists_neither(adk, tmp_path):
+    sets = [damaged(seed, sound) for sound in (OLD_TURNS, OLD_CASES) for seed in range(400)]
+    paths = [tmp_path / f"{i}.json" for i in range(len(sets))]
+    for path, value in zip(paths, sets, strict=True):
+        path.write_text(json.dumps(value), encoding="utf-8")
+    rejected = [path for path, answer in zip(paths, ask(adk, paths), strict=True) if answer["loader"] is None]
+    assert 100 < len(rejected) < 700
+    loud = {Severity.ERROR, Severity.WARNING}
+    assert [
+        json.loads(path.read_text()) for path in rejected if not loud & {p.severity for p in ours(path).problems}
+    ] == []

@@ -485,10 +485,60 @@ def test_errors_in_old_dialects_are_those_of_that_dialect(value, code, path):
     assert [(p.code, p.place.json_path if p.place else "") for p in reading.problems] == [(code, path)]
 
 
+@pytest.mark.parametrize(
+    ("session", "code"),
+    [
+        (None, "adk-rejects-missing"),
+        ({"app_name": "a", "state": None}, "adk-rejects-missing"),
+        ({"appName": "a"}, "adk-rejects-spelling"),
+        ({"app_name": 7}, "wrong-type"),
+        ({"app_name": "a", "state": []}, "wrong-type"),
+    ],
+)
+def test_an_old_session_that_adk_refuses_is_told(session, code):
+    assert codes(parse([{"name": "a", "data": [OLD_TURN], "initial_session": session}])) == [code]
+
+
 def test_bare_tool_names_are_read_with_a_warning():
     reading = parse([{"query": "x", "expected_tool_use": ["a", "b"]}])
     assert only_turn(reading).tool_calls == (ToolCall(name="a"), ToolCall(name="b"))
     assert codes(reading) == ["adk-rejects-shape"]
+
+
+def old_call(**keys) -> EvalSetReading:
+    return parse([{"query": "x", "expected_tool_use": [keys]}])
+
+
+@pytest.mark.parametrize(
+    ("keys", "args", "code"),
+    [
+        ({"tool_name": "t", "tool_input": {"a": 1}}, {"a": 1}, None),
+        ({"tool_name": "t", "tool_input": None}, None, None),  # ADK takes it
+        ({"tool_name": "t"}, None, "adk-rejects-missing"),
+        ({"tool_name": "t", "toolInput": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
+        ({"toolName": "t", "tool_input": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
+        ({"name": "t", "tool_input": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
+        ({"tool_name": "t", "args": {"a": 1}}, {"a": 1}, "adk-rejects-name"),
+        ({"tool_name": "t", "arguments": '{"a": 1}'}, {"a": 1}, "adk-rejects-name"),
+        ({"tool_name": "t", "tool_input": {"a": 1}, "note": "mine"}, {"a": 1}, "unused-key"),
+        ({"tool_name": "t", "tool_input": {"a": 1}, "toolInput": {"b": 2}}, {"a": 1}, "unused-key"),
+        ({"tool_name": "t", "tool_input": {}, "mock_tool_output": "x"}, {}, None),  # ADK's own, of no use here
+    ],
+)
+def test_an_old_call_is_read_and_what_adk_refuses_is_told(keys, args, code):
+    reading = old_call(**keys)
+    assert only_turn(reading).tool_calls == (ToolCall(name="t", args=args),)
+    assert codes(reading) == ([code] if code else [])
+
+
+@pytest.mark.parametrize("key", ["tool_inputs", "toolInputs", "Tool_Inptu", "params"])
+def test_arguments_of_an_old_call_under_another_name_are_never_dropped(key):
+    reading = old_call(tool_name="t", **{key: {"a": 1}})
+    assert reading.eval_set is None
+    (problem,) = reading.problems
+    assert (problem.code, problem.hint) == ("unknown-key", "did you mean `tool_input`?")
+    assert problem.place is not None
+    assert problem.place.json_path == f"[0].expected_tool_use[0].{key}"
 
 
 # --- agents-cli ------------------------------------------------------------------------------------
