@@ -22,6 +22,7 @@ from evalgate.plugins import (
     JudgeSetting,
 )
 from evalgate.web import waiting
+from evalgate.wire import numbers
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -169,12 +170,12 @@ def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
     if found is None:
         return None
     return Usage(
-        prompt_tokens=found.prompt_token_count,
-        cached_tokens=found.cached_content_token_count,
-        candidates_tokens=found.candidates_token_count,
-        thoughts_tokens=found.thoughts_token_count,
-        tool_use_prompt_tokens=found.tool_use_prompt_token_count,
-        total_tokens=found.total_token_count,
+        prompt_tokens=numbers.count(found.prompt_token_count),
+        cached_tokens=numbers.count(found.cached_content_token_count),
+        candidates_tokens=numbers.count(found.candidates_token_count),
+        thoughts_tokens=numbers.count(found.thoughts_token_count),
+        tool_use_prompt_tokens=numbers.count(found.tool_use_prompt_token_count),
+        total_tokens=numbers.count(found.total_token_count),
     )
 
 

@@ -25,6 +25,7 @@ from evalgate.plugins import (
     JudgeSetting,
 )
 from evalgate.web import waiting
+from evalgate.wire import numbers
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -169,7 +170,7 @@ def _usage_of(found: Any) -> Usage | None:
 
 def _count(fields: Any, name: str) -> int | None:
     value = fields.get(name) if isinstance(fields, Mapping) else None
-    return value if isinstance(value, int) else None
+    return numbers.count(value) if isinstance(value, int) else None
 
 
 # --- errors ---------------------------------------------------------------------------------------

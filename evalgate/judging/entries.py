@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalgate.model import Text, Usage
 from evalgate.plugins import JudgeReply, JudgeRequest
+from evalgate.wire.numbers import Count
 
 FORMAT = 1
 
@@ -25,12 +26,12 @@ class _Part(BaseModel):
 class _Usage(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-    candidates_tokens: int | None = None
-    thoughts_tokens: int | None = None
-    tool_use_prompt_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Count = None
+    cached_tokens: Count = None
+    candidates_tokens: Count = None
+    thoughts_tokens: Count = None
+    tool_use_prompt_tokens: Count = None
+    total_tokens: Count = None
 
 
 class _Record(BaseModel):

@@ -52,12 +52,14 @@ def tokens_of(outcome: Outcome) -> int | None:
     """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
     invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
     usages = [event.usage for each in invocations for event in each.events or () if event.usage is not None]
-    return sum(_tokens(usage) for usage in usages) if usages else None
+    said = [tokens for usage in usages if (tokens := _tokens(usage)) is not None]
+    return sum(said) if said else None
 
 
-def _tokens(usage: Usage) -> int:
+def _tokens(usage: Usage) -> int | None:
     parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
-    return sum(part for part in parts if part is not None) or usage.total_tokens or 0
+    known = [part for part in parts if part is not None]
+    return sum(known) or usage.total_tokens or 0 if known else usage.total_tokens
 
 
 def _grades(

@@ -14,6 +14,7 @@ from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
 from evalgate.wire import writing
 from evalgate.wire.assembly import StepEvent
 from evalgate.wire.invocations import AgentDetailsWire, EventWire
+from evalgate.wire.numbers import MOST_SECONDS, Seconds
 
 PROTOCOL = 1
 
@@ -78,9 +79,9 @@ class EventSaid(EventWire):
 class TimingsWire(Said):
     """Wall seconds of a turn."""
 
-    total_s: float = Field(ge=0, allow_inf_nan=False)
-    model_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    tool_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
+    model_s: Seconds = None
+    tool_s: Seconds = None
 
     def noun(self) -> Timings:
         """The timings."""

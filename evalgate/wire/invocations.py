@@ -20,6 +20,7 @@ from evalgate.model import (
     Usage,
 )
 from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
+from evalgate.wire.numbers import Count, Seconds
 from evalgate.wire.shapes import Wire
 
 STRICT = "as ADK"
@@ -33,12 +34,12 @@ class UsageWire(Wire):
         alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
     )
 
-    prompt_token_count: int | None = None
-    cached_content_token_count: int | None = None
-    candidates_token_count: int | None = None
-    thoughts_token_count: int | None = None
-    tool_use_prompt_token_count: int | None = None
-    total_token_count: int | None = None
+    prompt_token_count: Count = None
+    cached_content_token_count: Count = None
+    candidates_token_count: Count = None
+    thoughts_token_count: Count = None
+    tool_use_prompt_token_count: Count = None
+    total_token_count: Count = None
 
     def noun(self) -> Usage:
         """The token counts; absent stays None."""
@@ -170,9 +171,9 @@ class InvocationWire(Wire):
     final_response: ContentWire | None = None
     intermediate_data: IntermediateDataWire | None = None
     creation_timestamp: float = 0.0
-    duration: float | None = None
-    model_duration: float | None = None
-    tool_duration: float | None = None
+    duration: Seconds = None
+    model_duration: Seconds = None
+    tool_duration: Seconds = None
     rubrics: list[RubricWire] | None = None
     app_details: AppDetailsWire | None = None
 

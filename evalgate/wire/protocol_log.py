@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from evalgate.model import AgentDetails, Content, Invocation, Timings, Transcript
-from evalgate.wire import assembly, complaints, eval_sets, session_events
+from evalgate.wire import assembly, complaints, eval_sets, numbers, session_events
 from evalgate.wire.assembly import StepEvent
 from evalgate.wire.complaints import described
 from evalgate.wire.invocations import AgentDetailsWire
@@ -146,7 +146,7 @@ def _timings(raw: Any, path: Path, ledger: Ledger) -> Timings | None:
         return None
     seconds = {key: raw.get(key) for key in ("total_s", "model_s", "tool_s")} if isinstance(raw, dict) else {}
     total, model, tool = (
-        float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        numbers.seconds(value) if isinstance(value, int | float) else None
         for value in (seconds.get("total_s"), seconds.get("model_s"), seconds.get("tool_s"))
     )
     if total is None:

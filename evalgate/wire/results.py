@@ -12,6 +12,7 @@ from evalgate.wire.calibration import JudgedWire
 from evalgate.wire.cases import EvalCaseWire
 from evalgate.wire.comparison import ComparisonResult
 from evalgate.wire.invocations import AgentDetailsWire
+from evalgate.wire.numbers import MOST_COUNT, MOST_SECONDS, Count
 from evalgate.wire.records import FailureWire, GradeWire, TranscriptWire
 from evalgate.wire.shapes import Wire
 from evalgate.wire.simulators import SimulatorResult
@@ -19,6 +20,7 @@ from evalgate.wire.simulators import SimulatorResult
 SCHEMA_VERSION = 2
 MOST_SHARDS = 1_000
 MOST_REPEATS = 10_000
+_MOST_SUM = MOST_COUNT * 1_000_000_000  # of calls
 
 
 class ResultsShape(Wire):
@@ -37,9 +39,11 @@ class TrialResult(ResultsShape):
         description="Which repeat, from 0; from 1,000,000 on: fresh runs that confirm a failure.",
     )
     behaviour: str = Field(default="", description="Equal for equal answers and tool calls; empty where unknown.")
-    tokens: int | None = Field(default=None, description="What the model calls of the agent reported.")
+    tokens: Count = Field(default=None, description="What the model calls of the agent reported.")
     reused: bool = Field(default=False, description="Stored results of an earlier run, which cost this one nothing.")
-    seconds: float = Field(default=0.0, description="Wall seconds of the agent, retries included.")
+    seconds: float = Field(
+        default=0.0, ge=0, le=MOST_SECONDS, description="Wall seconds of the agent, retries included."
+    )
     attempts: int = Field(default=1, description="Tries; more than one only after infrastructure failures.")
     outcome: TranscriptWire | FailureWire | None = Field(
         default=None, description="What the agent did, or how it failed; null where it was not kept."
@@ -161,10 +165,15 @@ class JudgeResult(ResultsShape):
     cached: int = Field(default=0, description="Replies that were read instead of asked for.")
     retries: int = Field(default=0, description="Calls made again.")
     failures: dict[str, int] = Field(default_factory=dict, description="Calls that ended without a reply, by kind.")
-    prompt_tokens: int = Field(default=0, description="Of the calls that said so.")
-    output_tokens: int = Field(default=0, description="Of the calls that said so, thoughts among them.")
+    prompt_tokens: int = Field(default=0, ge=0, le=_MOST_SUM, description="Of the calls that said so.")
+    output_tokens: int = Field(
+        default=0, ge=0, le=_MOST_SUM, description="Of the calls that said so, thoughts among them."
+    )
     cost_usd: float | None = Field(
-        default=None, description="US dollars of the calls whose price is known; absent where no call was priced."
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="US dollars of the calls whose price is known; absent where no call was priced.",
     )
     unpriced: int = Field(default=0, description="Paid calls of unknown price: cost_usd is a lower bound.")
 
@@ -198,7 +207,7 @@ class Results(ResultsShape):
     schema_version: int = SCHEMA_VERSION
     evalgate: str = Field(description="Version of evalgate.")
     started_at: str = Field(default="", description="ISO 8601, UTC.")
-    seconds: float = 0.0
+    seconds: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
     repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
     more: int = Field(default=0, ge=0, le=MOST_REPEATS, description="Further repeats of the cases in `repeated`.")
     repeated: list[tuple[str, str]] = Field(
@@ -209,6 +218,9 @@ class Results(ResultsShape):
     complete: bool = Field(default=True, description="false: the run was interrupted.")
     adk_compat: bool = False
     commit: str = ""
+    root: str | None = Field(
+        default=None, description="The folder of the repository that is the gate's; empty: all of it, absent: unknown."
+    )
     models: list[str] = Field(default_factory=list, description="Names of the models that answered the agents.")
     shard: ShardResult | None = Field(default=None, description="The part of a plan that was measured; null: all.")
     verdict: VerdictResult

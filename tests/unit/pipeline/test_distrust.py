@@ -92,7 +92,7 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("an endless number", lambda raw: raw.update(seconds=float("inf")), "a number that is none"),
     ("no number", no_number, "a number that is none"),
     ("a huge number", lambda raw: case(raw)["trials"][0].update(tokens=10**300), "too large"),
-    ("a negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "a time that cannot be"),
+    ("a negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "trials.0.seconds`"),
     ("a part", lambda raw: raw.update(shard={"index": 1, "of": 2, "fingerprint": "x", "plan": []}), "is a part"),
     ("another version", lambda raw: raw.update(schema_version=99), "schema_version"),
     ("no suites", lambda raw: raw.pop("suites"), "does not fit"),
