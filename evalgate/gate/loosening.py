@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from evalgate import words
 from evalgate.model import (
+    AgentUse,
     Case,
     CriterionRule,
     CriterionUse,
@@ -20,8 +21,8 @@ from evalgate.model import (
     ThresholdRule,
 )
 
-RECORDED = "replay"
-"""The driver that runs no agent."""
+WHICH = ("path", "agent", "app_name", "call", "command", "cwd", "url", "flavour")
+"""Options of drivers that say which agent it is."""
 WIDTH, LED_UP, MOST = 60, 20, 100_000
 """Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
 
@@ -73,8 +74,9 @@ def _suite(base: Suite, head: Suite | None, policy: Policy) -> Iterator[Loosenin
         count = words.counted(len(base.eval_set.cases), "case")
         yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
         return
-    if head.agent.driver == RECORDED and base.agent.driver != RECORDED:
-        yield _rule(f"agent of {head.key}", base.agent.driver, RECORDED)
+    was, now = _which(base.agent), _which(head.agent)
+    if was != now and was:
+        yield _rule(f"agent of {head.key}", *_beside(was, now))
     # results of an older evalgate do not tell who played the users
     if _is_led(base) and base.simulator.model and head.simulator.model:
         yield from _simulator(base.simulator, head.simulator, suite=head.key)
@@ -82,6 +84,12 @@ def _suite(base: Suite, head: Suite | None, policy: Policy) -> Iterator[Loosenin
     for use in base.criteria:
         if not _is_shown_only(use) or policy.criteria.get(use.name, CriterionRule()).gating:
             yield from _criterion(use, after.get(use.name), suite=head.key)
+
+
+def _which(use: AgentUse) -> str:
+    """Which agent it is: whatever may pass in the place of the one under test. Empty for none (`driver` empty)."""
+    said = (use.options.get(name) for name in WHICH if use.options.get(name))
+    return " ".join([use.driver, *(" ".join(each) if isinstance(each, list | tuple) else str(each) for each in said)])
 
 
 def _cases(base: Suite, head: Suite, fingerprint: Callable[[Case], str]) -> Iterator[Loosening]:

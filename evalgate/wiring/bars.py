@@ -60,7 +60,7 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
     loosened = (
         *(() if theirs is None else weaker.find(theirs, choice, rules.suites)),
         *loosening.find(
-            loosening.Rules(suites=rules.suites, policy=rules.policy),
+            loosening.Rules(suites=tuple(map(_with_known_agent, rules.suites)), policy=rules.policy),
             loosening.Rules(suites=suites, policy=policy),
             fingerprint=fingerprints.of_case,
             renamed=renamed,
@@ -79,6 +79,11 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
         by_base=True,
         problems=problems,
     )
+
+
+def _with_known_agent(suite: Suite) -> Suite:
+    """The suite; without an agent where none was found, in whose place any is as good."""
+    return dataclasses.replace(suite, agent=AgentUse(driver="")) if base_checkout.is_unknown(suite.agent) else suite
 
 
 def _of_settings(choice: Choice, policy: Policy, base: Base | None) -> tuple[Loosening, ...]:

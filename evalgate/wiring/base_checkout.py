@@ -70,7 +70,7 @@ class BaseSide:
         """Its evaluation files that an agent of its own serves, and those that cannot be read: what it gates."""
         if self.rules is None:
             return ()
-        served = {suite.key for suite in self.rules.suites if not _is_unknown(suite.agent)}
+        served = {suite.key for suite in self.rules.suites if not is_unknown(suite.agent)}
         return tuple(sorted(served | self.rules.unread))
 
 
@@ -153,12 +153,13 @@ def _chosen(choice: Choice, suites: Sequence[Suite]) -> dict[str, AgentUse]:
     return {key: _known(preparing.with_defaults(use, choice.settings)) for key, use in chosen.by_key.items()}
 
 
-def _is_unknown(use: AgentUse) -> bool:
+def is_unknown(use: AgentUse) -> bool:
+    """Whether none was found."""
     return use.found_by == agent_choice.UNKNOWN.found_by
 
 
 def _known(use: AgentUse) -> AgentUse:
-    return agent_pools.missing() if _is_unknown(use) else use
+    return agent_pools.missing() if is_unknown(use) else use
 
 
 def _usable(use: AgentUse, suite: Suite) -> AgentUse:

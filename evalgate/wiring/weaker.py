@@ -98,7 +98,7 @@ TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
         "with the policy",
     ),
     "adk_compat": "with the policy",
-    "agents": "recordings in place of an agent",
+    "agents": "which agent each suite has",
     "suites": "criterion by criterion, and with the policy",
     "compare": "with the policy",
     "simulator": "by suite, and with its criteria",

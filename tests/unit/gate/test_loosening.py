@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,9 @@ JUDGED = CriterionUse(
 )
 
 
-def suite(*criteria: CriterionUse, key: str = "a.json", cases: str = "one two", driver: str = "adk") -> Suite:
+def suite(
+    *criteria: CriterionUse, key: str = "a.json", cases: str = "one two", driver: str = "adk", **options: Any
+) -> Suite:
     """`one two*`: a star is other content."""
     return Suite(
         key=key,
@@ -48,7 +51,7 @@ def suite(*criteria: CriterionUse, key: str = "a.json", cases: str = "one two", 
         ),
         criteria=criteria,
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
-        agent=AgentUse(driver=driver),
+        agent=AgentUse(driver=driver, options=options),
     )
 
 
@@ -167,7 +170,23 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
         ),
         (suite(dataclasses.replace(WORDS, on_the_test=True)), suite(WORDS), []),
         (suite(WORDS), suite(WORDS, driver="replay"), ["policy agent of a.json: adk > replay"]),
-        (suite(WORDS, driver="replay"), suite(WORDS), []),
+        (suite(WORDS, driver="replay"), suite(WORDS), ["policy agent of a.json: replay > adk"]),  # a reader can tell
+        (
+            suite(WORDS, driver="command", command=["python3", "agent.py"]),
+            suite(WORDS, driver="command", command=["python3", "tests/stub.py"]),  # what passes in its place
+            ["policy agent of a.json: command python3 agent.py > command python3 tests/stub.py"],
+        ),
+        (
+            suite(WORDS, path="desk", python="3.12", requirements=["a"]),
+            suite(WORDS, path="desk", python="3.13", requirements=["b"]),  # the same one, elsewhere
+            [],
+        ),
+        (
+            suite(WORDS, driver="http", url="https://a"),
+            suite(WORDS, driver="http", url="https://b"),
+            ["policy agent of a.json: http https://a > http https://b"],
+        ),
+        (suite(WORDS, driver=""), suite(WORDS, path="desk"), []),  # the base has none yet
         (suite(WORDS, driver="replay"), suite(WORDS, driver="replay"), []),
         (suite(TOOLS), suite(TOOLS, cases="one"), ["case_removed two:  > "]),
         (suite(TOOLS), suite(TOOLS, cases="one two*"), ["case_changed two:  > "]),
