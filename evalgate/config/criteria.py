@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic.alias_generators import to_snake
 from pydantic_core import ErrorDetails
 
 from evalgate import words
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import CriterionUse
 from evalgate.plugins import CriterionSpec
+from evalgate.wire import spelling
 
 Specs = Mapping[str, CriterionSpec]
 
@@ -208,7 +208,7 @@ def _stray(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
 
     One is ADK's for every criterion, also where it is without effect.
     """
-    if to_snake(name) == FOR_ALL:
+    if spelling.field(name) == FOR_ALL:
         try:
             _BOOLEAN.validate_python(use.options[name])
         except ValidationError as error:

@@ -7,13 +7,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic.alias_generators import to_snake
-
 from evalgate import words
 from evalgate.formats import simulators
 from evalgate.formats.readings import CriteriaReading
 from evalgate.model import CriterionUse, SimulatorUse
-from evalgate.wire import documents
+from evalgate.wire import documents, spelling
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger, Path
 
@@ -49,7 +47,7 @@ def _whole(text: str) -> tuple[int, int]:
 
 
 def _conclude(members: dict[str, Any], ledger: Ledger) -> CriteriaReading:
-    fields = {to_snake(key): (key, value) for key, value in members.items() if to_snake(key) in _KNOWN}
+    fields = {name: (key, value) for key, value in members.items() if (name := spelling.field(key)) in _KNOWN}
     _tell_unknown(members, ledger)
     codes = _codes(fields, ledger)
     uses = _uses(fields, codes, ledger)
@@ -65,9 +63,9 @@ def _conclude(members: dict[str, Any], ledger: Ledger) -> CriteriaReading:
 
 
 def _tell_unknown(members: dict[str, Any], ledger: Ledger) -> None:
-    has_criteria = any(to_snake(key) == "criteria" for key in members)
+    given = {spelling.field(key) for key in members}
     for key, value in members.items():
-        name = to_snake(key)
+        name = spelling.field(key)
         if name in _KNOWN:
             if name == "live_model_config":
                 message = "live mode is not run; turns are sent as text, one at a time"
@@ -76,10 +74,10 @@ def _tell_unknown(members: dict[str, Any], ledger: Ledger) -> None:
         if key.startswith(("_", "$")):
             continue
         hint = ""
-        if not has_criteria and (name in _CRITERIA_LIKE or _is_criterion_value(value)):
+        if "criteria" not in given and (name in _CRITERIA_LIKE or _is_criterion_value(value)):
             hint = 'ADK reads criteria only from `"criteria": {name: threshold}`'
         else:
-            near = words.nearest(name, _KNOWN - {to_snake(other) for other in members})
+            near = words.nearest(name, _KNOWN - given)
             hint = f"did you mean `{near}`?" if near else ""
         ledger.warn("unknown-key", f"`{key}` is no key of a test_config.json; nothing reads it", path=(key,), hint=hint)
 
@@ -116,19 +114,19 @@ def _code(metric: Any, path: Path, ledger: Ledger) -> str | None:
     if not isinstance(metric, dict):
         ledger.error("wrong-type", f"expected an object, found {described(metric)}", path=path, hint=hint)
         return None
-    spelling = next((key for key in metric if to_snake(key) == "code_config"), None)
-    if spelling is None:
+    written = next((key for key in metric if spelling.field(key) == "code_config"), None)
+    if written is None:
         ledger.error("missing-key", "`code_config` is missing", path=path, hint=hint)
         return None
-    config = metric[spelling]
+    config = metric[written]
     name = config.get("name") if isinstance(config, dict) else None
     if not isinstance(name, str) or not name.strip():
         found = described(name if isinstance(config, dict) else config)
-        ledger.error("wrong-type", f"expected a dotted path, found {found}", path=(*path, spelling), hint=hint)
+        ledger.error("wrong-type", f"expected a dotted path, found {found}", path=(*path, written), hint=hint)
         return None
     if "." not in name:
         message = f"`{name[:60]}` names no module: a dotted path is expected"
-        ledger.error("wrong-value", message, path=(*path, spelling, "name"), hint=hint)
+        ledger.error("wrong-value", message, path=(*path, written, "name"), hint=hint)
         return None
     return name
 
@@ -173,13 +171,14 @@ class _Criterion:
         )
 
     def _options(self) -> dict[str, Any]:
-        """The object form in snake_case at this level; what lies below stays as written."""
+        """The object form in snake_case at this level; what lies below, and other spellings, stay as written."""
         options: dict[str, Any] = {}
         for key, value in self.raw.items() if isinstance(self.raw, dict) else ():
-            name = to_snake(key)
+            name = spelling.field(key)
             if name in options:
                 self.ledger.warn("duplicate-key", f"`{name}` stands twice, in two spellings", path=(*self.path, key))
-            options[name] = value
+            if name not in options or key != name:  # of two spellings, ADK reads the camelCase one
+                options[name] = value
         return options
 
     def _flag(self, options: dict[str, Any], flag: str) -> bool:

@@ -10,11 +10,10 @@ from pydantic.alias_generators import to_camel
 from evalgate import words
 from evalgate.model import SimulatorUse
 from evalgate.prompts import templates
-from evalgate.wire import complaints
+from evalgate.wire import complaints, spelling
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger, Path
 from evalgate.wire.shapes import Wire
-from evalgate.wire.spelling import to_snake
 
 TYPES = ("llm_backed", "llm_audio")
 _DEFAULTS = SimulatorUse()
@@ -64,10 +63,10 @@ def parse_simulator(raw: Any, *, path: Path, ledger: Ledger) -> SimulatorUse | N
 
 
 def _tell_unknown(raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
-    given = {to_snake(key) for key in raw}
+    given = {spelling.field(key) for key in raw}
     for key in raw:
-        if to_snake(key) not in SimulatorWire.model_fields:
-            near = words.nearest(to_snake(key), [name for name in SimulatorWire.model_fields if name not in given])
+        if spelling.field(key) not in SimulatorWire.model_fields:
+            near = words.nearest(key, [name for name in SimulatorWire.model_fields if name not in given])
             hint = f"did you mean `{near}`?" if near else f"known: {', '.join(SimulatorWire.model_fields)}"
             ledger.warn("unknown-key", f"`{key}` is no key of a simulated user", path=(*path, key), hint=hint)
 

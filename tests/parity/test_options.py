@@ -24,6 +24,15 @@ OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
     (TOOLS, {"includeIntermediateResponsesInFinal": False}, None),
     (TOOLS, {"include_intermediate_responses_in_final": "perhaps"}, Severity.ERROR),
     (TOOLS, {"match_typ": "IN_ORDER"}, Severity.WARNING),  # taken, and read by nobody
+    (TOOLS, {"match-type": "SOMEHOW"}, Severity.WARNING),  # other spellings than ADK's two are other names
+    (TOOLS, {"Match_Type": "SOMEHOW"}, Severity.WARNING),
+    (TOOLS, {"MATCH_TYPE": "SOMEHOW"}, Severity.WARNING),
+    (TOOLS, {"MatchType": "SOMEHOW"}, Severity.WARNING),
+    (TOOLS, {"matchType": "SOMEHOW"}, Severity.ERROR),
+    (TOOLS, {"matchType": "EXACT", "match_type": "SOMEHOW"}, Severity.WARNING),  # the alias is read
+    (TOOLS, {"match_type": "EXACT", "matchType": "SOMEHOW"}, Severity.ERROR),
+    (MATCH, {"judge-model-options": {"num_samples": 0}}, Severity.WARNING),
+    (MATCH, {"judge_model_options": {"num-samples": 3}}, Severity.ERROR),
     (TOOLS, {"match_type": "SOMEHOW"}, Severity.ERROR),
     (TOOLS, {"ignore_args": "perhaps"}, Severity.ERROR),
     (WORDS, {"weight": 0.3}, Severity.WARNING),

@@ -74,11 +74,25 @@ def test_options_are_snake_case_at_their_level_and_untouched_below():
     assert use.options == {"judge_model_options": {"judgeModel": "m"}, "rubrics": [{"rubricId": "r"}]}
 
 
-def test_both_spellings_of_an_option():
-    value = {"threshold": 1, "match_type": "EXACT", "matchType": "IN_ORDER"}
+@pytest.mark.parametrize("order", [("match_type", "matchType"), ("matchType", "match_type")])
+def test_of_both_spellings_of_an_option_the_one_that_adk_reads_counts(order):
+    values = {"match_type": "EXACT", "matchType": "IN_ORDER"}
+    value = {"threshold": 1, **{key: values[key] for key in order}}
     reading = parse({"criteria": {"tool_trajectory_avg_score": value}})
     assert reading.criteria[0].options == {"match_type": "IN_ORDER"}
     assert [code for _, code, _ in found(reading)] == ["duplicate-key"]
+
+
+@pytest.mark.parametrize("key", ["match-type", "Match_Type", "MATCH_TYPE", "MatchType", "ignore-args", "Informational"])
+def test_other_spellings_of_an_option_stay_as_written(key):
+    [use] = parse({"criteria": {"tool_trajectory_avg_score": {"threshold": 1, key: True}}}).criteria
+    assert (use.options, use.informational) == ({key: True}, False)
+
+
+@pytest.mark.parametrize("key", ["Threshold", "THRESHOLD"])
+def test_other_spellings_of_the_threshold_are_an_error(key):
+    [problem] = parse({"criteria": {"response_match_score": {key: 1}}}).problems
+    assert (problem.code, problem.hint) == ("missing-threshold", f"`{key}` stands there instead")
 
 
 def test_informational_criteria_need_no_threshold():
@@ -103,6 +117,7 @@ def test_custom_metrics_have_code(spelling, inner):
         ([], "wrong-type", "custom_metrics"),
         ({"m": "x"}, "wrong-type", "custom_metrics.m"),
         ({"m": {}}, "missing-key", "custom_metrics.m"),
+        ({"m": {"Code_Config": {"name": "a.b"}}}, "missing-key", "custom_metrics.m"),
         ({"m": {"code_config": {}}}, "wrong-type", "custom_metrics.m.code_config"),
         ({"m": {"code_config": {"name": "fn"}}}, "wrong-value", "custom_metrics.m.code_config.name"),
     ],
@@ -143,6 +158,9 @@ def test_a_simulator_of_the_wrong_type():
         ({"tool_trajectory_avg_score": {"threshold": 1}}, "tool_trajectory_avg_score", "criteria"),
         # a slip
         ({"critera": {}}, "critera", "did you mean `criteria`?"),
+        ({"Criteria": {"response_match_score": 0.8}}, "Criteria", "did you mean `criteria`?"),
+        ({"CRITERIA": {}}, "CRITERIA", "did you mean `criteria`?"),
+        ({"criteria": {}, "custom-metrics": {}}, "custom-metrics", "did you mean `custom_metrics`?"),
         ({"criteria": {}, "custom_metric": {}}, "custom_metric", "did you mean `custom_metrics`?"),
         ({"criteria": {}, "rootAgent": "x"}, "rootAgent", ""),
     ],

@@ -72,8 +72,9 @@ def test_what_cannot_be_used_is_an_error_at_its_place(given, code, key, hint):
     assert hint in problem.hint
 
 
-def test_an_unknown_key_is_told_with_the_nearest_one():
-    reading = parse({"max_invocations": 3})  # ADK takes it and reads it nowhere
+@pytest.mark.parametrize("key", ["max_invocations", "max-allowed-invocations", "Max_Allowed_Invocations"])
+def test_an_unknown_key_is_told_with_the_nearest_one(key):
+    reading = parse({key: 3})  # ADK takes it and reads it nowhere
     assert reading.simulator is not None
     [problem] = reading.problems
     assert (problem.severity, problem.hint) == (Severity.WARNING, "did you mean `max_allowed_invocations`?")
