@@ -90,6 +90,10 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     return given
 
 
+def _workspace(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
+
+
 def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The event payload; empty where there is none or it cannot be read: `parse_event` says what it lacks."""
     try:
@@ -101,7 +105,7 @@ def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
 
 def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     given = given_inputs(environ)
-    workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
+    workspace = _workspace(environ)
     choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
     event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
     approved = _approval(environ, choice, event)
@@ -130,7 +134,7 @@ def _gated(
         watcher=watcher if posting is None else posting.watching(watcher),
         links=links,
         commit=links.commit,
-        reproduce=_reproduce(choice),
+        reproduce=choosing.render_command(choice, folder=links.folder),
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
@@ -138,7 +142,7 @@ def _gated(
         present=lambda report: None if posting is None else posting.prepare(report),
     )
     if choice.settings.mode == "merge":
-        gated, listed = _merged(choice, scene), frozenset[Problem]()
+        gated, listed = merging.merge_gate(choice, _places(environ, choice), scene), frozenset[Problem]()
     else:
         prepared = _prepared(environ, choice)
         gated, listed = running.run_gate(choice, prepared, scene), frozenset(prepared.problems)
@@ -155,8 +159,11 @@ def _prepared(environ: Mapping[str, str], choice: Choice) -> Prepared:
     return prepared
 
 
-def _merged(choice: Choice, scene: Scene) -> Gated:
-    return merging.merge_gate(choice, [choice.root / place for place in choice.settings.results], scene)
+def _places(environ: Mapping[str, str], choice: Choice) -> list[Path]:
+    """What the input `results` names: in the workspace, where other steps bring it, or else below `root`."""
+    workspace = _workspace(environ)
+    named = [(workspace / place, choice.root / place) for place in choice.settings.results]
+    return [below if below.exists() and not there.exists() else there for there, below in named]
 
 
 def _approval(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Approved | None:
@@ -285,20 +292,6 @@ def _write_error_outputs(environ: Mapping[str, str], told: _Told, *, reason: str
         none_came = {} if told.verdict else {"verdict": "error", "reason": reason}
         outputs = {**none_came, "exit-code": str(int(exit_code))}
         publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
-
-
-def _reproduce(choice: Choice) -> str:
-    words = ["evalgate", "run", *choice.settings.paths]
-    for name in sorted(choice.settings.model_fields_set - {"paths", "root", "output", "cache", "resume", "debug"}):
-        if "cli" not in settings.doors_of(name):
-            continue
-        value = getattr(choice.settings, name)
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{settings.input_name(name)}")
-            continue
-        for item in value if isinstance(value, tuple) else (value,):
-            words += [f"--{settings.input_name(name)}", str(item)]
-    return " ".join(words)
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

@@ -85,7 +85,8 @@ class Run:
     cases without trials were not measured. `truncated`: the budget that ended the run early, in words.
     `fingerprints`: of the content of cases, by suite key and case id, as far as they are known. `codes`: of the agents'
     own files, by the same key as `agents`. `judges`: what judging took, by criterion and model; what was taken from a
-    journal is not in it. `shard`: the part of a plan that this run is; None: the whole.
+    journal is not in it. `shard`: the part of a plan that this run is; None: the whole. `root`: the folder of the
+    repository that it was a run of, "" for all of it; None where that is not known.
     """
 
     suites: tuple[Suite, ...]
@@ -107,6 +108,7 @@ class Run:
     codes: Mapping[str, str] = field(default_factory=dict)
     models: frozenset[str] = frozenset()
     shard: Shard | None = None
+    root: str | None = None
 
     def expected(self, suite: str, case_id: str) -> int:
         """How many trials a case was to have."""

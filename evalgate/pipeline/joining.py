@@ -94,6 +94,7 @@ def join(parts: Sequence[Part]) -> Joined:
         seconds=max(run.seconds for run in runs),
         complete=all(run.complete for run in runs),
         commit=first.stored.run.commit,
+        root=next((run.root for run in runs if run.root is not None), None),
         agents=_merged(run.agents for run in runs),
         codes=_merged(run.codes for run in runs),
         fingerprints=dict(first.shard.fingerprints) | _merged(run.fingerprints for run in runs),

@@ -71,8 +71,14 @@ def _insist_alike(first: Part, other: Part) -> None:
     ):
         if left != right:
             raise _apart(first, other, f"are {what} ({left} and {right})")
+    if None not in (a.run.root, b.run.root) and a.run.root != b.run.root:
+        raise _apart(first, other, f"are of different folders of the repository ({_shown(a.run)} and {_shown(b.run)})")
     if first.shard.fingerprint != other.shard.fingerprint:
         raise _apart(first, other, _plan_difference(first.shard, other.shard))
+
+
+def _shown(run: Run) -> str:
+    return run.root or "all of it"
 
 
 def _plan_difference(first: Shard, other: Shard) -> str:

@@ -25,7 +25,7 @@ from evalgate.model import (
     Verdict,
 )
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wire import calibration, case_writing, comparison, lines, records, simulators
+from evalgate.wire import calibration, case_writing, comparison, lines, not_finite, records, simulators
 from evalgate.wire.results import SCHEMA_VERSION
 
 
@@ -56,6 +56,7 @@ def render_results(report: Report, *, kept: Kept, exit_code: int) -> Iterator[st
         "complete": run.complete,
         "adk_compat": report.policy.adk_compat,
         "commit": run.commit,
+        **({} if run.root is None else {"root": run.root}),
         **_compact(models=sorted(run.models)),
         **({} if run.shard is None else {"shard": _shard(run.shard, report)}),
         "verdict": _verdict(verdict, exit_code=exit_code),
@@ -126,8 +127,15 @@ def _suite(
             **_case_verdict(case_verdict),
             trials=[_trial(each, kept) for each in by_case.get((suite.key, case.case_id), ())],
         )
-        yield (",\n" if number else "\n") + _dump(written)
+        yield (",\n" if number else "\n") + _case_line(written)
     yield "]}"
+
+
+def _case_line(written: dict[str, Any]) -> str:
+    text = lines.encode(written)
+    if not_finite.may_stand_in(text) and (places := not_finite.places(written["eval_case"])):
+        text = lines.encode({**written, "not_finite": places})
+    return text.decode()
 
 
 def _shard(shard: Shard, report: Report) -> dict[str, Any]:

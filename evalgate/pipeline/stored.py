@@ -165,6 +165,7 @@ def _stored(read: _Results) -> Stored:
         seconds=read.seconds,
         complete=read.complete,
         commit=read.commit,
+        root=read.root,
         agents={trials.agent_key(suite.agent): read.suites[at].agent.about for at, suite in enumerate(suites)},
         fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
         models=frozenset(read.models),

@@ -38,7 +38,8 @@ class Settings(BaseModel):
     )
     root: str = Field(
         default=".",
-        description="The repository, or the folder in it to treat as one.",
+        description="The repository, or the folder in it to treat as one, from which `output` and other paths are taken "
+        "(docs/settings.md).",
         json_schema_extra=DOORS_ONLY,
     )
     config: str = Field(
@@ -84,7 +85,8 @@ class Settings(BaseModel):
         "write`) and read by pull requests.",
     )
     baseline_folder: str = Field(
-        default="", description="A folder that keeps results of runs on the base branch, for a cache to carry."
+        default="",
+        description="A folder below `root` that keeps results of runs on the base branch, for a cache to carry.",
     )
     baseline_artifact: str = Field(
         default="",
@@ -225,7 +227,7 @@ class Settings(BaseModel):
     )
     results: Lines = Field(
         default=(),
-        description="With `mode: merge`: files, or folders to search for results.json, one a line.",
+        description="With `mode: merge`: files, or folders to search for results.json, one a line; in the workspace.",
         json_schema_extra={"doors": ["action"]},
     )
     artifact: str = Field(
@@ -256,7 +258,9 @@ class Settings(BaseModel):
         json_schema_extra={"doors": ["action"]},
     )
     strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
-    output: str = Field(default="evalgate-report", description="Folder for reports, results and the journal.")
+    output: str = Field(
+        default="evalgate-report", description="Folder for reports, results and the journal, below `root`."
+    )
     cache: str = Field(
         default="",
         description="Folder for the agents' environments and the judges' replies. Nothing: the user's cache folder.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,24 @@ def choose(given: Mapping[str, Any]) -> Choice:
         given=dict(given),
         places=reading.places,
     )
+
+
+def render_command(choice: Choice, *, folder: str) -> str:
+    """The run as it is typed at the top of the repository; `folder`: the choice's root there, "" where it is the top.
+
+    What is said of this machine alone, or only to a workflow, is left out.
+    """
+    words = ["evalgate", "run", *choice.settings.paths, *(["--root", folder] if folder else [])]
+    for name in sorted(choice.settings.model_fields_set - {"paths", "root", "output", "cache", "resume", "debug"}):
+        if "cli" not in settings_table.doors_of(name):
+            continue
+        value = getattr(choice.settings, name)
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{settings_table.input_name(name)}")
+            continue
+        for item in value if isinstance(value, tuple) else (value,):
+            words += [f"--{settings_table.input_name(name)}", str(item)]
+    return shlex.join(words)
 
 
 def agent_rule(text: str) -> AgentRule:

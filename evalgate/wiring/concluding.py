@@ -14,7 +14,7 @@ from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
 from evalgate.pipeline import results
 from evalgate.pipeline.results import Kept
-from evalgate.wiring import calibrated, comparisons, saving
+from evalgate.wiring import calibrated, comparisons, linking, saving
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.measuring import Measured
 from evalgate.wiring.saving import Past
@@ -56,17 +56,18 @@ def conclude(
 ) -> Gated:
     """Decide and write every report; what could not be written is among the report's problems. Without `sources`
     there are results already, and none are written."""
+    head = dataclasses.replace(found.head, root=linking.root_of(ending.choice.root, ending.links))
     verdict = decision.decide(
-        found.head, policy, scales=comparisons.scales(), comparison=found.comparison, unreliable=unreliable
+        head, policy, scales=comparisons.scales(), comparison=found.comparison, unreliable=unreliable
     )
-    exit_code = exit_code_of(found.head, verdict)
+    exit_code = exit_code_of(head, verdict)
     report = Report(
-        run=found.head,
+        run=head,
         verdict=verdict,
         policy=policy,
         comparison=found.comparison and dataclasses.replace(found.comparison, by_base=ending.by_base),
-        trends=reliability.trends(ending.past.ledger, saving.means_of(found.head)),
-        asked=calibrated.asked(found.head.suites, ending.choice),
+        trends=reliability.trends(ending.past.ledger, saving.means_of(head)),
+        asked=calibrated.asked(head.suites, ending.choice),
         problems=ending.problems,
         links=ending.links,
         reproduce=ending.reproduce,
@@ -107,5 +108,6 @@ def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
 def _base_results(base: Run, report: Report, kept: Kept) -> Iterator[str]:
     """The base's run in a file of its own, with the threshold gate's word on it."""
     verdict = decision.decide(base, report.policy, scales=comparisons.scales(), comparison=None)
-    own = dataclasses.replace(report, run=base, verdict=verdict, comparison=None, judged=(), problems=())
+    here = dataclasses.replace(base, root=report.run.root)
+    own = dataclasses.replace(report, run=here, verdict=verdict, comparison=None, judged=(), problems=())
     return results.render_results(own, kept=kept, exit_code=exit_code_of(base, verdict))

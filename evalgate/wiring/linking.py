@@ -28,6 +28,17 @@ def folder_of(environ: Mapping[str, str]) -> str:
     return "" if root == top or not root.is_relative_to(top) else root.relative_to(top).as_posix()
 
 
+def root_of(root: Path, links: Links) -> str | None:
+    """Where a gate's folder lies in its repository, "" where it is the top; None where no repository is around it."""
+    if links.repository:
+        return links.folder
+    root = root.resolve()
+    top = next((place for place in (root, *root.parents) if (place / ".git").exists()), None)
+    if top is None or root == top:
+        return None if top is None else ""
+    return root.relative_to(top).as_posix()
+
+
 def _links(environ: Mapping[str, str], *, commit: str, run: str) -> Links:
     server, repository = environ.get("GITHUB_SERVER_URL", ""), environ.get("GITHUB_REPOSITORY", "")
     folder = folder_of(environ)

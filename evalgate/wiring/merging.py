@@ -23,7 +23,18 @@ from evalgate.pipeline.joining import Joined
 from evalgate.pipeline.parts import Part
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import bars, bases, comparisons, concluding, confirming, folders, policies, remembering, shards
+from evalgate.wiring import (
+    bars,
+    bases,
+    comparisons,
+    concluding,
+    confirming,
+    folders,
+    linking,
+    policies,
+    remembering,
+    shards,
+)
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS, Ending, Gated, Sources
@@ -48,6 +59,7 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
     now = datetime.now(UTC)
     sides = _read(places, apart=choice.root / choice.settings.output)
     head = joining.join(sides.head)
+    _insist_at_home(head.run, choice, scene, file=sides.head[0].file)
     with ExitStack() as stack:
         cache = folders.cache_of(choice, scene.environ, say=scene.watcher.say)
         bar, renamed = _bar(choice, sides, head, scene, now=now, cache=cache)
@@ -93,6 +105,20 @@ def _read(places: Sequence[Path], *, apart: Path) -> Sides:
     return Sides(head=heads, base=bases_, told=tuple(_told(heads)))
 
 
+def _insist_at_home(run: Run, choice: Choice, scene: Scene, *, file: str) -> None:
+    """Raises ConfigError where the parts are of another folder of the repository than the choice's: its evalgate.yml
+    and its links are not theirs."""
+    here = linking.root_of(choice.root, scene.links)
+    if None in (run.root, here) or run.root == here:
+        return
+    theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
+    raise ConfigError(
+        f"the parts are of {theirs}, this merge is of {ours}, whose rules are not theirs",
+        where=Place(file=file),
+        hint=f"Give the merge the `root` of the parts: `{run.root or '.'}`, from the top of the repository.",
+    )
+
+
 def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
     """Every results.json, each once; those of an earlier merge (`apart`) are left aside unless they are named."""
     found: dict[Path, None] = {}
@@ -103,7 +129,11 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
         elif place.is_file():
             found[place] = None
         else:
-            raise ConfigError("does not exist", where=Place(file=str(place)))
+            raise ConfigError(
+                "does not exist",
+                where=Place(file=str(place)),
+                hint="Places are relative to the working directory (in a workflow to the workspace), not to `root`.",
+            )
     return list(found)
 
 

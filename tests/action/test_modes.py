@@ -39,6 +39,32 @@ def test_a_part_says_nothing_to_anybody_and_the_merge_says_it_once(failing, doub
     assert merged.outputs["results"] == "evalgate-report/results.json"
 
 
+def test_parts_of_a_folder_are_merged_by_its_rules_from_where_artifacts_are_unpacked(runner, double: Double) -> None:
+    runner.write_gate(reference=WRONG)
+    (runner.origin / "services" / "geo").mkdir(parents=True)
+    for name in ("agent.py", "evals"):
+        (runner.origin / name).rename(runner.origin / "services" / "geo" / name)
+    runner.write("services/geo/evalgate.yml", "fail_on: []\n")
+    runner.check_out()
+    part = runner.run(agent=AGENT, baseline="none", shard="1/1", root="services/geo")
+    assert part.outputs["results"] == "services/geo/evalgate-report/results.json"
+    assert "--root services/geo" in part.summary, "it is typed at the top of the repository"
+    (runner.workspace / "services/geo/evalgate-report").rename(runner.workspace / "parts")
+
+    astray = runner.run(mode="merge", results="parts")
+    assert astray.code == 2
+    assert "of `services/geo`, this merge is of the top of the repository" in astray.outputs["reason"]
+    nowhere = runner.run(mode="merge", results="part", root="services/geo")
+    assert nowhere.code == 2
+    assert "does not exist" in nowhere.outputs["reason"]
+
+    merged = runner.run(mode="merge", results="parts", root="services/geo")
+    assert (merged.code, merged.outputs["verdict"]) == (0, "fail"), "its own evalgate.yml lets it pass"
+    (runner.workspace / "parts").rename(runner.workspace / "services/geo/parts")
+    below = runner.run(mode="merge", results="parts", root="services/geo")
+    assert (below.code, below.outputs["verdict"]) == (0, "fail")
+
+
 def test_a_merge_without_any_part_is_not_measured_and_ends_the_check_run(failing, double: Double) -> None:
     (failing.workspace / "parts").mkdir()
     step = failing.run(mode="merge", results="parts")

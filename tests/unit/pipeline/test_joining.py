@@ -130,6 +130,10 @@ def change_seed(raw: dict[str, Any]) -> None:
     raw["seed"] = 9
 
 
+def change_root(raw: dict[str, Any]) -> None:
+    raw["root"] = "services/shop"
+
+
 def change_runs(raw: dict[str, Any]) -> None:
     raw["repeats"] = 9
 
@@ -180,6 +184,7 @@ def be_whole(raw: dict[str, Any]) -> None:
         (change_commit, r"different commits \(cccccccccccc and dddddddddddd\)"),
         (change_version, "different versions of evalgate"),
         (change_seed, "different `seed`s"),
+        (change_root, r"different folders of the repository \(all of it and services/shop\)"),
         (change_runs, "different `runs`"),
         (change_compat, "with and without `adk-compat`"),
         (change_count, "different numbers of parts"),
@@ -193,10 +198,17 @@ def be_whole(raw: dict[str, Any]) -> None:
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(change: Change, words: str, tmp_path: Path) -> None:
-    first, second = (json.loads(text_of(part_of(whole(), index, 2))) for index in (1, 2))
+    first, second = (json.loads(text_of(part_of(whole(), index, 2, root=""))) for index in (1, 2))
     change(second)
     with pytest.raises(ConfigError, match=words):
         parts.parts_of(read([json.dumps(first), json.dumps(second)], tmp_path))
+
+
+def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> None:
+    texts = [text_of(part_of(whole(), index, 2, root=root)) for index, root in ((1, None), (2, "services/shop"))]
+    assert "root" not in json.loads(texts[0])
+    joined = joining.join(parts.parts_of(read(texts, tmp_path)))
+    assert joined.run.root == "services/shop"
 
 
 def test_a_part_that_is_there_twice_is_refused_and_both_places_are_named(tmp_path: Path) -> None:

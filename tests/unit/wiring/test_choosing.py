@@ -73,6 +73,23 @@ def test_the_agent_of_every_suite(tmp_path: Path, text: str, driver: str, option
 
 
 @pytest.mark.parametrize(
+    ("folder", "given", "command"),
+    [
+        ("", {}, "evalgate run"),
+        ("services/shop", {"paths": "evals"}, "evalgate run evals --root services/shop"),
+        # what is of this machine, or of a workflow alone, stays here
+        ("", {"output": "o", "cache": "c", "comment": "off", "runs": "2+3"}, "evalgate run --runs 2+3"),
+        ("", {"strict": "true", "skip_judged": "false"}, "evalgate run --no-skip-judged --strict"),
+        # words with blanks stay words
+        ("", {"agent": "command:node a.mjs"}, "evalgate run --agent 'command:node a.mjs'"),
+        ("a b", {"env": "A, B"}, "evalgate run --root 'a b' --env A --env B"),
+    ],
+)
+def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[str, str], command: str) -> None:
+    assert choosing.render_command(chosen(tmp_path, **given), folder=folder) == command
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"runs": "often"}, "`runs`"),

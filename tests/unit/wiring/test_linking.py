@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.errors import Place, Problem, Severity
+from evalgate.model import Links
 from evalgate.wiring import linking
 
 
@@ -31,6 +32,27 @@ def test_a_folder_is_named_from_the_top_of_its_repository(
     if git is not None:
         (workspace / git / ".git").mkdir(parents=True)
     assert linking.folder_of({"GITHUB_WORKSPACE": str(workspace), "INPUT_ROOT": root}) == folder
+
+
+@pytest.mark.parametrize(
+    ("git", "root", "links", "expected"),
+    [
+        (".", ".", Links(), ""),
+        (".", "services/geo", Links(), "services/geo"),
+        (".", ".github", Links(), ".github"),
+        ("services", "services/geo", Links(), "geo"),  # a repository within
+        (None, "services/geo", Links(), None),  # nobody knows
+        (None, "services/geo", Links(repository="https://host/o/r", folder="services/geo"), "services/geo"),
+        (None, ".", Links(repository="https://host/o/r"), ""),
+    ],
+)
+def test_results_know_their_folder_of_the_repository(
+    tmp_path: Path, git: str | None, root: str, links: Links, expected: str | None
+) -> None:
+    (tmp_path / root).mkdir(parents=True, exist_ok=True)
+    if git is not None:
+        (tmp_path / git / ".git").mkdir(parents=True)
+    assert linking.root_of(tmp_path / root, links) == expected
 
 
 def test_places_move_with_their_folder_and_absolute_ones_stay() -> None:
