@@ -23,6 +23,8 @@ from evalgate.model import (
 
 WHICH = ("path", "agent", "app_name", "call", "command", "cwd", "url", "flavour")
 """Options of drivers that say which agent it is."""
+EXCUSED = " (what misses it on both sides is let pass)"
+"""Under `threshold: new` a stricter bar makes known failures of what the base passed by its own."""
 WIDTH, LED_UP, MOST = 60, 20, 100_000
 """Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
 
@@ -55,7 +57,7 @@ def find(
     known = {names.get(suite.key, suite.key) for suite in base.suites}
     return (
         *_policy(_under(base.policy, names), head.policy, known=known),
-        *(found for then, now in pairs for found in _suite(then, now, base.policy)),
+        *(found for then, now in pairs for found in _suite(then, now, base.policy, head.policy)),
         *(found for then, now in pairs if now is not None for found in _cases(then, now, fingerprint)),
     )
 
@@ -69,7 +71,8 @@ def _under(policy: Policy, names: Mapping[str, str]) -> Policy:
     )
 
 
-def _suite(base: Suite, head: Suite | None, policy: Policy) -> Iterator[Loosening]:
+def _suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> Iterator[Loosening]:
+    """`before`, `policy`: the base's and head's."""
     if head is None:
         count = words.counted(len(base.eval_set.cases), "case")
         yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
@@ -82,8 +85,11 @@ def _suite(base: Suite, head: Suite | None, policy: Policy) -> Iterator[Loosenin
         yield from _simulator(base.simulator, head.simulator, suite=head.key)
     after = {use.name: use for use in head.criteria}
     for use in base.criteria:
-        if not _is_shown_only(use) or policy.criteria.get(use.name, CriterionRule()).gating:
-            yield from _criterion(use, after.get(use.name), suite=head.key)
+        kept = after.get(use.name)
+        if not _is_shown_only(use) or before.criteria.get(use.name, CriterionRule()).gating:
+            yield from _criterion(use, kept, suite=head.key)
+        if kept is not None and policy.threshold is ThresholdRule.NEW and _is_easier(kept, use):
+            yield _changed(use, kept, suite=head.key, was=_bar(use), now=_bar(kept) + EXCUSED)
 
 
 def _which(use: AgentUse) -> str:

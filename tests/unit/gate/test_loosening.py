@@ -297,3 +297,26 @@ def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
     assert told(suite(dataclasses.replace(COUNT, threshold=0.5, informational=False))) == []
     changed = dataclasses.replace(COUNT, options={"a": 1})
     assert told(suite(changed)) == [f"criterion_changed {COUNT.name}: a unset > a 1"]
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "rule", "expected"),
+    [
+        # the base fails by the new bar as well, so that a broken answer is nothing new
+        (
+            0.7,
+            1.0,
+            ThresholdRule.NEW,
+            ["criterion_changed words: 0.70 > 1.00 (what misses it on both sides is let pass)"],
+        ),
+        (0.7, 1.0, ThresholdRule.ALL, []),
+        (0.7, 0.7, ThresholdRule.NEW, []),
+        (0.7, 0.5, ThresholdRule.NEW, ["threshold words: 0.70 > 0.50"]),
+    ],
+)
+def test_a_stricter_bar_that_lets_more_pass(base: float, head: float, rule: ThresholdRule, expected: list[str]) -> None:
+    policy = Policy(threshold=rule)
+    then, now = (suite(dataclasses.replace(WORDS, threshold=each)) for each in (base, head))
+    before, after = (Rules(suites=(each,), policy=policy) for each in (then, now))
+    told = loosening.find(before, after, fingerprint=lambda _: "")
+    assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in told] == expected
