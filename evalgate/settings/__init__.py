@@ -38,8 +38,8 @@ class Settings(BaseModel):
     )
     root: str = Field(
         default=".",
-        description="The repository, or the folder in it to treat as one, from which `output` and other paths are taken "
-        "(docs/settings.md).",
+        description="The repository, or the folder in it to treat as one, from which `output` and other paths are "
+        "taken (docs/settings.md).",
         json_schema_extra=DOORS_ONLY,
     )
     config: str = Field(
