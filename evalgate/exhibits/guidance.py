@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from evalgate.markup import plain
-from evalgate.model import FailureOrigin, GateKind, Report, Standing, ThresholdRule, VerdictKind
+from evalgate.model import FailureOrigin, GateKind, GateVerdict, Report, Standing, ThresholdRule, VerdictKind
 
 REASON_LIMIT = 600
 COMMAND_LIMIT = 4_000
@@ -24,10 +24,10 @@ QUESTIONS: Final[Mapping[GateKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One gate's answer, on one line and bounded."""
+    """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing to ask."""
 
     question: str
-    kind: VerdictKind
+    kind: VerdictKind | None
     reason: str
 
 
@@ -38,10 +38,18 @@ def answers(report: Report) -> tuple[Answer, ...]:
         return ()
     return tuple(
         Answer(
-            question=QUESTIONS[gate.gate], kind=gate.kind, reason=plain.one_line(plain.clip(gate.reason, REASON_LIMIT))
+            question=QUESTIONS[gate.gate],
+            kind=None if unasked(gate, report) else gate.kind,
+            reason=plain.one_line(plain.clip(gate.reason, REASON_LIMIT)),
         )
         for gate in sorted(gates, key=lambda gate: not gate.blocks)
     )
+
+
+def unasked(gate: GateVerdict, report: Report) -> bool:
+    """Whether a gate passes because the base has nothing yet that head could be compared with."""
+    comparison = report.comparison
+    return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
 def next_step(report: Report) -> str:
@@ -64,7 +72,8 @@ def next_step(report: Report) -> str:
 
 def _after_pass(report: Report) -> str:
     if not report.verdict.count(VerdictKind.FAIL):
-        return ""
+        first = report.comparison is not None and report.comparison.no_agent
+        return "The base has nothing that could have become worse: the thresholds alone decide." if first else ""
     failed = _deciding_failures(report)
     if not failed:
         return "The cases below failed, and none of them decides."
@@ -116,8 +125,6 @@ def _after_not_measured(report: Report) -> str:
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
     if unmeasured or comparison is None:
         return "This says nothing about the agent's quality: repair what is named below and run again."
-    if comparison.no_agent:
-        return "The base has nothing that could have become worse: the thresholds alone decide."
     if comparison.problem:
         return "Whether anything became worse is not known: make the base run, or do without it (`baseline: none`)."
     return "Whether anything became worse is not known: see which cases could not be measured."

@@ -32,6 +32,11 @@ def kind_mark(kind: VerdictKind) -> str:
             assert_never(kind)
 
 
+def answer_mark(kind: VerdictKind | None) -> str:
+    """The sign of a gate's answer; one of its own where there was nothing to ask."""
+    return "\N{HEAVY MINUS SIGN}" if kind is None else kind_mark(kind)
+
+
 def headline(verdict: Verdict) -> str:
     """The verdict in two or three words; says so where the policy lets a bad one through."""
     word = kind_word(verdict.kind).capitalize()

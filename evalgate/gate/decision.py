@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 from evalgate.gate import allowances, explaining
@@ -33,7 +32,8 @@ def decide(
     """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
 
     Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
-    measured. `unreliable`: cases that are shown and never decide (`admission`).
+    measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
+    decide (`admission`).
     """
     allowed = allowances.find(run, policy, comparison=comparison, unreliable=unreliable)
     threshold = verdicts.decide(run, policy, scales=scales, allowed=allowed)
@@ -58,10 +58,11 @@ def _reason(gates: Sequence[GateVerdict]) -> str:
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
-        why = comparison.problem or "there are no results of the base"
-        gate = _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why.rstrip('.')}."}, policy)
-        # nothing could have become worse: the change that brings the first agent must not be stopped for it
-        return dataclasses.replace(gate, blocked_by=None) if comparison.no_agent else gate
+        why = (comparison.problem or "there are no results of the base").rstrip(".")
+        if comparison.no_agent:
+            # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
+            return _gate({VerdictKind.PASS: f"Nothing to compare with yet: {why}."}, policy)
+        return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
     rows = [row for row in comparison.criteria if row.gating]
     if not rows:
         return _without_rows(comparison, policy)

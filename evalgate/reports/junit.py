@@ -10,12 +10,12 @@ from xml.etree import ElementTree as ET
 from junit_xml import TestCase, TestSuite
 
 from evalgate import words
-from evalgate.exhibits import calls, cases, sentences
+from evalgate.exhibits import calls, cases, guidance, sentences
 from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.gate import allowances
 from evalgate.gate.pairing import CaseKey
 from evalgate.markup import plain
-from evalgate.model import CriterionVerdict, FailureKind, GateKind, GateVerdict, Report, SuiteVerdict, VerdictKind
+from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
@@ -87,15 +87,16 @@ def _gates(report: Report) -> tuple[ET.Element, list[str]]:
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     made = TestCase(gate.gate.value, classname="evalgate")
     reason = plain.one_line(plain.clip(gate.reason, TEXT_LIMIT))
-    first_agent = gate.gate is GateKind.REGRESSION and report.comparison is not None and report.comparison.no_agent
     match gate.kind:
+        case VerdictKind.PASS if guidance.unasked(gate, report):
+            made.add_skipped_info(message=reason)
         case VerdictKind.PASS:
             made.stdout = reason
         case VerdictKind.FAIL:
             made.add_failure_info(message=reason, failure_type=gate.gate.value)
-        case VerdictKind.NOT_MEASURED if not first_agent:
+        case VerdictKind.NOT_MEASURED:
             made.add_error_info(message=reason, error_type="not_measured")
-        case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
+        case VerdictKind.INCONCLUSIVE:
             made.add_skipped_info(message=f"{sentences.kind_word(gate.kind)}: {reason}")
     return made
 

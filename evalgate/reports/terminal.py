@@ -46,7 +46,8 @@ def _verdict(report: Report) -> Iterator[str]:
     word = sentences.kind_word(report.verdict.kind).upper()
     answers = guidance.answers(report)
     for each in answers:
-        yield f"{each.question}: {sentences.kind_word(each.kind)}. {each.reason}"
+        word_of = "" if each.kind is None else f"{sentences.kind_word(each.kind)}. "
+        yield f"{each.question}: {word_of}{each.reason}"
     reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
     yield sentences.headline(report.verdict).upper() if answers else f"{word}: {reason}"
 

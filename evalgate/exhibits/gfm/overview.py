@@ -33,7 +33,7 @@ def render_verdict(report: Report) -> str:
 
 
 def _answer(answer: Answer) -> str:
-    return f"- {sentences.kind_mark(answer.kind)} **{answer.question}**: {github.prose(answer.reason)}"
+    return f"- {sentences.answer_mark(answer.kind)} **{answer.question}**: {github.prose(answer.reason)}"
 
 
 def render_figures(report: Report, totals: Totals) -> str:

@@ -35,7 +35,7 @@ def _reason(report: Report) -> Html:
     if not answers:
         return element("p", coded(plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))))
     items = [
-        element("li", f"{sentences.kind_mark(each.kind)} ", element("strong", each.question), ": ", coded(each.reason))
+        element("li", sentences.answer_mark(each.kind), " ", element("strong", each.question), ": ", coded(each.reason))
         for each in answers
     ]
     return element("ul", *items, class_="answers")

@@ -22,9 +22,10 @@ def test_every_gate_has_a_question() -> None:
         ("base_regressed", {"Thresholds": VerdictKind.FAIL, "Against the base": VerdictKind.FAIL}),
         ("base_broken", {"Against the base": VerdictKind.NOT_MEASURED, "Thresholds": VerdictKind.PASS}),
         ("base_unchanged", {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.PASS}),
+        ("base_no_agent", {"Thresholds": VerdictKind.PASS, "Against the base": None}),  # nothing was asked there
     ],
 )
-def test_each_gate_answers_and_what_blocks_comes_first(scenario: str, kinds: dict[str, VerdictKind]) -> None:
+def test_each_gate_answers_and_what_blocks_comes_first(scenario: str, kinds: dict[str, VerdictKind | None]) -> None:
     found = guidance.answers(COMPARED[scenario]())
     assert [(each.question, each.kind) for each in found] == list(kinds.items())
 

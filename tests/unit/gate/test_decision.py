@@ -86,6 +86,18 @@ def test_a_base_that_could_not_be_measured_is_said_and_not_skipped() -> None:
     assert verdict.blocks
 
 
+@pytest.mark.parametrize(("text", "kind"), [("PP PP", "pass"), ("PP FF", "fail"), ("PP ??", "not_measured")])
+def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, kind: str) -> None:
+    head, _ = sides.sides(" ".join(f"{each}/PP" for each in text.split()))
+    comparison = Comparison(origin=sides.ORIGIN, problem="it has no agent", no_agent=True)
+    every = Policy(fail_on=frozenset(FailOn))
+    verdict = decision.decide(head, every, scales=sides.scales_of(head), comparison=comparison)
+    assert (verdict.kind.value, verdict.blocks) == (kind, kind != "pass")
+    assert kinds(verdict) == {"threshold": kind, "regression": "pass"}
+    if kind == "pass":
+        assert verdict.reason == "All 2 cases passed. Nothing to compare with yet: it has no agent."
+
+
 @pytest.mark.parametrize(
     ("text", "regression", "threshold"),
     [
