@@ -120,9 +120,16 @@ class _Reader:
         for code, name in self._oddities:
             if code == "duplicate-key":
                 self._ledger.warn(code, f"`{name[:60]}` stands twice in one object; the last one counts", path=path)
+            elif code == "json-huge":
+                message = f"`{_shortened(name)}` is larger than any number of a program; it is read as infinite"
+                self._ledger.warn(code, message, path=path)
             else:
                 self._ledger.warn(code, f"`{name}` is no JSON number; it is read all the same", path=path)
         self._oddities.clear()
+
+
+def _shortened(digits: str) -> str:
+    return digits if len(digits) <= 20 else f"{digits[:12]}...{digits[-5:]}"
 
 
 def decode(data: bytes, *, file: str) -> str | Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -28,10 +29,12 @@ class JsonText:
     """A JSON text and the offsets of its values. Every method raises JsonFault where the text is not JSON."""
 
     def __init__(self, text: str, *, on_oddity: Callable[[str, str], None] | None = None) -> None:
-        """`on_oddity(code, name)` is told of what json reads in silence: `duplicate-key`, `json-nan`."""
+        """`on_oddity(code, name)` is told of what json reads in silence: `duplicate-key`, `json-nan`, `json-huge`."""
         self.text = text
         self._on_oddity = on_oddity or (lambda _code, _name: None)
-        self._decoder = json.JSONDecoder(object_pairs_hook=self._object, parse_constant=self._constant)
+        self._decoder = json.JSONDecoder(
+            object_pairs_hook=self._object, parse_constant=self._constant, parse_float=self._float
+        )
 
     def start(self) -> int:
         """Offset of the document's first value, behind a byte order mark and blanks."""
@@ -120,6 +123,12 @@ class JsonText:
     def _constant(self, name: str) -> float:
         self._on_oddity("json-nan", name)
         return float(name)
+
+    def _float(self, digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):
+            self._on_oddity("json-huge", digits)
+        return value
 
 
 def explain(text: str, at: int, complaint: str) -> JsonFault:

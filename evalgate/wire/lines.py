@@ -9,9 +9,16 @@ from pydantic_core import PydanticSerializationError, to_json
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON without a line end, of values that came as JSON."""
+    """Compact, strict JSON without a line end, of values that came as JSON.
+
+    JSON has no NaN and no Infinity (RFC 8259): they become the texts that `not_finite.NAMES` lists.
+    """
     try:
-        return to_json(value)
+        return to_json(value, inf_nan_mode="strings")
     except PydanticSerializationError:
         # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or very deep values
-        return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+        if "NaN" in text or "Infinity" in text:
+            named = json.loads(text, parse_constant=str)
+            text = json.dumps(named, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        return text.encode()

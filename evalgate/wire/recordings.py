@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,12 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON number")
 
 
-_PLAIN_JSON = json.JSONDecoder(parse_constant=_no_constant)
+def _no_infinite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_constant(digits)
+
+
+_PLAIN_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_no_infinite)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

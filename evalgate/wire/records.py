@@ -22,12 +22,15 @@ from evalgate.model import (
     Score,
     Transcript,
 )
-from evalgate.wire import writing
+from evalgate.wire import lines, not_finite, writing
 from evalgate.wire.invocations import AgentDetailsWire, AppDetailsWire, InvocationWire
+from evalgate.wire.not_finite import Number, Places
 from evalgate.wire.shapes import Wire
 
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
 Address: TypeAlias = Callable[[Any], str]
+
+NOT_FINITE = "Paths of texts (`NaN`, `Infinity`, `-Infinity`) that stand for the numbers that JSON has not."
 
 
 class TranscriptWire(Wire):
@@ -38,6 +41,7 @@ class TranscriptWire(Wire):
     final_state: dict[str, Any] | None = None
     ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
     agents: list[str] | None = None
+    not_finite: Places = Field(default_factory=list, description=NOT_FINITE)
 
 
 class FailureWire(Wire):
@@ -48,6 +52,7 @@ class FailureWire(Wire):
     turn: int | None = None
     detail: str = ""
     partial: list[InvocationWire] = Field(default_factory=list)
+    not_finite: Places = Field(default_factory=list, description=NOT_FINITE)
 
     def noun(self) -> AgentFailure:
         """The failure."""
@@ -75,7 +80,7 @@ class FindingWire(Wire):
     text: str
     turn: int | None = None
     label: str = ""
-    score: float | None = None
+    score: Number | None = None
     subject: str = ""
     opinions: list[OpinionWire] = Field(default_factory=list)
     spared: int = 0
@@ -102,8 +107,8 @@ class GradeWire(Wire):
     score: float | None = None
     reason: Reason | None = None
     message: str = ""
-    turns: list[float | None] = Field(default_factory=list)
-    breakdown: dict[str, float] = Field(default_factory=dict)
+    turns: list[Number | None] = Field(default_factory=list)
+    breakdown: dict[str, Number] = Field(default_factory=dict)
     findings: list[FindingWire] = Field(default_factory=list)
 
     def noun(self) -> Grade:
@@ -177,6 +182,13 @@ def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address
     What the agents were told is the same in almost every turn of a run, and long: it is written once, in a table.
     Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
     """
+    written = _outcome_json(outcome, agents_seen=agents_seen, address=address)
+    if not_finite.may_stand_in(lines.encode(written)) and (places := not_finite.places(written)):
+        written["not_finite"] = places
+    return written
+
+
+def _outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> dict[str, Any]:
     match outcome:
         case Transcript():
             written: dict[str, Any] = {
@@ -207,6 +219,8 @@ def _failure_json(failure: AgentFailure) -> dict[str, Any]:
 
 def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
     """An outcome from its JSON and the table of agents. Raises pydantic.ValidationError."""
+    if raw.get("not_finite"):
+        raw = not_finite.restored(raw, raw["not_finite"])
     if raw.get("kind") != "transcript":
         return FailureWire.model_validate(raw).noun()
     wire = TranscriptWire.model_validate(raw)

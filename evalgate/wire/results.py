@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from evalgate.errors import Severity
 from evalgate.model import ConfigOrigin, GateKind, VerdictKind
+from evalgate.wire import not_finite
 from evalgate.wire.calibration import JudgedWire
 from evalgate.wire.cases import EvalCaseWire
 from evalgate.wire.comparison import ComparisonResult
 from evalgate.wire.invocations import AgentDetailsWire
+from evalgate.wire.not_finite import Places
 from evalgate.wire.numbers import MOST_COUNT, MOST_SECONDS, Count
-from evalgate.wire.records import FailureWire, GradeWire, TranscriptWire
+from evalgate.wire.records import NOT_FINITE, FailureWire, GradeWire, TranscriptWire
 from evalgate.wire.shapes import Wire
 from evalgate.wire.simulators import SimulatorResult
 
@@ -58,10 +60,18 @@ class CaseResult(ResultsShape):
     line: int | None = Field(default=None, description="Line of the case in its evaluation file, from 1.")
     fingerprint: str = Field(description="Equal for equal content of the case, references and rubrics included.")
     eval_case: EvalCaseWire | None = Field(default=None, description="The case itself, as ADK's EvalCase.")
+    not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {NOT_FINITE}")
     verdict: VerdictKind
     reason: str = ""
     waiting: bool = Field(default=False, description="Shown, and decides nothing yet (`admission`).")
     trials: list[TrialResult] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _restored(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("not_finite") and isinstance(raw.get("eval_case"), dict):
+            return {**raw, "eval_case": not_finite.restored(raw["eval_case"], raw["not_finite"])}
+        return raw
 
 
 class CriterionResult(ResultsShape):

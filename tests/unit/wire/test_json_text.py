@@ -84,12 +84,19 @@ def test_a_byte_order_mark_is_told_and_does_not_count_as_a_column():
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [('{"a": 1, "a": 2}', "duplicate-key"), ('{"x": {"a": 1, "a": 2}}', "duplicate-key"), ('{"a": NaN}', "json-nan")],
+    [
+        ('{"a": 1, "a": 2}', "duplicate-key"),
+        ('{"x": {"a": 1, "a": 2}}', "duplicate-key"),
+        ('{"a": NaN}', "json-nan"),
+        ('{"a": [1e999]}', "json-huge"),
+        ('{"a": -1' + "0" * 400 + ".0}", "json-huge"),
+    ],  # valid JSON; no float holds it
 )
 def test_what_json_reads_in_silence_is_told(text, code):
     document, said = read(text)
     assert document is not None
     assert [problem[0] for problem in said] == [code]
+    assert all(len(problem[3]) < 120 for problem in said)
 
 
 def test_a_text_that_holds_json_is_unwrapped_and_has_no_lines():

@@ -1,0 +1,105 @@
+"""Whatever an agent or an evaluation file holds, what is written is strict JSON, and reads back as what it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalgate.model import (
+    AgentFailure,
+    Content,
+    Event,
+    FailureKind,
+    Finding,
+    Invocation,
+    Score,
+    ToolCall,
+    ToolResponse,
+    Transcript,
+)
+from evalgate.wire import lines, not_finite, records
+from evalgate.wire.results import CaseResult
+
+INF = float("inf")
+
+
+def strict(data: bytes) -> Any:
+    def refuse(name: str) -> float:
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(data, parse_constant=refuse)
+
+
+keys = st.sampled_from(["a", "NaN", "\ud800"])
+values = st.recursive(
+    st.floats() | st.sampled_from([INF, -INF, *not_finite.NAMES, "\udc00", 1, None]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(keys, values, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(objects, objects, objects, st.booleans())
+def test_outcomes_come_back_as_they_were(args: Any, said: Any, state: Any, failed: bool) -> None:
+    parts = (ToolCall(name="t", args=args), ToolResponse(name="t", response=said))
+    turn = Invocation(user_content=Content(), events=(Event(author="a", content=Content(parts=parts)),))
+    failure = AgentFailure(kind=FailureKind.RAISED, message="m", partial=(turn,))
+    outcome = failure if failed else Transcript(invocations=(turn,), final_state=state)
+    raw = strict(lines.encode(records.outcome_json(outcome, agents_seen={}, address=str)))
+    # in words, since NaN is not equal to itself
+    assert repr(records.parse_outcome(raw, agents_seen={})) == repr(outcome)
+
+
+def test_grades_come_back_as_they_were() -> None:
+    finding = Finding(text="x", score=float("nan"))
+    grade = Score(value=0.5, turns=(INF, None, -INF), breakdown={"a": INF}, findings=(finding,))
+    assert repr(records.parse_grade(strict(lines.encode(records.grade_json(grade))))) == repr(grade)
+
+
+def test_cases_come_back_as_they_were() -> None:
+    case = {
+        "eval_id": "c",
+        "conversation": [{"user_content": {}, "intermediate_data": {"tool_uses": [{"name": "t", "args": {"n": INF}}]}}],
+    }
+    raw = {"case_id": "c", "fingerprint": "f", "verdict": "pass", "eval_case": case,
+           "not_finite": not_finite.places(case)}  # fmt: skip
+    read = CaseResult.model_validate(strict(lines.encode(raw)))
+    assert read.eval_case is not None
+    (turn,) = read.eval_case.noun().conversation or ()
+    (event,) = turn.events or ()
+    assert event.content is not None
+    assert event.content.parts == (ToolCall(name="t", args={"n": INF}),)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "x",  # no list
+        [1, "a", None, []],  # no paths
+        [["nowhere"], ["a", 7], ["a", -1], ["a", True], ["a", "b"], ["s", 0], ["s", 0, 0]],  # not there
+        [["s"]],  # an honest text
+        [["n"]],  # no text
+    ],
+)
+def test_places_that_do_not_fit_change_nothing(at: Any) -> None:
+    value = {"a": ["NaN", "x"], "s": "text", "n": 1}
+    assert not_finite.restored(value, at) == value
+
+
+def test_what_was_read_is_not_changed() -> None:
+    value = {"a": [["NaN"]], "b": "NaN"}
+    restored = not_finite.restored(value, [["a", 0, 0]])
+    assert repr(restored) == "{'a': [[nan]], 'b': 'NaN'}"
+    assert value == {"a": [["NaN"]], "b": "NaN"}
+
+
+def test_absurdly_many_end() -> None:
+    deep: Any = [INF] * 1000
+    for _ in range(500):
+        deep = [deep]
+    assert sum(map(len, not_finite.places(deep))) < not_finite.MOST_STEPS + 1000
