@@ -42,7 +42,8 @@ class TurnScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One turn, expected beside actual; None where that side has no such turn or does not say."""
+    """One turn, expected beside actual; None where that side has no such turn or does not say. `unmarked`: the agent
+    has no answer, because none of what it said is marked as final."""
 
     number: int
     user: str
@@ -52,6 +53,7 @@ class Turn:
     actual_answer: str | None
     happened: bool
     asked: bool
+    unmarked: bool = False
     scores: tuple[TurnScore, ...] = ()
     findings: tuple[tuple[str, Finding], ...] = ()
 
@@ -247,6 +249,7 @@ def _turn(
         number=number,
         user=(answer_text(user.user_content) or "") if user else "",
         expected_calls=expected.tool_calls if expected and expected.events is not None else None,
+    answer = answer_text(actual.final_response) if actual else None
         actual_calls=actual.tool_calls if actual else None,
         expected_answer=answer_text(expected.final_response) if expected else None,
         actual_answer=answer_text(actual.final_response) if actual else None,
@@ -256,6 +259,7 @@ def _turn(
         findings=findings,
     )
 
+        unmarked=answer is None and any(answer_text(each.content) for each in (actual and actual.events) or ()),
 
 def _turn_scores(index: int, *, trial: GradedTrial, uses: Sequence[CriterionUse]) -> Iterator[TurnScore]:
     for use in uses:

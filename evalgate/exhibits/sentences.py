@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from evalgate.exhibits.cases import CaseExhibit
+from evalgate.exhibits.cases import CaseExhibit, Turn
 from evalgate.markup import plain
 from evalgate.model import AgentFailure, CriterionVerdict, FailureKind, Reason, Verdict, VerdictKind
 
 WHY_LIMIT = 400
+UNMARKED = "text, but marked no event as final"
 
 
 def kind_word(kind: VerdictKind) -> str:
@@ -87,6 +88,11 @@ def failure_sentence(failure: AgentFailure) -> str:
     where = f" in turn {failure.turn}" if failure.turn is not None else ""
     message = plain.one_line(plain.clip(failure.message, WHY_LIMIT))
     return f"The {who} {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
+
+
+def no_answer(turn: Turn) -> str:
+    """A turn without an answer: whether there was something that might have been one."""
+    return f"The agent said {UNMARKED}, so that it gave no answer" if turn.unmarked else "The agent gave no answer"
 
 
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:

@@ -227,6 +227,8 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     yield f"turn {turn.number}: {plain.one_line(plain.clip(turn.user, TEXT_LIMIT))}"
     if not turn.happened:
         yield "  the agent gave no such turn"
+    elif turn.unmarked:
+        yield f"  actual:   {sentences.UNMARKED}"
     if not turn.asked:
         yield "  the evaluation file has no such turn"
     if turn.expected_calls is not None:

@@ -199,7 +199,7 @@ def _said(turn: Turn) -> Iterator[str]:
     )
     did = f"called {called} and " if called else ""
     if turn.actual_answer is None:
-        yield f"The agent {did}said nothing."
+        yield f"The agent {did}said {sentences.UNMARKED if turn.unmarked else 'nothing'}."
         return
     wrapped = plain.wrap(plain.visible(plain.clip(turn.actual_answer, USER_LIMIT)), differences.WIDTH)
     yield f"The agent {did}said:\n" + github.fence("\n".join(wrapped), language="text")
@@ -241,7 +241,7 @@ def _answers(turn: Turn) -> Iterator[str]:
     if below and all("tool" in name for name in below):
         return  # an answer is never word for word the same: where nobody asks for its words, it is noise
     if turn.actual_answer is None:
-        yield "The agent gave no answer; expected:\n" + github.fence(
+        yield f"{sentences.no_answer(turn)}; expected:\n" + github.fence(
             "\n".join(plain.wrap(plain.clip(turn.expected_answer, USER_LIMIT), differences.WIDTH)), language="text"
         )
         return

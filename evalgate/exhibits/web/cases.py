@@ -199,7 +199,7 @@ def _answers(turn: Turn) -> Iterator[Html]:
                 yield element("p", name if expected is not None else "Answer", class_="label")
                 yield _pre(plain.clip(answer, TEXT_LIMIT))
     if actual is None and turn.happened:
-        yield element("p", element("strong", "The agent gave no answer."))
+        yield element("p", element("strong", f"{sentences.no_answer(turn)}."))
 
 
 def _piece(piece: wording.Piece) -> Html:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from builders import build, comparing
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
 from evalgate.markup import budget
-from evalgate.model import Case, FailureKind, Policy, Report
-from evalgate.reports import comment, summary
+from evalgate.model import Case, Content, Event, FailureKind, Part, Policy, Report, Text
+from evalgate.reports import comment, html_report, junit, summary
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,24 @@ def test_answers(expected: str, actual: str | None, shown: str | None) -> None:
     asked = case("c", turn("x", answer=expected))
     text = comment.render(told(asked, build.scores(turn("x", answer=actual), **{TOOLS: [1.0], WORDS: [0.0]})))
     assert shown in text if shown else "Answer" not in text
+
+
+@pytest.mark.parametrize(
+    ("parts", "told_so"),
+    [
+        ((Text(text="Yes."),), True),
+        ((Text(text="Well, yes.", thought=True),), False),  # said to itself
+        ((call("a"),), False),
+    ],
+)
+def test_text_that_no_event_marks_as_the_answer_is_told(parts: tuple[Part, ...], told_so: bool) -> None:
+    event = Event(author="agent", content=Content(parts=parts, role="model"))
+    done = dataclasses.replace(turn("x"), events=(event,))
+    report = told(case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]}))
+    assert "gave no answer; expected:" in comment.render(report)
+    for shown in (comment.render(report), html_report.render(report)):
+        assert ("The agent said text, but marked no event as final, so that it gave no answer" in shown) is told_so
+    assert ("  actual:   text, but marked no event as final" in junit.render(report)) is told_so
 
 
 def test_a_broken_agent_is_quoted() -> None:
