@@ -252,7 +252,7 @@ def _turn(
     answer = answer_text(actual.final_response) if actual else None
         actual_calls=actual.tool_calls if actual else None,
         expected_answer=answer_text(expected.final_response) if expected else None,
-        actual_answer=answer_text(actual.final_response) if actual else None,
+        actual_answer=answer,
         happened=actual is not None,
         asked=expected is not None or led,
         scores=scores,
