@@ -17,7 +17,7 @@ from evalgate import words
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import CriterionUse
 from evalgate.plugins import CriterionSpec
-from evalgate.wire import spelling
+from evalgate.wire import generation_config, spelling
 
 Specs = Mapping[str, CriterionSpec]
 
@@ -232,7 +232,8 @@ def _place_of(use: CriterionUse, shown: str) -> Place | None:
 
 
 def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails) -> Problem:
-    path = error["loc"]
+    inner = error.get("ctx", {}).get("at", ()) if error["type"] == generation_config.REFUSED else ()
+    path = (*error["loc"], *inner)
     shown = _dotted(path)
     place = _place_of(use, shown)
     hint = ""
@@ -245,6 +246,10 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             hint = f"Did you mean `{close}`?" if close else known
         case "missing":
             message = f"`{use.name}`: the option `{shown}` is missing"
+        case generation_config.REFUSED:
+            message = f"`{use.name}`: `{_dotted(error['loc'])}`: {error['msg']}"
+            near = error.get("ctx", {}).get("near")
+            hint = f"Did you mean `{near}`?" if near else ""
         case _:
             expected = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
             expected = expected.removesuffix(", unable to interpret input")

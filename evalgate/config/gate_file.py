@@ -14,6 +14,8 @@ from evalgate.config import yaml_documents
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.settings import Settings
+from evalgate.wire import generation_config
+from evalgate.wire.generation_config import GenerationConfig
 
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
 """Where the file is looked for, relative to the root; the first that exists is read."""
@@ -67,7 +69,7 @@ class JudgeOptionsRule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model: str | None = Field(default=None, description="As ADK writes it: `gemini-2.5-flash`, `openai/gpt-4.1`.")
-    config: dict[str, Any] | None = Field(default=None, description="`judge_model_config`, merged by key.")
+    config: GenerationConfig | None = Field(default=None, description="`judge_model_config`, merged by key.")
     num_samples: int | None = Field(default=None, ge=1, description="Votes per question.")
     exhaustive: bool | None = Field(default=None, description="Ask all samples, also those that change nothing.")
 
@@ -132,7 +134,7 @@ class SimulatorRule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model: str | None = Field(default=None, min_length=1, description="As ADK writes it.")
-    config: dict[str, Any] | None = Field(default=None, description="`model_configuration`, merged by key.")
+    config: GenerationConfig | None = Field(default=None, description="`model_configuration`, merged by key.")
     max_allowed_invocations: int | None = Field(default=None, description="Turns at most; -1: no limit.")
     on_turn_limit: Literal["fail", "not_measured", "pass"] = Field(
         default="fail", description="What a conversation is that the limit cut; `pass`: the other criteria decide."
@@ -244,12 +246,15 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
     known = [name for rule in rules for name in rule.model_fields]
     for each in error.errors():
         path = each["loc"]
-        hint = ""
+        hint, at = "", ()
         if each["type"] == "extra_forbidden":
             close = words.nearest(str(path[-1]), known)
             hint = f"Did you mean `{close}`?" if close else ""
+        elif each["type"] == generation_config.REFUSED:
+            at, near = each["ctx"]["at"], each["ctx"]["near"]
+            hint = f"Did you mean `{near}`?" if near else ""
         where = ".".join(str(step) for step in path)
-        problems.append(_problem("gate-file-shape", f"`{where}`: {each['msg']}", locate(*path), hint))
+        problems.append(_problem("gate-file-shape", f"`{where}`: {each['msg']}", locate(*path, *at), hint))
     return problems
 
 

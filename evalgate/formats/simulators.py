@@ -12,6 +12,7 @@ from evalgate.model import SimulatorUse
 from evalgate.prompts import templates
 from evalgate.wire import complaints, spelling
 from evalgate.wire.complaints import described
+from evalgate.wire.generation_config import GenerationConfig
 from evalgate.wire.ledger import Ledger, Path
 from evalgate.wire.shapes import Wire
 
@@ -28,7 +29,7 @@ class SimulatorWire(Wire):
 
     type: str | None = None
     model: str = _DEFAULTS.model
-    model_configuration: dict[str, Any] | None = None
+    model_configuration: GenerationConfig | None = None
     max_allowed_invocations: int = 20
     custom_instructions: str | None = None
     include_function_calls: bool = False

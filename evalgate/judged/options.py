@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from evalgate.judging.options import ADK_MODEL, ADK_SAMPLES, JudgeOptions
+from evalgate.wire.generation_config import GenerationConfig
 from evalgate.wire.invocations import RubricWire
 from evalgate.wire.shapes import Wire
 
@@ -15,7 +14,7 @@ class JudgeModelOptions(Wire):
     """ADK's JudgeModelOptions. `parallelism_limit` is accepted and not needed: the governor sets the pace."""
 
     judge_model: str = ADK_MODEL
-    judge_model_config: dict[str, Any] | None = None
+    judge_model_config: GenerationConfig | None = None
     num_samples: int = Field(default=ADK_SAMPLES, ge=1)
     parallelism_limit: int = Field(default=1, ge=1)
 

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalgate import words
+from evalgate.wire import generation_config
 from evalgate.wire.ledger import Ledger, Path
 from evalgate.wire.spelling import to_snake
 
@@ -56,6 +57,10 @@ def _complain(finding: Mapping[str, Any], raw: Any, *, where: Path, path: Path, 
     elif kind in _EXPECTED:
         found = described(finding.get("input"))
         ledger.error("wrong-type", f"expected {_EXPECTED[kind]}, found {found}", path=full)
+    elif kind == generation_config.REFUSED:
+        inner, near = finding["ctx"]["at"], finding["ctx"]["near"]
+        hint = f"did you mean `{near}`?" if near else ""
+        ledger.error("bad-option", str(finding["msg"]), path=(*full, *inner), hint=hint)
     elif kind in _OWN:
         near = (finding.get("ctx") or {}).get("near")
         hint = f"did you mean `{near}`?" if near else ""

@@ -39,6 +39,10 @@ OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
     (MATCH, {"judge_model_options": {"num_samples": 3}}, None),
     (MATCH, {"judge_model_options": {"num_sample": 3}}, Severity.ERROR),  # nested options are strict
     (MATCH, {"judge_model_options": {"num_samples": 0}}, Severity.ERROR),
+    (MATCH, {"judge_model_options": {"judge_model_config": {"temperature": 0, "topP": 0.5}}}, None),
+    (MATCH, {"judge_model_options": {"judge_model_config": {"temprature": 0}}}, Severity.ERROR),
+    (MATCH, {"judge_model_options": {"judge_model_config": {"temperature": "hot"}}}, Severity.ERROR),
+    (MATCH, {"judge_model_options": {"judge_model_config": {"thinking_config": {"budget": 1}}}}, Severity.ERROR),
     (MATCH, {"judge_model": "gemini-2.5-flash"}, Severity.WARNING),  # one level too high
     (RUBRICS, {"rubrics": [RUBRIC]}, None),
     (RUBRICS, {"rubrics": [{**RUBRIC, "weight": 2}]}, Severity.ERROR),

@@ -52,6 +52,9 @@ def test_everything_is_read() -> None:
         # a stranger's gate file would have the workflow's token sent to an address of its own
         ("judge:\n  api_key_env: INPUT_GITHUB-TOKEN\n", "gate-file-shape", 2, "never sent to a judge"),
         ("judge:\n  api_key_env: ACTIONS_RUNTIME_TOKEN\n", "gate-file-shape", 2, "never sent to a judge"),
+        ("judge:\n  config:\n    temprature: 0\n", "gate-file-shape", 3, "Did you mean `temperature`?"),
+        ("judge:\n  criteria:\n    x:\n      config: {top_k: y}\n", "gate-file-shape", 4, '`top_k` is "y"'),
+        ("simulator:\n  config:\n    temprature: 0\n", "gate-file-shape", 3, "Did you mean `temperature`?"),
         ("a: [1\nb: 2\n", "yaml-syntax", 2, "not valid YAML"),
         ("- a\n- b\n", "gate-file-shape", 1, "a list"),
     ],

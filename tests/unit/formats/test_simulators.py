@@ -60,6 +60,8 @@ def test_what_is_said_is_kept(given, field, value):
         ({"custom_instructions": "Be a user."}, "bad-instructions", "custom_instructions", "conversation_plan"),
         ({"custom_instructions": TEMPLATE + "{% if %}"}, "bad-instructions", "custom_instructions", "stop_signal"),
         ({"model_configuration": []}, "wrong-type", "model_configuration", ""),
+        ({"model_configuration": {"temprature": 0}}, "bad-option", "model_configuration.temprature", "`temperature`"),
+        ({"model_configuration": {"topK": "x"}}, "bad-option", "model_configuration.topK", ""),
     ],
 )
 def test_what_cannot_be_used_is_an_error_at_its_place(given, code, key, hint):
