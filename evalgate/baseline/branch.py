@@ -14,7 +14,7 @@ from evalgate.baseline import layout, repository
 from evalgate.baseline.git import Complaint, GitFailed
 from evalgate.baseline.layout import Entry, Unreadable
 from evalgate.baseline.repository import Repository
-from evalgate.baseline.store import LEDGER, Revise, Stored, Warn
+from evalgate.baseline.store import BADGE, LEDGER, Revise, Stored, Warn
 from evalgate.errors import UnavailableError
 
 PATIENCE_S = 300.0
@@ -39,12 +39,23 @@ class _Tip:
         prefix = f"{layout.RUNS}/"
         return layout.parse_names(name.removeprefix(prefix) for name in self.files if name.startswith(prefix))
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether somebody keeps results of runs there, or nothing at all: a branch of code is no place for them."""
+        return not self.commit or bool(self.entries) or not self.has_more
+
+    @property
+    def has_more(self) -> bool:
+        """Whether others keep something there."""
+        ours = {layout.README, LEDGER, BADGE, *(f"{layout.RUNS}/{each.name}" for each in self.entries)}
+        return bool(self.files.keys() - ours or self.others - {layout.RUNS})
+
 
 class DataBranch:
     """See `store.Store`. Only what is asked for is fetched; each save is one commit on top of the newest.
 
     After twice `keep` commits the branch starts anew with what it holds, so that clones of the repository do not
-    carry old runs for ever; where the remote allows no such push it goes on growing.
+    carry old runs for ever; where others keep something there, or the remote allows no such push, it goes on growing.
     """
 
     def __init__(
@@ -96,7 +107,8 @@ class DataBranch:
         return self._read(tip, name)
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
-        """See `store.Store`. Raises GitFailed where others push faster for `patience_s`, or the token may not."""
+        """See `store.Store`. Raises GitFailed where others push faster for `patience_s`, or the token may not, and
+        UnavailableError for a branch that holds other things and no run."""
         entry = layout.made_now(commit, now)
         packed = self._repo.folder / "packed.gz"
         layout.pack(results, packed)
@@ -104,6 +116,11 @@ class DataBranch:
         deadline = time.monotonic() + self._patience_s
         for pause in _pauses():
             tip = self._fetched()
+            if not tip.is_ours:
+                raise UnavailableError(
+                    f"the branch {self._branch} holds other files and no results of runs, so none are kept there",
+                    hint="Name a branch of its own in `data-branch`, which need not exist yet.",
+                )
             try:
                 self._push(self._made(tip, entry, run=run, revise=revise, now=now), tip)
             except GitFailed as error:
@@ -210,7 +227,7 @@ class DataBranch:
         return self._repo.run("commit-tree", tree, *parents, given=message.encode(), environment=who)
 
     def _starts_anew(self, tip: _Tip) -> bool:
-        return tip.history >= 2 * self._keep
+        return tip.history >= 2 * self._keep and not tip.has_more
 
     def _push(self, commit: str, tip: _Tip) -> None:
         """Have the branch hold `commit`, provided that it still holds `tip`."""

@@ -64,6 +64,7 @@ def pick_base(
         _ensure(repo, made.parents[0])
         return _base(repo, made.parents[0], ref=(environ or {}).get("GITHUB_BASE_REF", ""), how="merge-base")
     if event_base:
+        _ensure_of_event(repo, event_base)
         return _merge_base(repo, event_base, ref=(environ or {}).get("GITHUB_BASE_REF", ""), head=head_sha)
     name = _default_branch(repo)
     return _merge_base(repo, _branch(repo, name), ref=name, head=head_sha)
@@ -226,6 +227,21 @@ def _ensure(repo: Repository, sha: str) -> None:
     """Have the commit here. Raises GitFailed."""
     if not repo.has_commit(sha):
         repo.fetch(sha, depth=1 if repo.is_shallow else None)
+
+
+def _ensure_of_event(repo: Repository, sha: str) -> None:
+    """The same for the commit that an event names, which a force push may have made nobody's. Raises GitFailed."""
+    try:
+        _ensure(repo, sha)
+    except GitFailed as error:
+        if error.complaint is not Complaint.MISSING or not repo.remote.url:
+            raise
+        raise GitFailed(
+            command="git fetch",
+            words=f"the remote no longer has {sha[:12]}, which the event names: history was rewritten since",
+            complaint=Complaint.MISSING,
+            hint="Name what to compare with (`base`: a branch); the next push or pull request has a base again.",
+        ) from error
 
 
 def _fetched(repo: Repository, name: str) -> str | None:

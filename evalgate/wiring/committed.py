@@ -12,11 +12,14 @@ from evalgate.errors import EvalgateError, UnavailableError
 
 
 def holds(place: Path, repo: Repository) -> bool:
-    """Whether the commit that is checked out has files in `place`, or a submodule or a file of its own above it."""
+    """Whether the commit that is checked out has files in `place`, as it always has at the top of the checkout, or a
+    submodule or a file of its own above it."""
     top = repo.source.working_tree.resolve()
     found = place.resolve()
-    if not repo.head or not found.is_relative_to(top) or found == top:
+    if not repo.head or not found.is_relative_to(top):
         return False
+    if found == top:
+        return True
     parts = found.relative_to(top).parts
     paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
     listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)

@@ -330,6 +330,29 @@ def test_a_remote_that_forbids_a_new_start_keeps_its_history(origin: Path, repo:
     assert len(git(origin, "ls-tree", "--name-only", "evalgate-data:runs").split()) == 1
 
 
+def test_no_run_is_kept_on_a_branch_of_code(origin: Path, repo: Repository, tmp_path: Path) -> None:
+    """Whatever its last message says of a history."""
+    before = git(origin, "rev-parse", "main")
+    with pytest.raises(UnavailableError, match="branch main holds other files and no results"):
+        DataBranch(repo, branch="main", keep=1).save(A, results(tmp_path, A), now=NOW)
+    assert git(origin, "rev-parse", "main") == before
+
+
+def test_a_branch_where_others_keep_something_never_starts_anew(
+    origin: Path, repo: Repository, tmp_path: Path
+) -> None:
+    for number, commit in enumerate([A, B, C]):
+        DataBranch(repo, branch="evalgate-data", keep=1).save(
+            commit, results(tmp_path, commit), now=NOW + timedelta(hours=number)
+        )
+        if number == 0:
+            aside = tmp_path / "aside"
+            git(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
+            made.commit(aside, {"agent.py": "mine\n"})
+            git(aside, "push", "--quiet")
+    assert git(origin, "rev-list", "--count", "evalgate-data") == "4"
+
+
 def test_only_the_run_that_is_asked_for_is_fetched(origin: Path, repo: Repository, tmp_path: Path) -> None:
     git(origin, "config", "uploadpack.allowFilter", "true")
     git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")

@@ -57,7 +57,7 @@ def nothing(_: Path) -> None:
         (submodule, "brought", True),
         (submodule, "brought/base", True),  # the commit knows no file below a submodule, and brings them all
         (nothing, "../outside", False),
-        (nothing, ".", False),  # a whole checkout is nobody's cache, and always has files
+        (nothing, ".", True),
     ],
 )
 def test_what_the_commit_has(checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool) -> None:
