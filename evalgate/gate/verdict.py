@@ -157,7 +157,7 @@ def _judge_suite(
 ) -> SuiteVerdict:
     keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
     waits = allowed.unreliable if suite.key not in policy.advisory else frozenset()
-    cases = tuple(dataclasses.replace(verdicts[key], admitted=False) if key in waits else verdicts[key] for key in keys)
+    cases = tuple(_marked(verdicts[key], key, waits=waits, allowed=allowed) for key in keys)
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     kind, reason = counting.judge(counting.count(counted), required=required, min_measured=policy.min_measured)
@@ -175,6 +175,13 @@ def _judge_suite(
         advisory=suite.key in policy.advisory or (bool(cases) and not counted),
         beside=frozenset() if kind is VerdictKind.PASS else beside - {kind},
     )
+
+
+def _marked(case: CaseVerdict, key: CaseKey, *, waits: Collection[CaseKey], allowed: Allowances) -> CaseVerdict:
+    excused = case.kind is VerdictKind.FAIL and key in allowed.excused
+    if key not in waits and not excused:
+        return case
+    return dataclasses.replace(case, admitted=key not in waits, excused=excused)
 
 
 def _unsettled(case: CaseVerdict, allowed: Allowances) -> CaseVerdict:

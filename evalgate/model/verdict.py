@@ -117,7 +117,8 @@ class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
     `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
-    it could not be measured. `admitted` False: it is shown and decides nothing yet (`admission`).
+    it could not be measured. `admitted` False: it is shown and decides nothing yet (`admission`). `excused`: it fails,
+    and the comparison with the base lets that pass (`threshold: new`).
     """
 
     suite: str
@@ -129,6 +130,7 @@ class CaseVerdict:
     doubtful: bool = False
     partial: bool = False
     admitted: bool = True
+    excused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
