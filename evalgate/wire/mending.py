@@ -124,14 +124,29 @@ def mend_steps(raw: dict[str, Any], path: Path, ledger: Ledger) -> dict[str, Any
     for key in [key for key, value in steps.items() if value is None]:
         ledger.warn("adk-rejects-missing", f"`{key}` is null; read as absent. {REJECTED}", path=steps.under(path, key))
         del steps[key]
-    for key, mend in (("tool_uses", mend_call), ("tool_responses", _mend_response)):
-        if isinstance(steps.get(key), list):
-            steps[key] = [mend(item, (*steps.under(path, key), i), ledger) for i, item in enumerate(steps[key])]
+    if isinstance(steps.get("tool_responses"), list):
+        where = steps.under(path, "tool_responses")
+        steps["tool_responses"] = [
+            _mend_response(item, (*where, i), ledger) for i, item in enumerate(steps["tool_responses"])
+        ]
+    if isinstance(steps.get("tool_uses"), list):
+        _mend_uses(steps, steps.under(path, "tool_uses"), ledger)
     if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
         message = f"the steps stand here twice; `invocation_events` is read, the lists by kind are not. {REJECTED}"
         ledger.warn("adk-rejects-shape", message, path=path)
         return {"invocation_events": steps["invocation_events"]}
     return steps
+
+
+def _mend_uses(steps: dict[str, Any], path: Path, ledger: Ledger) -> None:
+    """The calls; under a name that is not ADK's, a call may stand beside its result."""
+    if path[-1] in ("tool_uses", "toolUses"):
+        steps["tool_uses"] = [mend_call(item, (*path, i), ledger) for i, item in enumerate(steps["tool_uses"])]
+        return
+    made = _steps_of_tools(steps["tool_uses"], path, ledger)
+    steps["tool_uses"] = made["tool_uses"]
+    if "tool_responses" in made:
+        steps.setdefault("tool_responses", made["tool_responses"])
 
 
 def mend_call(raw: Any, path: Path, ledger: Ledger) -> Any:

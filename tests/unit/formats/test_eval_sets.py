@@ -207,6 +207,10 @@ def test_the_users_words_are_understood(turn, code):
         {"intermediateData": {"toolCalls": [{"type": "function", "function": {"name": "t", "arguments": {"a": 1}}}]}},
         {"intermediate_data": {"tool_calls": [{"function": {"name": "t", "arguments": '{"a": 1}'}}]}},
         {"intermediate_data": {"tool_uses": [{"name": "t", "input": {"a": 1}}]}},
+        {"intermediate_data": {"tool_uses": [{"name": "t", "parameters": {"a": 1}}]}},
+        {"intermediate_data": {"tools": [{"name": "t", "arguments": {"a": 1}}]}},
+        {"intermediate_data": {"expected_tools": CALLS}},
+        {"intermediate_data": {"expectedToolUse": [{"tool_name": "t", "tool_input": {"a": 1}}]}},
         {"intermediate_data": CALLS},
     ],
 )
@@ -216,9 +220,68 @@ def test_tool_calls_are_understood(fields):
     assert codes(reading, Severity.WARNING)
 
 
-def test_results_beside_calls_are_responses():
-    reading = one_turn(tools=[{"id": "1", "name": "t", "arguments": {}, "result": "42"}])
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_results_beside_calls_are_responses(is_inside):
+    calls = {"tools": [{"id": "1", "name": "t", "arguments": {}, "result": "42"}]}
+    reading = one_turn(**({"intermediate_data": calls} if is_inside else calls))
     assert only_turn(reading).tool_responses == (ToolResponse(name="t", response={"result": "42"}, id="1"),)
+
+
+@pytest.mark.parametrize("key", ["final_answer", "finalAnswer", "expected_final", "reference"])
+def test_answers_are_understood(key):
+    reading = one_turn(**{key: "hello"})
+    assert text_of(only_turn(reading).final_response) == "hello"
+    assert "adk-rejects-name" in codes(reading, Severity.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "meant"),
+    [
+        # calls within intermediate_data under names that are nobody's
+        ({"intermediate_data": {"function_calls": CALLS}}, "function_calls", "tool_uses"),
+        ({"intermediate_data": {"trajectory": CALLS}}, "trajectory", "tool_uses"),
+        ({"intermediate_data": {"calls": [{"tool_name": "t"}]}}, "calls", "tool_uses"),
+        ({"intermediate_data": {"plan": [{"function": {"name": "t"}}]}}, "plan", "tool_uses"),
+        # bare names, where the key says of what
+        ({"intermediate_data": {"tool_trajectory": ["t", "u"]}}, "tool_trajectory", "tool_uses"),
+        # also beside calls that are read, since fewer would be expected
+        ({"intermediate_data": {"tool_uses": CALLS, "tools": CALLS}}, "tools", "tool_uses"),
+        # the same in the turn
+        ({"trajectory": CALLS}, "trajectory", "intermediate_data"),
+        ({"expected_steps": []}, "expected_steps", "final_response"),
+        ({"final_response": ANSWER, "expected_steps": []}, "expected_steps", "intermediate_data"),
+        # answers
+        ({"model_answer": "hello"}, "model_answer", "final_response"),
+        ({"goldenReply": {"parts": [{"text": "hello"}]}}, "goldenReply", "final_response"),
+        ({"intermediate_data": {}, "expectation": "polite"}, "expectation", "final_response"),
+        # arguments
+        ({"intermediate_data": {"tool_uses": [{"name": "t", "with": {"a": 1}}]}}, "with", "args"),
+    ],
+)
+def test_an_expectation_under_an_unknown_name_is_an_error(fields, key, meant):
+    (problem,) = (found for found in one_turn(**fields).problems if found.severity is Severity.ERROR)
+    assert (problem.code, problem.hint) == ("unknown-key", f"did you mean `{meant}`?")
+    assert problem.place is not None
+    assert problem.place.json_path.endswith(f".{key}")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        # nothing is expected by these
+        {"notes": ["a", "b"]},
+        {"response_time": 1.5},
+        {"model_answer": None},
+        {"mock_tool_output": {"t": 1}},
+        {"_expected": "a comment"},
+        {"intermediate_data": {"notes": ["a", "b"], "latencies": [1, 2], "calls": []}},
+        {"intermediate_data": {"tool_uses": [{"name": "t", "args": {"a": 1}, "meta": {"b": 2}}]}},
+        # the turn has an answer and calls: it is known what they are
+        {"final_response": ANSWER, "intermediate_data": {"tool_uses": CALLS}, "expected_answer": "x"},
+    ],
+)
+def test_other_unknown_keys_are_dropped_with_a_warning(fields):
+    assert set(codes(one_turn(**fields))) == {"adk-rejects-key"}
 
 
 @pytest.mark.parametrize(
