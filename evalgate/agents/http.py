@@ -108,7 +108,7 @@ class HttpAgent:
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
         self._options = options
         self._setting = setting
-        self._headers = _expanded(options.headers, setting.environment)
+        self._headers = _expanded(options.headers, setting)
         secrets = dict(enumerate(self._headers.values()))
         self._redact = redaction.redactor(
             {**setting.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
@@ -182,14 +182,13 @@ def _shape(options: HttpOptions, response: ResponseOptions) -> EndpointShape:
     )
 
 
-def _expanded(headers: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:
     expanded = {}
     for name, value in headers.items():
         try:
-            expanded[name] = placeholders.expand(value, environment)
+            expanded[name] = placeholders.expand(value, setting.environment)
         except KeyError as error:
-            message = (
-                f"the header {name} refers to ${{{error.args[0]}}}, which is not among the variables agents may see"
-            )
+            variable = str(error.args[0])
+            message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
             raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
     return expanded

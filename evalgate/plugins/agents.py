@@ -71,6 +71,11 @@ class AgentLimits:
     isolate_cases: bool = False
 
 
+def is_not_set(name: str) -> str:
+    """Why a variable is not at hand, where nothing more is known."""
+    return f"{name} is not set"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSetting:
     """Where an agent is opened: the checkout it lives in, what it may see of the environment, its bounds.
@@ -80,7 +85,8 @@ class AgentSetting:
     hold credentials of a package index and are for installing children only. `cache`: absolute path of a folder for
     virtual environments. `log`: tells progress. `seed`: of everything random in a trial. `tools`: answers the agent's
     tool calls; None: its tools just run. `meeting`: to be held while the agent starts for the first time; it is left
-    when the agents of other sides have started as well.
+    when the agents of other sides have started as well. `why_absent`: why a variable is not in `environment`, and what
+    to do, in words that follow a colon.
     """
 
     root: str
@@ -92,6 +98,7 @@ class AgentSetting:
     seed: int = 0
     tools: ToolSource | None = None
     meeting: Callable[[], AbstractContextManager[None]] = nullcontext
+    why_absent: Callable[[str], str] = is_not_set
 
 
 class AgentDriver(Protocol):

@@ -147,5 +147,6 @@ def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
         log=around.say,
         seed=settings.seed,
         meeting=around.starting.meeting,
+        why_absent=lambda name: surroundings.why_absent(name, around.environ, settings.env),
         tools=tooling.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
     )

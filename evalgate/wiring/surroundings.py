@@ -28,6 +28,19 @@ def allowed(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if _matches(name, patterns) and not _matches(name, NEVER)}
 
 
+def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> str:
+    """Why an agent does not see a variable, and what to do: it is not set, or not named."""
+    if _matches(name, NEVER):
+        return f"{name} is the workflow's own and never reaches an agent; give it a narrower one by another name"
+    if _matches(name, (*HARMLESS, *names)):
+        how = f"`env: {{{name}: ${{{{ secrets.{name} }}}}}}` beside `with`"
+        return (
+            f"`env` names {name}, but it is not set here; a workflow hands it to the step ({how}), a shell exports it"
+        )
+    unset = "" if name in environ else ", and it is not set here either"
+    return f"the setting `env` does not name {name}{unset}; agents see only what it names (`env: {name}`)"
+
+
 def for_installing(environ: Mapping[str, str], agent: Mapping[str, str]) -> dict[str, str]:
     """What children that install packages see."""
     return dict(agent) | {name: value for name, value in environ.items() if _matches(name, INSTALLING)}

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from evalgate.agents import http
 from evalgate.agents.command import CommandOptions
 from evalgate.agents.http import HttpOptions
+from evalgate.plugins import AgentFailed, AgentSetting
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,12 @@ def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], wor
     with pytest.raises(ValidationError) as error:
         HttpOptions.model_validate(options)
     assert words in str(error.value)
+
+
+def test_a_header_without_its_variable_says_why() -> None:
+    options = HttpOptions(url="http://x/", headers={"Authorization": "Bearer ${CHAT_KEY}"})
+    setting = AgentSetting(
+        root="/", environment={"OTHER": "x"}, cache="/nowhere", why_absent=lambda name: f"nobody gave {name}"
+    )
+    with pytest.raises(AgentFailed, match=r"the header Authorization refers to \$\{CHAT_KEY\}: nobody gave CHAT_KEY"):
+        http.DRIVER.open(options, setting)

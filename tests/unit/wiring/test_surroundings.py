@@ -46,3 +46,24 @@ def test_only_installers_see_the_package_index() -> None:
 
 def test_the_workflows_own_are_refused_by_name() -> None:
     assert surroundings.refused(["GITHUB_TOKEN", "MY_TOKEN", "INPUT_X"]) == ["GITHUB_TOKEN", "INPUT_X"]
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "words"),
+    [
+        # the forgotten half: named, and not handed over
+        ("CHAT_KEY", ["CHAT_KEY"], "`env` names CHAT_KEY, but it is not set here"),
+        ("CHAT_KEY", ["CHAT_*"], "`env: {CHAT_KEY: ${{ secrets.CHAT_KEY }}}` beside `with`"),
+        ("TZ", [], "is not set here"),  # needs no name
+        # the other half: handed over, and not named
+        (
+            "GOOGLE_API_KEY",
+            [],
+            "`env` does not name GOOGLE_API_KEY; agents see only what it names (`env: GOOGLE_API_KEY`)",
+        ),
+        ("CHAT_KEY", ["CHAT"], "does not name CHAT_KEY, and it is not set here either;"),
+        ("GITHUB_TOKEN", ["*"], "never reaches an agent"),
+    ],
+)
+def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words: str) -> None:
+    assert words in surroundings.why_absent(name, ENVIRON, names)
