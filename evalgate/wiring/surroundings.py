@@ -32,11 +32,11 @@ def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> s
     """Why an agent does not see a variable, and what to do: it is not set, or not named."""
     if _matches(name, NEVER):
         return f"{name} is the workflow's own and never reaches an agent; give it a narrower one by another name"
-    if _matches(name, (*HARMLESS, *names)):
-        how = f"`env: {{{name}: ${{{{ secrets.{name} }}}}}}` beside `with`"
-        return (
-            f"`env` names {name}, but it is not set here; a workflow hands it to the step ({how}), a shell exports it"
-        )
+    if _matches(name, names):
+        how = f"`{name}: ${{{{ secrets.{name} }}}}` below the step's own `env:`"
+        return f"`env` names {name}, but it is not set here; a workflow sets it by {how}, a shell by `export`"
+    if _matches(name, HARMLESS):
+        return f"{name} is not set here"
     unset = "" if name in environ else ", and it is not set here either"
     return f"the setting `env` does not name {name}{unset}; agents see only what it names (`env: {name}`)"
 

@@ -53,8 +53,8 @@ def test_the_workflows_own_are_refused_by_name() -> None:
     [
         # the forgotten half: named, and not handed over
         ("CHAT_KEY", ["CHAT_KEY"], "`env` names CHAT_KEY, but it is not set here"),
-        ("CHAT_KEY", ["CHAT_*"], "`env: {CHAT_KEY: ${{ secrets.CHAT_KEY }}}` beside `with`"),
-        ("TZ", [], "is not set here"),  # needs no name
+        ("CHAT_KEY", ["CHAT_*"], "by `CHAT_KEY: ${{ secrets.CHAT_KEY }}` below the step's own `env:`"),
+        ("TZ", [], "TZ is not set here"),  # needs no name
         # the other half: handed over, and not named
         (
             "GOOGLE_API_KEY",
