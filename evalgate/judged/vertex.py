@@ -69,10 +69,10 @@ def single_turn(invocation: Invocation, reference: Invocation | None) -> Json:
 
 
 def conversation(invocations: Sequence[Invocation]) -> Json:
-    """A whole conversation as the service takes it: agents, and events by turn."""
+    """A whole conversation as the service takes it: agents, and events by turn. It knows no tools but objects."""
     agents: dict[str, Any] = {}
     for agent in (agent for each in invocations for agent in each.agents):
-        tools = [dict(tool) for tool in agent.tool_declarations]
+        tools = [tool for tool in shown.declared(agent) if isinstance(tool, dict)]
         agents.setdefault(agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools})
     return {"agentData": {"agents": agents, "turns": [_turn(index, each) for index, each in enumerate(invocations)]}}
 

@@ -88,11 +88,14 @@ class Rubric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDetails:
-    """Instructions and tools that one agent of the app had when it ran."""
+    """Instructions and tools that one agent of the app had when it ran.
+
+    A declaration is google.genai's Tool as JSON, or whatever else the agent said: ADK keeps anything there.
+    """
 
     name: str
     instructions: str = ""
-    tool_declarations: tuple[Json, ...] = ()
+    tool_declarations: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

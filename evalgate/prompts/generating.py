@@ -70,7 +70,7 @@ def render(
         {
             "name": agent.name,
             "instructions": agent.instructions,
-            "tools": [dict(tool) for tool in agent.tool_declarations],
+            "tools": shown.declared(agent),
         }
         for agent in agents
     ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evalgate.model import Attachment, Content, Event, Invocation, Part, Text, ToolCall, ToolResponse
+from evalgate.model import AgentDetails, Attachment, Content, Event, Invocation, Part, Text, ToolCall, ToolResponse
 
 
 def as_json(value: Any) -> str:
@@ -38,12 +38,17 @@ def instructions(invocation: Invocation) -> str:
 def tools(invocations: Iterable[Invocation]) -> str:
     """The tools that each agent had, by its name."""
     had = {
-        agent.name: [dict(tool) for tool in agent.tool_declarations]
+        agent.name: declared(agent)
         for invocation in invocations
         for agent in invocation.agents
         if agent.tool_declarations
     }
     return as_json(had) if had else ""
+
+
+def declared(agent: AgentDetails) -> list[Any]:
+    """The tools of an agent as JSON; one that is declared by its name alone is that name."""
+    return [dict(tool) if isinstance(tool, Mapping) else tool for tool in agent.tool_declarations]
 
 
 def steps(invocation: Invocation) -> str:

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate import words
 
-REFUSED: Final = "generation_config"
+REFUSED: Final = "bad_option"
 """The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a name or nothing."""
 
 
@@ -20,7 +20,7 @@ def _check(config: dict[str, Any]) -> dict[str, Any]:
     found = _refusal(json.dumps(config, sort_keys=True, default=str)) if config else None
     if found is not None:
         message, at, near = found
-        raise PydanticCustomError(REFUSED, "{message}", {"message": message, "at": at, "near": near})
+        raise PydanticCustomError("bad_option", "{message}", {"message": message, "at": at, "near": near})
     return config
 
 

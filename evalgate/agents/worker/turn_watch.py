@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from contextvars import ContextVar
 from typing import Any
@@ -80,10 +81,16 @@ def _details(name: str, config: Any) -> dict[str, Any]:
     return details
 
 
-def _declaration(tool: Any) -> Any:
+def _declaration(tool: Any) -> dict[str, Any]:
+    """google.genai's Tool as JSON, also for a function or a client that the model's library would turn into one."""
     if hasattr(tool, "model_dump"):
-        return tool.model_dump(mode="json", exclude_none=True)
-    return tool if isinstance(tool, dict) else repr(tool)
+        dumped: dict[str, Any] = tool.model_dump(mode="json", exclude_none=True)
+        return dumped
+    if isinstance(tool, dict):
+        return tool
+    told = {"name": str(getattr(tool, "__name__", None) or type(tool).__name__)}
+    description = inspect.getdoc(tool) if callable(tool) else None
+    return {"function_declarations": [{**told, "description": description} if description else told]}
 
 
 CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None)

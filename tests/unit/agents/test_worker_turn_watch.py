@@ -83,6 +83,33 @@ def test_an_end_without_a_beginning_is_nothing(clock: Clock) -> None:
     assert watch.timings() == {"total_s": 0.0, "model_s": 0.0, "tool_s": 0.0}
 
 
+class Tool:
+    def model_dump(self, **_: object) -> dict[str, object]:
+        return {"function_declarations": [{"name": "typed"}]}
+
+
+def look_up(city: str) -> str:
+    """Look a city up."""
+    return city
+
+
+class Client:
+    """No tool, but something that a model's library takes for some."""
+
+
+def test_tools_are_told_as_objects_whatever_they_are() -> None:
+    watch = TurnWatch()
+    config = SimpleNamespace(tools=[Tool(), {"google_search": {}}, look_up, Client()])
+    watch.model_begins("1", "root", SimpleNamespace(config=config))
+    (told,) = watch.agents(["root"])
+    assert told["tool_declarations"] == [
+        {"function_declarations": [{"name": "typed"}]},
+        {"google_search": {}},
+        {"function_declarations": [{"name": "look_up", "description": "Look a city up."}]},
+        {"function_declarations": [{"name": "Client"}]},
+    ]
+
+
 def test_the_first_request_of_each_author_is_told() -> None:
     watch = TurnWatch()
 

@@ -1,5 +1,6 @@
 """Judged criteria: what is asked, what comes of it, and what stays unknown."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -429,6 +430,20 @@ def test_a_conversation_goes_to_the_service_whole() -> None:
     body = json.loads(judge.requests[0].prompt)["instance"]["agentData"]
     assert [each["turnIndex"] for each in body["turns"]] == [0, 1]
     assert [event["author"] for event in body["turns"][0]["events"]] == ["user", "agent", "agent"]
+
+
+def test_tools_that_are_declared_by_name_alone_stand_in_no_ones_way() -> None:
+    agents = (AgentDetails(name="desk", tool_declarations=("search_by_name", {"name": "book"}, None)),)
+    asked = dataclasses.replace(turn("one", answer="1"), agents=agents)
+    rubrics = [{"rubric_id": "r", "rubric_content": {"text_property": "p"}}]
+    for name in (ANSWER, TOOLS, CONVERSATION):
+        judge = ScriptedJudge(say("?"))
+        assert isinstance(grade(name, judge, [asked], rubrics=rubrics), NotEvaluated)
+        assert any("search_by_name" in request.prompt for request in judge.requests), name
+    served = ScriptedJudge(say(json.dumps({"metricResults": [{"score": 1.0}]})))
+    assert score(grade(SUCCESS, served, [asked])) == 1.0
+    body = json.loads(served.requests[0].prompt)["instance"]["agentData"]
+    assert body["agents"]["desk"]["tools"] == [{"name": "book"}]  # the service takes objects alone
 
 
 def test_a_stand_in_says_so() -> None:

@@ -35,6 +35,12 @@ def test_calls_stand_beside_their_own_responses() -> None:
     assert shown.steps(turn("q", answer="a")) == ""
 
 
+def test_tools_are_shown_however_an_agent_declares_them() -> None:
+    """ADK keeps anything as a declaration, and so does a recording."""
+    oddly = AgentDetails(name="desk", tool_declarations=({"name": "look"}, "search", None, 7, ["a"]))
+    assert json.loads(shown.tools([made(agents=(oddly,))])) == {"desk": [{"name": "look"}, "search", None, 7, ["a"]]}
+
+
 def test_pictures_are_named_not_sent() -> None:
     picture = Attachment(data={"inline_data": {"mime_type": "image/png", "data": "AAAA"}})
     assert shown.text_of(Content(parts=(Text(text="see"), picture))) == "see\n[inline_data, image/png]"

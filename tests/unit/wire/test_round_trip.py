@@ -57,7 +57,7 @@ events = st.builds(
 )
 rubrics = st.builds(Rubric, rubric_id=words, text=words, description=st.none() | words, type=st.none() | words)
 agents = st.builds(
-    AgentDetails, name=words, instructions=words, tool_declarations=st.lists(objects, max_size=2).map(tuple)
+    AgentDetails, name=words, instructions=words, tool_declarations=st.lists(objects | plain, max_size=2).map(tuple)
 )
 invocations = st.builds(
     Invocation,
