@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 from evalgate.errors import UnavailableError
 from evalgate.model import INFRASTRUCTURE, AgentDetails, FailureKind, Grade, Transcript, Trial, TrialKey
@@ -28,6 +28,13 @@ in the middle of a conversation is what it did, and stays."""
 _ONE_READ: Final = 8192  # bytes; most lines are shorter
 
 
+class _Spot(NamedTuple):
+    """Where the line of a trial begins, and what it was when it was written or the journal was opened."""
+
+    where: int
+    mark: bytes
+
+
 class Journal:
     """An append-only file of what happened; also where the transcripts of a run are read from.
 
@@ -39,7 +46,7 @@ class Journal:
         self.path = path
         self.damaged = 0
         self._lock = threading.RLock()
-        self._trials: dict[str, int] = {}  # where the line of a trial begins
+        self._trials: dict[str, _Spot] = {}
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
@@ -149,9 +156,9 @@ class Journal:
             line["outdated"] = outdated
         for agents_address, agents in seen.items():
             self._add_agents(agents_address, agents)
-        where = self._append(line)
+        spot = self._append(line)
         with self._lock:
-            self._trials[address] = where
+            self._trials[address] = spot
             self._by_key[trial.key] = address
             for grade in outdated:
                 self._grades.pop(grade, None)
@@ -205,13 +212,15 @@ class Journal:
             raise journal_file.unwritable(self.path, error) from error
         self._end = end
 
-    def _append(self, value: Mapping[str, Any]) -> int:
-        """Write a line; where it begins."""
-        data = lines.encode(value) + b"\n"
+    def _append(self, value: Mapping[str, Any]) -> _Spot:
+        """Write a line. Raises UnavailableError, also where others wrote to the file; the line stands there then."""
+        line = lines.encode(value)
+        data = line + b"\n"
         with self._lock:
             if self._writer is None:
                 raise UnavailableError(f"the journal {self.path} is closed")
             try:
+                untouched = os.fstat(self._writer.fileno()).st_size == self._end
                 journal_file.write_all(self._writer, data)
             except OSError as error:
                 # part of the line may stand there: nothing may follow it
@@ -220,18 +229,23 @@ class Journal:
                 raise journal_file.unwritable(self.path, error) from error
             where = self._end
             self._end += len(data)
-            return where
+            if not untouched:
+                raise journal_file.changed(self.path)
+            return _Spot(where, journal_file.mark_of(line))
 
-    def _read(self, where: int) -> dict[str, Any]:
-        """The line that begins there."""
+    def _read(self, spot: _Spot) -> dict[str, Any]:
+        """The line of a trial. Raises UnavailableError where it is no longer what it was."""
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
         size = _ONE_READ
-        data = os.pread(self._reader.fileno(), size, where)
+        data = os.pread(self._reader.fileno(), size, spot.where)
         while b"\n" not in data and len(data) == size:
             size *= 8
-            data = os.pread(self._reader.fileno(), size, where)
-        value: dict[str, Any] = json.loads(data[: data.find(b"\n")])
+            data = os.pread(self._reader.fileno(), size, spot.where)
+        line = data[: data.find(b"\n")]
+        if journal_file.mark_of(line) != spot.mark:
+            raise journal_file.changed(self.path)
+        value: dict[str, Any] = json.loads(line)
         return value
 
     def _index(self) -> int:
@@ -239,14 +253,14 @@ class Journal:
         end = 0
         try:
             for line in journal_file.read_lines(self.path):
-                if line.value is None or not self._remember(line.where, line.value):
+                if line.value is None or not self._remember(_Spot(line.where, line.mark), line.value):
                     self.damaged += 1
                 end = line.behind
         except OSError as error:
             raise journal_file.unreadable(self.path, error) from error
         return end
 
-    def _remember(self, where: int, line: dict[str, Any]) -> bool:
+    def _remember(self, spot: _Spot, line: dict[str, Any]) -> bool:
         """Whether the line is one of ours, and whole."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
@@ -255,7 +269,7 @@ class Journal:
             )
         try:
             if "trial" in line:
-                self._remember_trial(where, line)
+                self._remember_trial(spot, line)
             elif "grade" in line and not line.keys().isdisjoint({"score", "reason"}):
                 address = str(line.pop("grade"))
                 self._grades[address] = records.parse_grade(line)
@@ -269,7 +283,7 @@ class Journal:
             return False
         return True
 
-    def _remember_trial(self, where: int, line: dict[str, Any]) -> None:
+    def _remember_trial(self, spot: _Spot, line: dict[str, Any]) -> None:
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
             if address and address not in self._agents:  # its line is damaged: what it was told is part of the trial
@@ -279,4 +293,4 @@ class Journal:
         if outcome["kind"] in UNTRIED:
             self._trials.pop(str(line["trial"]), None)
         else:
-            self._trials[str(line["trial"])] = where
+            self._trials[str(line["trial"])] = spot

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -20,10 +21,14 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line that ends, its first offset and the one behind it; `value` None: it is damaged."""
+    """A line that ends, its first offset and the one behind it; `value` None: it is damaged.
+
+    `mark`: see `mark_of`.
+    """
 
     where: int
     behind: int
+    mark: bytes
     value: dict[str, Any] | None
 
 
@@ -49,14 +54,23 @@ def open_alone(path: Path) -> FileIO:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Every line that ends: what a kill cut off stands behind the last. Raises OSError."""
+    """Every line that ends: what a kill cut off stands behind the last. Raises OSError.
+
+    What stands before a NUL byte is no part of a line: whoever empties the file under its writer leaves a hole of them.
+    """
     offset = 0
     with path.open("rb") as file:
         for data in file:
             if not data.endswith(b"\n"):
                 return
-            yield Line(where=offset, behind=offset + len(data), value=_value(data))
             offset += len(data)
+            line = data[data.rfind(b"\0") + 1 :]
+            yield Line(where=offset - len(line), behind=offset, mark=mark_of(line[:-1]), value=_value(line))
+
+
+def mark_of(line: bytes) -> bytes:
+    """What tells a line (without its end) from every other."""
+    return hashlib.blake2b(line, digest_size=8).digest()
 
 
 def write_all(file: FileIO, data: bytes) -> None:
@@ -83,6 +97,15 @@ def unreadable(path: Path, error: OSError) -> UnavailableError:
     return UnavailableError(
         f"cannot read the journal {path}: {error.strerror or error}",
         hint="Make it readable, or begin anew without --resume.",
+    )
+
+
+def changed(path: Path) -> UnavailableError:
+    """What the user can do about a journal that somebody else wrote to."""
+    return UnavailableError(
+        f"the journal {path} was changed during the run, by the agent or by another program",
+        hint=f"Keep it out of the folder {path.parent}, or name another folder with `output`. What still stands whole "
+        "in the journal is taken from it by --resume.",
     )
 
 

@@ -346,3 +346,45 @@ def test_a_journal_is_never_emptied_before_it_is_locked(tmp_path: Path, monkeypa
         with pytest.raises(UnavailableError):
             Journal.create(path, about={})
         assert b'"a":1' in path.read_bytes()
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"xx")
+
+
+def forged(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"hello", b"HELLO"))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 10)
+
+
+@pytest.mark.parametrize("change", [emptied, forged, cut])
+def test_a_trial_that_somebody_else_changed_is_told(change: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal.create(path, about={}) as journal:
+        said = Content(parts=(Text(text="hello"),))
+        outcome = Transcript(invocations=(Invocation(user_content=said),))
+        journal.add_trial("t", Trial(key=KEY, outcome=outcome))
+        assert journal.find(KEY) == outcome
+        change(path)
+        for look in (journal.find, journal.find_json):
+            with pytest.raises(
+                UnavailableError, match="was changed during the run, by the agent or by another"
+            ) as told:
+                look(KEY)
+            assert "`output`" in told.value.hint
+
+
+def test_who_writes_into_a_journal_ends_the_run_and_costs_only_what_it_destroyed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    trial = Trial(key=KEY, outcome=Transcript(invocations=()))
+    with Journal.create(path, about={}) as journal:
+        journal.add_trial("destroyed", trial)
+        emptied(path)
+        with pytest.raises(UnavailableError, match="was changed during the run"):
+            journal.add_trial("t1", trial)
+        journal.add_trial("t2", trial)  # another thread's, which was under way
+    with Journal.reopen(path) as again:
+        assert [again.trial(name, KEY) for name in ("destroyed", "t1", "t2")] == [None, trial, trial]
