@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from typing import Any
 
@@ -12,11 +14,17 @@ from evalgate import criteria, words
 from evalgate.cli import door, options
 from evalgate.errors import ExitCode
 from evalgate.markup import plain
-from evalgate.model import ConfigOrigin, CriterionUse, Suite
+from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
 from evalgate.project import estimate
 from evalgate.project.estimate import Estimate
 from evalgate.settings import Settings
 from evalgate.wiring import choosing, preparing
+
+_MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
+"""User, password and query of an address."""
+
+WIDTH = 100
+"""Characters of a command or an address that are shown."""
 
 
 @click.command("list")
@@ -82,20 +90,35 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
     """A suite in a few lines."""
     source = suite.criteria_source
     where = "ADK's defaults" if source.origin is ConfigOrigin.DEFAULTS else f"{source.file} ({source.origin.value})"
-    agent = suite.agent.options.get("path") or suite.agent.options.get("call") or ""
     found_by = f" ({suite.agent.found_by})" if suite.agent.found_by else ""
     deciding = ", ".join(_criterion(use) for use in suite.criteria if not use.informational)
     judges = f" and {words.counted(expected.judge_calls, 'judge call')}" if expected.judge_calls else ""
     size = f"{expected.cases}, {words.counted(expected.turns, 'turn')}"
     lines = [
         suite.key,
-        f"  agent     {suite.agent.driver} {agent}{found_by}",
+        f"  agent     {suite.agent.driver} {named(suite.agent)}{found_by}",
         f"  criteria  {deciding}, from {where}",
         f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
         lines += [f"    - {case.case_id} ({_turns(case.conversation)})" for case in suite.eval_set.cases]
     return lines
+
+
+def named(agent: AgentUse) -> str:
+    """What tells an agent from others of its driver: its command, its address, its function or its folder."""
+    options = agent.options
+    match agent.driver:
+        case "command":
+            command, folder = options.get("command", ""), str(options.get("cwd", "."))
+            text = shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+            return plain.label(text, WIDTH) + ("" if folder == "." else f" in {plain.label(folder, WIDTH)}")
+        case "http":
+            return plain.label(_MAYBE_SECRET.sub("", str(options.get("url", ""))), WIDTH)
+        case "python":
+            return plain.label(str(options.get("call", "")), WIDTH)
+        case _:
+            return plain.label(str(options.get("path", ".")), WIDTH)
 
 
 def _turns(conversation: tuple[Any, ...] | None) -> str:
