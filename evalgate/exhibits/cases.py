@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evalgate.exhibits import compared
+from evalgate.exhibits import compared, excuses
 from evalgate.model import (
     Case,
     CaseComparison,
@@ -66,13 +66,15 @@ class Turn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseExhibit:
     """A case with its verdict, its place in the user's files, and all its trials in order of repeats; `compared`: how
-    it stands beside the base, None where it does not."""
+    it stands beside the base, None where it does not. `excuse`: why it decides nothing although it does not pass, ""
+    where that lies in whose failure it is; None where it decides."""
 
     verdict: CaseVerdict
     suite: Suite
     case: Case | None
     trials: tuple[GradedTrial, ...]
     compared: CaseComparison | None = None
+    excuse: str | None = None
 
     @property
     def file(self) -> str:
@@ -122,9 +124,9 @@ class CaseExhibit:
 
     @property
     def whose(self) -> str:
-        """Whose failure it is, where there is a base to tell, and that it does not decide yet, where that is so."""
-        waits = "" if self.verdict.admitted else "does not decide yet"
-        return ", ".join(each for each in (compared.whose(self.compared), waits) if each)
+        """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
+        excuse = self.excuse if self.verdict.admitted else excuses.WAITING
+        return ", ".join(each for each in (compared.whose(self.compared), excuse) if each)
 
     @property
     def flaky(self) -> tuple[CriterionVerdict, ...]:
@@ -149,6 +151,7 @@ _last: tuple[Report, tuple[CaseExhibit, ...]] | None = None
 def _collected(report: Report) -> Iterator[CaseExhibit]:
     suites = {suite.key: suite for suite in report.run.suites}
     beside = compared.by_case(report.comparison)
+    excused = excuses.find(report)
     trials: defaultdict[tuple[str, str], list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
         trials[trial.key.suite, trial.key.case_id].append(trial)
@@ -163,6 +166,7 @@ def _collected(report: Report) -> Iterator[CaseExhibit]:
                     case=known.get(verdict.case_id),
                     trials=tuple(trials.get(name, ())),
                     compared=beside.get(name),
+                    excuse=excused.get(name),
                 )
 
 
@@ -245,21 +249,21 @@ def _turn(
     led: bool = False,
 ) -> Turn:
     user = expected or actual
+    answer = answer_text(actual.final_response) if actual else None
     return Turn(
         number=number,
         user=(answer_text(user.user_content) or "") if user else "",
         expected_calls=expected.tool_calls if expected and expected.events is not None else None,
-    answer = answer_text(actual.final_response) if actual else None
         actual_calls=actual.tool_calls if actual else None,
         expected_answer=answer_text(expected.final_response) if expected else None,
         actual_answer=answer,
         happened=actual is not None,
         asked=expected is not None or led,
+        unmarked=answer is None and any(answer_text(each.content) for each in (actual and actual.events) or ()),
         scores=scores,
         findings=findings,
     )
 
-        unmarked=answer is None and any(answer_text(each.content) for each in (actual and actual.events) or ()),
 
 def _turn_scores(index: int, *, trial: GradedTrial, uses: Sequence[CriterionUse]) -> Iterator[TurnScore]:
     for use in uses:

@@ -35,8 +35,8 @@ class Remark:
 
 
 def collect(report: Report) -> tuple[Remark, ...]:
-    """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that do not
-    decide yet, and for rules that the change weakens, where their line is known; worst first."""
+    """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that decide
+    nothing, and for rules that the change weakens, where their line is known; worst first."""
     exhibits = cases.collect(report)
     failing = cases.worst_first([each for each in exhibits if _failed(each)])
     unknown = [each for each in exhibits if _unknown(each)]
@@ -71,7 +71,7 @@ def _unknown(exhibit: CaseExhibit) -> bool:
 
 def _is_quiet(exhibit: CaseExhibit) -> bool:
     known = exhibit.compared is not None and exhibit.compared.origin is FailureOrigin.KNOWN
-    return known or not exhibit.verdict.admitted
+    return known or exhibit.excuse is not None
 
 
 def _remarks(level: Level, exhibits: Sequence[CaseExhibit], links: Links) -> list[Remark]:

@@ -12,8 +12,6 @@ from junit_xml import TestCase, TestSuite
 from evalgate import words
 from evalgate.exhibits import calls, cases, guidance, sentences
 from evalgate.exhibits.cases import CaseExhibit, Turn
-from evalgate.gate import allowances
-from evalgate.gate.pairing import CaseKey
 from evalgate.markup import plain
 from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind
 
@@ -31,16 +29,16 @@ def render(report: Report) -> str:
     `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all. `<skipped>`:
     inconclusive, or left out by the user. Informational criteria never fail. Times have three decimals, as the
     Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema. Beside a base, a
-    last testsuite has the answers of both gates: a regression may have no failing case. Failures that `threshold: new`
-    lets pass are skipped, so that no reader turns red over what the gate lets through.
+    last testsuite has the answers of both gates: a regression may have no failing case. What decides nothing (advisory,
+    let pass by `threshold: new`, within the required pass rate) is skipped: no reader turns red over what the gate lets
+    through.
     """
     exhibits: defaultdict[str, list[CaseExhibit]] = defaultdict(list)
     for exhibit in cases.collect(report):
         exhibits[exhibit.verdict.suite].append(exhibit)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suites: list[str] = []
-    excused = allowances.find(report.run, report.policy, comparison=report.comparison).excused
-    parts = [_suite(suite, exhibits[suite.suite], report, excused=excused) for suite in report.verdict.suites]
+    parts = [_suite(suite, exhibits[suite.suite], report) for suite in report.verdict.suites]
     parts += [_gates(report)] if report.comparison is not None else []
     for head, test_cases in parts:
         for name in ("tests", "failures", "errors"):
@@ -50,15 +48,13 @@ def render(report: Report) -> str:
     return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', _opened(root, level=0), *suites, "\n</testsuites>\n"])
 
 
-def _suite(
-    suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report, *, excused: frozenset[CaseKey]
-) -> tuple[ET.Element, list[str]]:
+def _suite(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> tuple[ET.Element, list[str]]:
     """The testsuite without its test cases, and the text of these: as elements, 100,000 would fill the memory."""
-    head = _suite_element(suite, [], report, excused=excused)
+    head = _suite_element(suite, [], report)
     test_cases: list[str] = []
     for start in range(0, len(exhibits), CHUNK):
         chunk = exhibits[start : start + CHUNK]
-        element = _suite_element(suite, chunk, report, excused=excused)
+        element = _suite_element(suite, chunk, report)
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, exhibit in zip(element.iter("testcase"), chunk, strict=True):
@@ -87,6 +83,7 @@ def _gates(report: Report) -> tuple[ET.Element, list[str]]:
 def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     made = TestCase(gate.gate.value, classname="evalgate")
     reason = plain.one_line(plain.clip(gate.reason, TEXT_LIMIT))
+    decides = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
         case VerdictKind.PASS if guidance.unasked(gate, report):
             made.add_skipped_info(message=reason)
@@ -94,9 +91,9 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
             made.stdout = reason
         case VerdictKind.FAIL:
             made.add_failure_info(message=reason, failure_type=gate.gate.value)
-        case VerdictKind.NOT_MEASURED:
+        case VerdictKind.NOT_MEASURED if decides:
             made.add_error_info(message=reason, error_type="not_measured")
-        case VerdictKind.INCONCLUSIVE:
+        case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
             made.add_skipped_info(message=f"{sentences.kind_word(gate.kind)}: {reason}")
     return made
 
@@ -117,12 +114,10 @@ def _within(suite: ET.Element) -> str:
     return ET.tostring(bare, encoding="unicode").removeprefix("<testsuite>").removesuffix(f"\n{INDENT}</testsuite>")
 
 
-def _suite_element(
-    suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report, *, excused: frozenset[CaseKey]
-) -> ET.Element:
+def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> ET.Element:
     made = TestSuite(
         plain.visible(suite.suite),
-        [_test_case(exhibit, report, excused=excused) for exhibit in exhibits],
+        [_test_case(exhibit, report) for exhibit in exhibits],
         timestamp=report.run.started_at[:19],
         file=plain.visible(suite.suite),
         properties=_properties(suite, report),
@@ -144,7 +139,7 @@ def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _test_case(exhibit: CaseExhibit, report: Report, *, excused: frozenset[CaseKey]) -> TestCase:
+def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
     made = TestCase(
         plain.visible(exhibit.verdict.case_id) or "(empty)",
         classname=_class_name(exhibit.suite.key),
@@ -155,7 +150,7 @@ def _test_case(exhibit: CaseExhibit, report: Report, *, excused: frozenset[CaseK
     match exhibit.verdict.kind:
         case VerdictKind.PASS:
             pass
-        case VerdictKind.FAIL if _key(exhibit) in excused or not exhibit.verdict.admitted:
+        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if exhibit.excuse is not None and not exhibit.skipped:
             made.add_skipped_info(message=f"let pass, {exhibit.whose}; {_failure_message(exhibit) or _why(exhibit)}")
         case VerdictKind.FAIL if not exhibit.agent_failed:
             made.add_failure_info(message=_failure_message(exhibit), output=_body(exhibit, report), failure_type="fail")
@@ -167,10 +162,6 @@ def _test_case(exhibit: CaseExhibit, report: Report, *, excused: frozenset[CaseK
             reason = plain.one_line(plain.clip(exhibit.verdict.reason, TEXT_LIMIT))
             made.add_skipped_info(message=f"inconclusive: {reason}")
     return made
-
-
-def _key(exhibit: CaseExhibit) -> CaseKey:
-    return exhibit.verdict.suite, exhibit.verdict.case_id
 
 
 def _class_name(suite: str) -> str:
@@ -227,8 +218,6 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
     yield f"turn {turn.number}: {plain.one_line(plain.clip(turn.user, TEXT_LIMIT))}"
     if not turn.happened:
         yield "  the agent gave no such turn"
-    elif turn.unmarked:
-        yield f"  actual:   {sentences.UNMARKED}"
     if not turn.asked:
         yield "  the evaluation file has no such turn"
     if turn.expected_calls is not None:
@@ -238,6 +227,8 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
         yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
     if turn.actual_answer is not None:
         yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
+    elif turn.unmarked:
+        yield f"  actual:   {sentences.UNMARKED}"
 
 
 def _time(seconds: float) -> str:

@@ -8,6 +8,7 @@ from builders.compared_scenarios import COMPARED
 
 from evalgate.exhibits import remarks
 from evalgate.exhibits.remarks import Level
+from evalgate.model import Policy, ThresholdRule
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,23 @@ def test_what_the_base_fails_too_is_a_warning_after_what_is_new() -> None:
     assert [(each.level, each.line) for each in found] == [(Level.ERROR, 20), (Level.WARNING, 10)]
     assert found[0].message.endswith("new: the base passes")
     assert found[1].message.endswith("known: the base fails too")
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "policy", "level", "said"),
+    [
+        ("fail", "pass", Policy(advisory=frozenset({build.SUITE})), Level.WARNING, "new: the base passes, advisory: "),
+        ("fail pass", "fail pass", Policy(pass_rate=0.5), Level.WARNING, "fails too, within the required pass rate"),
+        ("pass/fail", "pass/fail", Policy(threshold=ThresholdRule.NEW), Level.WARNING, "flaky: not the same in every"),
+        ("fail pass", "pass pass", Policy(), Level.ERROR, "new: the base passes"),
+        # enough pass, and yet it is what made the criterion worse
+        ("fail*5 " * 8 + "pass*5 " * 8, "pass*5 " * 16, Policy(pass_rate=0.5), Level.ERROR, "new: the base passes"),
+    ],
+)
+def test_what_decides_nothing_is_a_warning(head: str, base: str, policy: Policy, level: Level, said: str) -> None:
+    found = remarks.collect(comparing.report(head, base, policy=policy))
+    assert {each.level for each in found} == {level}
+    assert said in found[0].message
 
 
 def test_what_does_not_decide_yet_is_a_warning_that_says_so() -> None:

@@ -66,6 +66,34 @@ def test_a_broken_agent_is_no_failure_under_adk_compat_either() -> None:
     assert isinstance(case.result[0], junitparser.Error)
 
 
+ADVISORY = Policy(advisory=frozenset({build.SUITE}))
+
+
+@pytest.mark.parametrize(
+    ("words", "policy", "counts", "said"),
+    [
+        ("fail pass", Policy(pass_rate=0.5), (0, 0, 1), "let pass, within the required pass rate; tool_trajectory_avg"),
+        ("fail fail pass", Policy(pass_rate=0.5), (2, 0, 0), "tool_trajectory_avg_score 0.00 < 1.00"),  # too many
+        ("error pass", Policy(min_measured=0.5), (0, 0, 1), "let pass, within what `min-measured` allows; The agent"),
+        ("error pass", Policy(), (0, 1, 0), "The agent raised"),
+        ("fail pass", ADVISORY, (0, 0, 1), "let pass, advisory: it decides nothing; tool_trajectory_avg"),
+        ("error pass", ADVISORY, (0, 0, 1), "let pass, advisory: it decides nothing; The agent"),
+    ],
+)
+def test_what_decides_nothing_is_skipped_with_its_reason(
+    words: str, policy: Policy, counts: tuple[int, int, int], said: str
+) -> None:
+    suite = read(words, policy=policy)
+    assert (suite.failures, suite.errors, suite.skipped) == counts
+    assert next(iter(suite)).result[0].message.startswith(said)
+
+
+def test_a_gate_that_asks_of_advisory_suites_alone_turns_no_reader_red() -> None:
+    report = comparing.report("fail pass", "pass pass", policy=ADVISORY)
+    tree = junitparser.JUnitXml.fromstring(junit.render(report).encode())
+    assert (tree.failures, tree.errors) == (0, 0)
+
+
 def test_inconclusive_is_skipped() -> None:
     (suite,) = junitparser.JUnitXml.fromstring(junit.render(SCENARIOS["inconclusive"]()).encode())
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (2, 0, 0, 1)
