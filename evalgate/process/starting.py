@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 try:
     import resource
 except ImportError:  # pragma: no cover - only POSIX systems have it
     resource = None  # type: ignore[assignment]  # absent on other systems
+
+FIRST_LINE_BYTES = 256
 
 
 class ChildStartError(Exception):
@@ -34,10 +38,32 @@ def start(
     except FileNotFoundError as error:
         if error.filename == cwd:
             raise ChildStartError(f"the folder {cwd} does not exist") from None
-        raise ChildStartError(f"{command[0]}: command not found") from None
+        raise ChildStartError(f"{command[0]}: {_not_found(command[0], cwd=cwd, environment=environment)}") from None
     except (OSError, ValueError, IndexError) as error:
         name = command[0] if command else "(empty command)"
         raise ChildStartError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str:
+    """What the system did not find: the program, or what the program itself is started with."""
+    first = _first_line(program, cwd=cwd, folders=[""] if "/" in program else os.get_exec_path(environment))
+    if first is None:
+        return "command not found"
+    if not first.startswith(b"#!"):
+        return "the file is there, but the loader that it needs is not; it may be built for another system"
+    shown = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
+    why = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
+    return f"the file is there, but the interpreter that its first line names is not: {shown}{why}"
+
+
+def _first_line(program: str, *, cwd: str, folders: Sequence[str]) -> bytes | None:
+    for folder in folders:
+        path = Path(cwd, folder, program)
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                with path.open("rb") as file:
+                    return file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
+    return None
 
 
 def exit_fd(pid: int) -> tuple[int, ...]:

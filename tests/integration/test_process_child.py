@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from builders import leftovers
@@ -96,6 +97,25 @@ def test_a_command_that_cannot_start_says_why(command: list[str], cwd: str, word
     with pytest.raises(ChildStartError) as error:
         child.run_to_end(command, cwd=cwd, environment=ENVIRONMENT, timeout_s=1)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"#!/bin/sh\r\necho\r\n", "its first line names is not: /bin/sh (the line ends in CR LF"),
+        (b"#! /no/such/node --flag\necho\n", "its first line names is not: /no/such/node --flag"),
+        (b"#!/no/such/\xff", "its first line names is not: /no/such/\ufffd"),
+    ],
+)
+def test_a_script_without_its_interpreter_is_not_called_missing(tmp_path: Path, text: bytes, words: str) -> None:
+    script = tmp_path / "agent.sh"
+    script.write_bytes(text)
+    script.chmod(0o755)
+    on_path = {**ENVIRONMENT, "PATH": f"/no/such:{tmp_path}"}
+    for command, environment in (("./agent.sh", ENVIRONMENT), (str(script), ENVIRONMENT), ("agent.sh", on_path)):
+        with pytest.raises(ChildStartError) as error:
+            child.run_to_end([command], cwd=str(tmp_path), environment=environment, timeout_s=1)
+        assert str(error.value).startswith(f"{command}: the file is there, but the interpreter that {words}")
 
 
 def test_a_child_that_takes_too_long_is_ended_with_its_group() -> None:
