@@ -13,14 +13,23 @@ from evalgate.project.ignoring import IgnoreRules
 FOR_PEOPLE = ("readme", "changelog", "contributing", "code_of_conduct", "security", "license", "licence", "notice")
 """How the names of files begin that no agent is made of; within its own folder they count as well."""
 
+REPORTS = frozenset({
+    "journal.jsonl", "base-journal.jsonl", "results.json", "base.json", "durations.json",
+    "junit.xml", "comment.md", "summary.md", "report.html", "findings.sarif",
+})  # fmt: skip
+"""What a run writes into its output folder, whatever the folder is called."""
+
+_OURS = {"journal.jsonl": b'{"journal":', "results.json": b'{"schema_version":'}
+"""How the files begin that tell such a folder."""
+
 
 def walk(root: Path, *, apart: Collection[str] = (), own: str | None = None) -> Iterator[str]:
     """Paths relative to `root`, posix, in a fixed order.
 
     Left out: what a .gitignore of the tree names, hidden folders and files, environments, `node_modules`, caches,
-    evaluation files and their criteria, evalgate.yml, files for people (README, LICENSE ...), and the folders `apart`
-    (posix, relative). `own`: the agent's own folder or file, of which all counts but the hidden, caches and evaluation
-    files.
+    evaluation files and their criteria, evalgate.yml, files for people (README, LICENSE ...), what runs wrote into any
+    folder, and the folders `apart` (posix, relative). `own`: the agent's own folder or file, of which all counts but
+    the hidden, caches, evaluation files and what runs wrote.
     """
     seen = set()
     if own is not None and (root / own).is_dir():
@@ -44,9 +53,10 @@ def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> 
         if prefix and not tree.ENVIRONMENT_MARKS.isdisjoint(entries):
             continue
         rules = _rules(prefix, entries, above) if ignored else above
+        written = REPORTS if _is_output(entries) else frozenset()
         for name, entry in entries.items():
             path = f"{prefix}{name}"
-            if name.startswith(".") or name in tree.SKIPPED_FOLDERS or path in apart:
+            if name.startswith(".") or name in tree.SKIPPED_FOLDERS or path in apart or name in written:
                 continue
             if _is_folder(entry):
                 if not rules.ignores(f"{path}/"):
@@ -61,6 +71,19 @@ def _entries(folder: Path) -> Mapping[str, os.DirEntry[str]]:
             return {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
     except OSError:
         return {}
+
+
+def _is_output(entries: Mapping[str, os.DirEntry[str]]) -> bool:
+    """Whether a run wrote into the folder: only what it wrote is left out, never what else lies there."""
+    return any(name in entries and _begins(Path(entries[name].path), head) for name, head in _OURS.items())
+
+
+def _begins(path: Path, head: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(head)) == head
+    except OSError:
+        return False
 
 
 def _rules(prefix: str, entries: Mapping[str, os.DirEntry[str]], above: IgnoreRules) -> IgnoreRules:

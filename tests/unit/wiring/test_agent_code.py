@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from evalgate import reports
 from evalgate.model import AgentUse
-from evalgate.wiring import choosing
+from evalgate.project import source_files
+from evalgate.wiring import choosing, concluding, running, shards
 from evalgate.wiring.agent_code import AgentCode, apart_of
 
 COMMAND = AgentUse(driver="command", options={"command": ["python", "agent.py"]})
@@ -54,6 +56,36 @@ def test_what_makes_another_agent(tmp_path: Path, use: AgentUse, name: str, chan
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text("something else")
     assert (AgentCode(root, apart=apart).fingerprint(use) != before) is changes
+
+
+@pytest.mark.parametrize(
+    ("files", "changes"),
+    [
+        # an earlier part, or a run with another `--output`
+        ({"parts/1/journal.jsonl": '{"journal":1}\n', "parts/1/junit.xml": "<x/>", "parts/1/base.json": "{}"}, False),
+        ({"parts/1/results.json": '{"schema_version":2}', "parts/1/report.html": "<p>"}, False),
+        ({"journal.jsonl": '{"journal":1}\n', "junit.xml": "<x/>"}, False),  # `--output .`
+        ({"agents/desk/journal.jsonl": '{"journal":1}\n'}, False),
+        # nothing hides beside a journal
+        ({"parts/1/journal.jsonl": '{"journal":1}\n', "parts/1/more.py": "x = 1"}, True),
+        ({"parts/1/journal.jsonl": '{"journal":1}\n', "parts/1/below/results.json": "[1]"}, True),
+        # files of these names that are not ours
+        ({"parts/1/results.json": '{"answers": 1}', "parts/1/report.html": "<p>"}, True),
+        ({"parts/1/journal.jsonl": '{"day": 1}'}, True),
+    ],
+)
+def test_what_other_runs_wrote_is_no_part_of_the_agent(tmp_path: Path, files: dict[str, str], changes: bool) -> None:
+    root = checkout(tmp_path)
+    before = AgentCode(root).fingerprint(FOLDER)
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    assert (AgentCode(root).fingerprint(FOLDER) != before) is changes
+
+
+def test_all_that_runs_write_is_known() -> None:
+    names = {running.JOURNAL, running.BASE_JOURNAL, concluding.RESULTS, concluding.BASE_RESULTS, shards.DURATIONS}
+    assert names | {renderer.file_name for renderer in reports.RENDERERS.values()} == source_files.REPORTS
 
 
 def test_of_an_agent_behind_a_url_nothing_is_known(tmp_path: Path) -> None:
