@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Timings
+from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Invocation, Timings
 from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
 from evalgate.wire import writing
 from evalgate.wire.assembly import StepEvent
@@ -260,10 +261,18 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> 
             "threshold": use.threshold,
             "criterion": {**({} if use.threshold is None else {"threshold": use.threshold}), **use.options},
         },
-        "actual": [writing.invocation_json(turn) for turn in evidence.actual],
+        "actual": [writing.invocation_json(turn) for turn in _with_rubrics(evidence)],
         "expected": expected,
         "scenario": _scenario(evidence),
     }
+
+
+def _with_rubrics(evidence: Evidence) -> Iterator[Invocation]:
+    """What the agent did, with the rubrics of the case and of the expected turn: ADK gives them to metrics there."""
+    for index, turn in enumerate(evidence.actual):
+        asked = evidence.expected[index].rubrics if evidence.expected and index < len(evidence.expected) else ()
+        rubrics = {each.rubric_id: each for each in (*turn.rubrics, *evidence.case.rubrics, *asked)}
+        yield dataclasses.replace(turn, rubrics=tuple(rubrics.values()))
 
 
 def _scenario(evidence: Evidence) -> dict[str, Any] | None:

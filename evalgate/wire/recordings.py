@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -206,7 +207,13 @@ class _Reader:
         whole = tuple(turn for turn in turns if turn is not None)
         if whole and len(whole) == len(turns):
             final_state = state if isinstance(state, dict) else None
-            self.by_case.append((name, Transcript(invocations=whole, final_state=final_state)))
+            done = tuple(_without_rubrics(turn) for turn in whole)
+            self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
+
+
+def _without_rubrics(turn: Invocation) -> Invocation:
+    """ADK writes what a turn was judged by into what the agent did; it is judged by what is asked of it now."""
+    return dataclasses.replace(turn, rubrics=()) if turn.rubrics else turn
 
 
 def _per_turn_key(raw: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Lines of the protocol, read and written."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -14,12 +15,16 @@ from evalgate.model import (
     CriterionUse,
     Evidence,
     FailureKind,
+    Invocation,
     Persona,
+    Rubric,
     Text,
     ToolCall,
 )
 from evalgate.sessions import messages
 from evalgate.sessions.messages import EventSaid, ProtocolError, Ready, TurnEnd, TurnFailed
+
+TURN = Invocation(user_content=Content(parts=(Text(text="hi"),)))
 
 
 def line(**message: Any) -> bytes:
@@ -135,6 +140,18 @@ def test_a_metric_is_told_the_scenario_as_adk_writes_it(persona: Persona, writte
     assert said["scenario"] == {"starting_prompt": "hi", "conversation_plan": "plan", "user_persona": written}
     assert said["metric"] == {"metric_name": "mine", "threshold": 0.5, "criterion": {"threshold": 0.5}}
     assert said["expected"] is None
+
+
+def test_a_metric_finds_the_rubrics_where_adk_puts_them() -> None:
+    def rubric(name: str) -> Rubric:
+        return Rubric(rubric_id=name, text=f"is {name}")
+
+    asked = dataclasses.replace(TURN, rubrics=(rubric("short"),))
+    case = Case(case_id="c", conversation=(asked, TURN), rubrics=(rubric("polite"),))
+    evidence = Evidence(case=case, actual=(TURN, TURN, TURN), expected=case.conversation)
+    said = messages.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=None), evidence=evidence)
+    ids = [[each["rubric_id"] for each in turn["rubrics"]] for turn in said["actual"]]
+    assert ids == [["polite", "short"], ["polite"], ["polite"]]
 
 
 @pytest.mark.parametrize(("said", "wait_s"), [({}, None), ({"retry_after_s": 17}, 17.0), ({"retry_after_s": 0.5}, 0.5)])

@@ -55,6 +55,15 @@ def test_results_give_what_the_agent_did():
     assert (talk(reading), reading.problems) == ([("hi", "hello")] * 2, ())
 
 
+def test_rubrics_that_a_recording_was_judged_by_are_no_part_of_it():
+    rubric = {"rubric_id": "old", "rubric_content": {"text_property": "is polite"}}
+    turn = {**TURN, "rubrics": [rubric]}
+    result = {"eval_id": "a", "eval_metric_result_per_invocation": [{"actual_invocation": turn}]}
+    for file in ({"eval_case_results": [result]}, {"eval_cases": [{"eval_id": "a", "conversation": [turn]}]}):
+        (recording,) = parse(file).recordings
+        assert [each.rubrics for each in recording.transcript.invocations] == [()]
+
+
 def test_repeats_of_a_case_stay_apart_and_in_order():
     value = result(TURN)
     other = TURN | {"final_response": says("model", "bye")}
