@@ -59,7 +59,7 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
     now = datetime.now(UTC)
     sides = _read(places, apart=choice.root / choice.settings.output)
     head = joining.join(sides.head)
-    _insist_at_home(head.run, choice, scene, file=sides.head[0].file)
+    _insist_at_home(head.run, choice, scene)
     with ExitStack() as stack:
         cache = folders.cache_of(choice, scene.environ, say=scene.watcher.say)
         bar, renamed = _bar(choice, sides, head, scene, now=now, cache=cache)
@@ -105,7 +105,7 @@ def _read(places: Sequence[Path], *, apart: Path) -> Sides:
     return Sides(head=heads, base=bases_, told=tuple(_told(heads)))
 
 
-def _insist_at_home(run: Run, choice: Choice, scene: Scene, *, file: str) -> None:
+def _insist_at_home(run: Run, choice: Choice, scene: Scene) -> None:
     """Raises ConfigError where the parts are of another folder of the repository than the choice's: its evalgate.yml
     and its links are not theirs."""
     here = linking.root_of(choice.root, scene.links)
@@ -114,7 +114,6 @@ def _insist_at_home(run: Run, choice: Choice, scene: Scene, *, file: str) -> Non
     theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
     raise ConfigError(
         f"the parts are of {theirs}, this merge is of {ours}, whose rules are not theirs",
-        where=Place(file=file),
         hint=f"Give the merge the `root` of the parts: `{run.root or '.'}`, from the top of the repository.",
     )
 
