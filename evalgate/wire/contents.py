@@ -12,6 +12,7 @@ from evalgate.model import Attachment, Content, Part, Text, ToolCall, ToolRespon
 from evalgate.wire.shapes import Wire
 
 _SMALL = 4  # arguments
+_ATTACHED = {"inline_data", "file_data", "executable_code", "code_execution_result", "tool_call", "tool_response"}
 _SHARED = frozenset({str, int, bool, type(None)})
 
 
@@ -59,7 +60,10 @@ class FunctionResponseWire(Wire):
 
 
 class PartWire(Wire):
-    """google.genai Part: one kind of content, of which only text, calls and responses are read further."""
+    """google.genai Part, of which only text, calls and responses are read further.
+
+    It is meant to hold one kind of content, and google.genai takes several; ADK reads each of them.
+    """
 
     text: str | None = None
     thought: bool | None = None
@@ -79,15 +83,20 @@ class PartWire(Wire):
     media_processing: Any = None
     speech_metadata: Any = None
 
-    def noun(self) -> Part:
-        """The part's kind by what it carries: a call, a response, a text, else an attachment."""
-        if self.function_call is not None:
-            return self.function_call.noun()
-        if self.function_response is not None:
-            return self.function_response.noun()
+    def nouns(self) -> tuple[Part, ...]:
+        """One part for each kind of content: a text, a call, a response, and an attachment for all others."""
+        found: list[Part] = []
         if self.text is not None:
-            return Text(text=self.text, thought=bool(self.thought))
-        return Attachment(data=self.model_dump(mode="json", exclude_none=True))
+            found.append(Text(text=self.text, thought=bool(self.thought)))
+        if self.function_call is not None:
+            found.append(self.function_call.noun())
+        if self.function_response is not None:
+            found.append(self.function_response.noun())
+        if not found:
+            return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
+        if any(getattr(self, name) is not None for name in _ATTACHED):
+            found.append(Attachment(data=self.model_dump(mode="json", exclude_none=True, include=_ATTACHED)))
+        return tuple(found)
 
 
 class ContentWire(Wire):
@@ -99,4 +108,4 @@ class ContentWire(Wire):
     def noun(self) -> Content:
         """The content; no parts and an empty list of parts are the same."""
         role = intern(self.role) if self.role else self.role
-        return Content(parts=tuple(part.noun() for part in self.parts or ()), role=role)
+        return Content(parts=tuple(noun for part in self.parts or () for noun in part.nouns()), role=role)

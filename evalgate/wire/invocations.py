@@ -113,7 +113,8 @@ class IntermediateDataWire(Wire):
         responses = tuple(response.noun() for response in self.tool_responses or ())
         events = [Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts]
         for author, parts in self.intermediate_responses or ():
-            said = tuple(noun for part in parts if isinstance(noun := part.noun(), Text | Attachment))
+            nouns = (noun for part in parts for noun in part.nouns())
+            said = tuple(noun for noun in nouns if isinstance(noun, Text | Attachment))
             events.append(Event(author=author, content=Content(parts=said)))
         return tuple(events)
 

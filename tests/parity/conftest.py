@@ -184,6 +184,8 @@ def answer(rng: random.Random) -> dict[str, Any]:
         parts.insert(0, {"text": text(rng), "thought": True})
     if rng.random() < 0.05:
         parts.append({"inline_data": {"mime_type": "image/png", "data": "AAAA"}})
+    if parts and rng.random() < 0.1:  # google.genai takes several kinds in one part
+        parts[-1]["function_call"] = call(rng)
     return {"role": "model", "parts": parts} if rng.random() < 0.95 else {"role": "model"}
 
 
@@ -209,6 +211,8 @@ def steps(rng: random.Random) -> dict[str, Any] | None:
     if form < 0.5:
         return {"tool_uses": calls, "intermediate_responses": [["agent", [{"text": text(rng)}]]]} if calls else {}
     events = [event(rng, {"function_call": each}) for each in calls]
+    if events and rng.random() < 0.1:
+        events[-1]["content"]["parts"][0] |= {"text": text(rng), "function_response": {"name": "search"}}
     events += [event(rng, {"text": text(rng)}) for _ in range(rng.choice((0, 1)))]
     return {"invocation_events": events}
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from evalgate.model import Attachment, Text, ToolCall, ToolResponse
 from evalgate.wire import writing
+from evalgate.wire.contents import ContentWire
 from evalgate.wire.invocations import InvocationWire
 
 CALL = {"name": "t", "args": {"a": 1}, "id": "1"}
@@ -32,6 +34,26 @@ def test_what_is_read_is_what_is_written(steps: Any) -> None:
     written = writing.invocation_json(turn)
     assert json.loads(json.dumps(written)) == raw
     assert InvocationWire.model_validate(written).noun() == turn
+
+
+@pytest.mark.parametrize(
+    ("part", "kinds"),
+    [
+        ({"text": "It is 7.", "function_call": CALL}, [Text, ToolCall]),
+        ({"function_response": ANSWER, "function_call": CALL}, [ToolCall, ToolResponse]),
+        ({"inline_data": {"mime_type": "image/png"}, "text": "see", "thought": True}, [Text, Attachment]),
+        ({"text": "", "thought_signature": "AAAA"}, [Text]),
+        ({"function_call": CALL, "thought_signature": "AAAA"}, [ToolCall]),
+        ({"thought_signature": "AAAA"}, [Attachment]),
+        ({}, [Attachment]),
+    ],
+)
+def test_of_a_part_with_several_kinds_of_content_none_is_lost(part: Any, kinds: list[type]) -> None:
+    """google.genai takes such a part, and ADK reads each of them."""
+    said = ContentWire.model_validate({"parts": [part]}).noun()
+    assert [type(each) for each in said.parts] == kinds
+    assert ContentWire.model_validate(writing.content_json(said)).noun() == said
+    assert [each.text for each in said.parts if isinstance(each, Text)] == ([part["text"]] if "text" in part else [])
 
 
 def test_calls_among_intermediate_responses_are_no_tool_calls() -> None:
