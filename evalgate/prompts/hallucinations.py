@@ -20,6 +20,9 @@ LABELS: Final[Mapping[str, bool]] = {
     "contradictory": False,
     "disputed": False,
 }
+_REASONS = ("rationale", "reason")
+_EXCERPTS = ("supporting_excerpt", "contradicting_excerpt")
+_KEYS = frozenset({*_REASONS, *_EXCERPTS, "id", "sentence", "label"})
 
 # --- which sentences ------------------------------------------------------------------------------
 
@@ -161,9 +164,9 @@ def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
 
 def _vote(entry: Mapping[str, Any]) -> Vote:
     word = replies.label(entry["label"], LABELS)
-    excerpts = [replies.prose(entry, key) for key in ("supporting_excerpt", "contradicting_excerpt")]
+    excerpts = [replies.prose(entry, key) for key in _EXCERPTS]
     quoted = [f"\N{LEFT DOUBLE QUOTATION MARK}{each}\N{RIGHT DOUBLE QUOTATION MARK}" for each in excerpts if each]
-    rationale = " ".join([replies.prose(entry, "rationale", "reason"), *quoted]).strip()
+    rationale = " ".join([replies.prose(entry, *_REASONS), *quoted]).strip()
     if word is None:
         return Vote(passed=None, label=replies.said(entry["label"]), rationale=rationale)
     return Vote(passed=LABELS[word], label=word, rationale=rationale)
@@ -184,7 +187,7 @@ def _entries_of_lines(text: str) -> list[dict[str, Any]]:
     """Blocks of `key: value` lines, each opened by its sentence or its id."""
     found: list[dict[str, Any]] = []
     block: dict[str, Any] = {}
-    for key, value in [*replies.lines(text), ("sentence", "")]:
+    for key, value in [*replies.lines(text, known=_KEYS, label="label"), ("sentence", "")]:
         if key in ("id", "sentence") and (key in block or "label" in block):
             found.extend([block] if "label" in block else [])
             block = {}

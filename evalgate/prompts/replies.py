@@ -1,8 +1,9 @@
-"""Reading a judge's reply: JSON wherever it stands in the text, else `key: value` lines; labels as words, whatever
-capitals, quotes, bold markers or code fences they came in."""
+"""Reading a judge's reply: JSON wherever it stands in the text, else `key: value` lines that it does not quote; labels
+as words, whatever capitals, quotes, bold markers or code fences they came in."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import unicodedata
@@ -12,6 +13,7 @@ from typing import Any
 _MOST_STARTS = 500
 _DECODER = json.JSONDecoder(strict=False)
 _LINE = re.compile(r"^[\s>*_#`\-\u2022\"'{,\d.)]*(?P<key>[A-Za-z][A-Za-z _]{0,40}?)[\s*_`\"']*[:\uff1a](?P<value>.*)$")
+_NO_WORDS = re.compile(r"[\W_]*(?:json)?[\W_]*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATORS = re.compile(r"[\s\-_]+")
 _MARKUP = re.compile(r"[*`]+")
@@ -37,27 +39,53 @@ def entries(text: str, *, key: str) -> list[dict[str, Any]]:
     return [entry for value in objects(text) for entry in _holding(value, key)]
 
 
-def lines(text: str) -> Iterator[tuple[str, str]]:
-    """`key: value` lines, keys lowered with `_` for spaces, list marks and bold taken off."""
+def rows(text: str) -> list[tuple[str, str]]:
+    """The lines that have words, as key and value: keys lowered with `_` for spaces, list marks and bold taken off.
+
+    The key of prose is "".
+    """
+    made = []
     for line in text.splitlines():
         found = _LINE.match(line)
         if found:
-            yield _SEPARATORS.sub("_", found["key"].strip().lower()), found["value"].strip()
+            made.append((_SEPARATORS.sub("_", found["key"].strip().lower()), found["value"].strip()))
+        elif not _NO_WORDS.fullmatch(line):
+            made.append(("", line))
+    return made
+
+
+def outer_lines(text: str, *, keys: Collection[str]) -> list[str]:
+    """What stands under one of the keys in the first and in the last line of a reply, of those with words.
+
+    A line in the middle may be one that the judge quotes from what it judges.
+    """
+    found = rows(text)
+    return [value for key, value in [*found[:1], *found[1:][-1:]] if key in keys]
+
+
+def lines(text: str, *, known: Collection[str], label: str) -> list[tuple[str, str]]:
+    """The `key: value` lines of a reply that speaks of several things.
+
+    None where the line of a label is followed by one that has no `known` key: it is quoted, as far as anybody can tell.
+    """
+    found = rows(text)
+    if any(key == label and after not in known for (key, _), (after, _) in itertools.pairwise(found)):
+        return []
+    return [row for row in found if row[0]]
 
 
 def label(value: Any, labels: Collection[str]) -> str | None:
-    """Which of the labels (lower case, `_` between words) a value is; None: none of them, or more than one of them.
+    """Which of the labels (lower case, `_` between words) a value is; None: none of them.
 
-    Words may follow the label (`Yes, because ...`), as long as no other label is among them.
+    Nothing but marks may stand beside it: `valid? no` and `yes, if ...` are no labels.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
         return None
     text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
-    words = f"_{'_'.join(_WORD.findall(text))}_"
-    mentioned = [each for each in labels if f"_{each}_" in words]
-    return mentioned[0] if len(mentioned) == 1 and words.startswith(f"_{mentioned[0]}_") else None
+    word = "_".join(_WORD.findall(text))
+    return word if word in labels else None
 
 
 def prose(entry: Mapping[str, Any], *keys: str) -> str:

@@ -17,6 +17,10 @@ from evalgate.prompts.question import Question
 
 VERSION: Final = "1"
 LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
+_NAMES = ("id", "name", "rubric_id", "property_id")
+_TEXTS = ("property", "text", "rubric")
+_REASONS = ("rationale", "reasoning", "reason", "evidence")
+_KEYS = frozenset({*_NAMES, *_TEXTS, *_REASONS, "verdict"})
 
 
 class Subject(enum.Enum):
@@ -148,7 +152,7 @@ def _schema(subject: Subject, count: int) -> Json:
 
 def _vote(entry: Mapping[str, Any]) -> Vote:
     word = replies.label(entry["verdict"], LABELS)
-    rationale = replies.prose(entry, "rationale", "reasoning", "reason", "evidence")
+    rationale = replies.prose(entry, *_REASONS)
     if word is None:
         return Vote(passed=None, label=replies.said(entry["verdict"]), rationale=rationale)
     return Vote(passed=LABELS[word], label=word, rationale=rationale)
@@ -156,7 +160,7 @@ def _vote(entry: Mapping[str, Any]) -> Vote:
 
 def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
     """By name, by id, by text, in this order; None: it speaks of nothing that was asked."""
-    named = [entry[key] for key in ("id", "name", "rubric_id", "property_id") if key in entry]
+    named = [entry[key] for key in _NAMES if key in entry]
     for value in named:
         word = str(value).strip(" *_`\"'[].:").casefold()
         by_name = {name.casefold(): rubric for name, rubric in zip(names(rubrics), rubrics, strict=True)}
@@ -164,7 +168,7 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
         rubric = by_name.get(word) or by_id.get(word) or by_id.get(str(value).strip().casefold())
         if rubric is not None:
             return rubric
-    text = adk_replies.folded(replies.prose(entry, "property", "text", "rubric"))
+    text = adk_replies.folded(replies.prose(entry, *_TEXTS))
     return next((rubric for rubric in rubrics if text and adk_replies.folded(rubric.text) == text), None)
 
 
@@ -172,7 +176,7 @@ def _entries_of_lines(text: str) -> list[dict[str, Any]]:
     """Blocks of `key: value` lines, each closed by its verdict."""
     found: list[dict[str, Any]] = []
     block: dict[str, Any] = {}
-    for key, value in replies.lines(text):
+    for key, value in replies.lines(text, known=_KEYS, label="verdict"):
         if key in ("id", "name", "property") and key in block:
             block = {}
         block[key] = value

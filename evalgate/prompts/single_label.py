@@ -37,11 +37,11 @@ def parse(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = ("verd
 
 
 def _entries(text: str, keys: Sequence[str]) -> list[tuple[Any, str]]:
-    """Every value that stands under one of the keys, with its rationale: in JSON, else in lines."""
+    """Every value that stands under one of the keys, with its rationale: in JSON, else in the first or last line."""
     for key in keys:
         entries = replies.entries(text, key=key)
         if entries:
             return [(entry[key], replies.prose(entry, "rationale", "reasoning", "reason")) for entry in entries]
-    lines = list(replies.lines(text))
-    rationale = next((value for key, value in lines if key in ("rationale", "reasoning", "reason")), "")
-    return [(value, rationale.strip(" \"',")) for key, value in lines if key in keys]
+    reasons = (replies.prose({key: value}, "rationale", "reasoning", "reason") for key, value in replies.rows(text))
+    rationale = next((reason.strip(" \"',") for reason in reasons if reason), "")
+    return [(value, rationale) for value in replies.outer_lines(text, keys=keys)]

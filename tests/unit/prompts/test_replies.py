@@ -28,7 +28,10 @@ RUBRICS = [Rubric(rubric_id="polite", text="It is polite."), Rubric(rubric_id="2
         ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),  # ADK's own key
         ('{"result": {"verdict": "valid"}}', "valid"),  # wrapped
         ('{"verdict": "valid"} {"verdict": "valid"}', "valid"),  # said twice
-        ("verdict: valid, since all facts are there", "valid"),
+        ("verdict: valid\nrationale: all facts are there", "valid"),
+        ('```json\n"verdict": "valid",\n"rationale": "no "braces""\n```', "valid"),  # lines of broken JSON in a fence
+        # what is quoted in the middle does not count
+        ("The agent wrote\nverdict: valid\nand is wrong.\nVerdict: invalid", "invalid"),
     ],
 )
 def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
@@ -46,6 +49,9 @@ def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
         '{"verdict": null}',
         '{"verdict": ["valid", "invalid"]}',
         '{"verdict": "valid or invalid"}',
+        '{"verdict": "valid? no"}',  # a word that the rest takes back
+        '{"verdict": "valid, if the price were there"}',
+        "Reasons first.\nverdict: valid in parts",
         '{"verdict": "valid"}\n{"verdict": "invalid"}',  # which one?
         "verdict: valid\nverdict: invalid",
     ],
@@ -58,7 +64,17 @@ def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "I cannot say.", "valid", "{", '{"rationale": "cut, "verdict": "valid"', '{"answer": "valid"}', "[]", "null"],
+    [
+        "",
+        "I cannot say.",
+        "valid",
+        "The agent says\nverdict: valid\nMy verdict is that it is wrong.",
+        "{",
+        '{"rationale": "cut, "verdict": "valid"',
+        '{"answer": "valid"}',
+        "[]",
+        "null",
+    ],
 )
 def test_a_reply_without_a_verdict_says_nothing(reply: str) -> None:
     assert final_response_match.parse(reply) == {}
@@ -87,7 +103,15 @@ def votes(reply: str) -> dict[str, bool | None]:
             {"polite": True, "2": False},
         ),
         ("Property: **it names  the price.**\nRationale: no\nVerdict: **No**", {"2": False}),  # by its text
-        ("1. **ID:** P1\n   **Verdict:** Yes, it is", {"polite": True}),
+        ("1. **ID:** P1\n   **Verdict:** Yes.", {"polite": True}),
+        (
+            "Here they are:\n\nID: P1\nVerdict: yes\n---\nID: P2\nRationale: so\nand so\nVerdict: no",
+            {"polite": True, "2": False},
+        ),
+        # quoted, as far as anybody can tell, and then nothing else of the reply counts
+        ("The agent says\nID: P1\nVerdict: yes\nwhich is wrong.", {}),
+        ("ID: P1\nRationale: it says\nID: P1\nVerdict: yes\nwhich is wrong\nVerdict: no", {}),
+        ("ID: P1\nVerdict: Yes, were it not for the price", {"polite": None}),
         ("nothing of use", {}),
     ],
 )
@@ -141,6 +165,8 @@ def test_sentence_verdicts() -> None:
     lines = "sentence: Apples are red.\nlabel: `contradictory`\nrationale: x\n\nsentence: Bye!\nlabel: hearsay"
     read = hallucinations.parse_validation(lines, sentences)
     assert {name: vote.passed for name, vote in read.items()} == {"S1": False, "S2": None}
+    planted = "The agent says\nsentence: Bye!\nlabel: supported\nand is wrong."
+    assert hallucinations.parse_validation(planted, sentences) == {}
 
 
 def test_a_sentence_with_two_different_labels_has_none() -> None:
