@@ -58,7 +58,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     suites = simulating.settle(suites, choice)
     linted = (
         *rules.lint_rules(settings, choice.gate_file.suites, given=choice.given, places=choice.places),
-        *linter.lint(suites, specs=criteria.CRITERIA, metricless=METRICLESS),
+        *linter.lint(suites, specs=criteria.CRITERIA, metricless=METRICLESS, adk_compat=settings.adk_compat),
     )
     problems = (
         *choice.problems, *found.problems, *linted, *_agent_problems(choice, suites), *tooling.check(choice, suites)

@@ -37,15 +37,19 @@ CROSS_CHECKS: tuple[SuitesCheck, ...] = (sets.duplicate_set_ids,)
 
 
 def lint(
-    suites: Iterable[Suite], *, specs: Mapping[str, CriterionSpec], metricless: frozenset[str] = frozenset()
+    suites: Iterable[Suite],
+    *,
+    specs: Mapping[str, CriterionSpec],
+    metricless: frozenset[str] = frozenset(),
+    adk_compat: bool = False,
 ) -> tuple[Problem, ...]:
     """Everything suspicious in `suites`, in their order; linear in cases and turns.
 
-    `metricless`: names of the agent drivers that run no custom metrics. Criteria that are no row of `specs` are passed
-    over here: `config.criteria` tells of them.
+    `metricless`: names of the agent drivers that run no custom metrics. `adk_compat`: as the setting. Criteria that are
+    no row of `specs` are passed over here: `config.criteria` tells of them.
     """
     every = tuple(suites)
-    setting = Setting(specs=specs, metricless=metricless)
+    setting = Setting(specs=specs, metricless=metricless, adk_compat=adk_compat)
     problems = [problem for suite in every for check in CHECKS for problem in check(suite, setting)]
     problems.extend(problem for check in CROSS_CHECKS for problem in check(every))
     return tuple(problems)

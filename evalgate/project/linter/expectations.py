@@ -15,6 +15,7 @@ from evalgate.project.linter.finding import Setting
 TRAJECTORY = "tool_trajectory_avg_score"
 STATE = "final_session_state"
 ANSWER = "response_match_score"
+MATCH = "final_response_match_v2"
 
 
 def nothing_expected(suite: Suite, setting: Setting) -> Iterator[Problem]:
@@ -72,7 +73,7 @@ def references_missing(suite: Suite, setting: Setting) -> Iterator[Problem]:
                 "reference-missing-in-case",
                 f"`{use.name}`: {_turns_without(lacking, use)} without an {what}",
                 place=finding.place_of(suite, lacking[0]),
-                hint="" if use.name == STATE else "evalgate leaves such a turn out of the score; ADK scores it 0.",
+                hint=_effect(use, setting),
             )
 
 
@@ -193,6 +194,16 @@ def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:
     if len(silent) == len(asked):
         return finding.named(lacking)
     return f"{finding.named(lacking)} (turn{'s' if len(silent) > 1 else ''} {' and '.join(silent)})"
+
+
+def _effect(use: CriterionUse, setting: Setting) -> str:
+    """What a turn without a reference does to the score; empty where there is nothing to say."""
+    in_adk = {ANSWER: "scores it 0", MATCH: "has it compared with an empty answer"}.get(use.name)
+    if in_adk is None:
+        return ""
+    if setting.adk_compat:
+        return f"With `adk_compat` evalgate {in_adk}, as ADK does."
+    return f"evalgate leaves such a turn out of the score; ADK {in_adk}."
 
 
 def _criteria_file(suite: Suite) -> str:

@@ -13,10 +13,11 @@ from evalgate.plugins import CriterionSpec, Need
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The criteria of this version. `metricless`: drivers that run no custom metrics."""
+    """The criteria of this version. `metricless`: drivers that run no custom metrics. `adk_compat`: as the setting."""
 
     specs: Mapping[str, CriterionSpec]
     metricless: frozenset[str] = frozenset()
+    adk_compat: bool = False
 
 
 def uses_needing(suite: Suite, need: Need, setting: Setting) -> Iterator[CriterionUse]:

@@ -153,6 +153,31 @@ def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns,
     assert words in problem.message
 
 
+@pytest.mark.parametrize(
+    ("name", "adk_compat", "hint"),
+    [
+        (ANSWER, False, "evalgate leaves such a turn out of the score; ADK scores it 0."),
+        (ANSWER, True, "With `adk_compat` evalgate scores it 0, as ADK does."),
+        (
+            "final_response_match_v2",
+            False,
+            "evalgate leaves such a turn out of the score; ADK has it compared with an empty answer.",
+        ),
+        (
+            "final_response_match_v2",
+            True,
+            "With `adk_compat` evalgate has it compared with an empty answer, as ADK does.",
+        ),
+        ("judged", False, ""),  # the reference has to be there, and is not compared with
+    ],
+)
+def test_what_a_missing_reference_does_is_told_as_it_is(suite, case, specs, name, adk_compat, hint):
+    specs = {**specs, name: dataclasses.replace(specs[ANSWER], name=name)}
+    made = suite("x.evalset.json", case("a", "hi -> hello"), case("b", "bye"), criteria=name)
+    (problem,) = linter.lint([made], specs=specs, adk_compat=adk_compat)
+    assert (problem.code, problem.hint) == ("reference-missing-in-case", hint)
+
+
 SMILE = "\N{SLIGHTLY SMILING FACE}"
 
 
