@@ -188,7 +188,7 @@ else:
 
     # --- ten thousand cases -------------------------------------------------------------------------
 
-    def large(cases: int = 10_000, repeats: int = 5) -> None:
+    def large(cases: int, repeats: int = 5) -> None:
         """Compare two sides with two criteria of pass and fail and a graded one, and say what it took."""
         random = Random("large")
         rates = [random.choice([0.98, 0.8, 0.4]) for _ in range(cases)]
@@ -239,7 +239,7 @@ else:
             repeats=plain.repeats,
         )
 
-    def main(draws: int, *, write_page: bool) -> None:
+    def main(draws: int, *, cases: int, write_page: bool) -> None:
         """Everything, and the last line."""
         check(max(20, draws // 20))
         text, numbers = report(draws)
@@ -247,7 +247,11 @@ else:
         if write_page:
             write(text)
         done = subprocess.run(
-            [sys.executable, __file__, "--large"], check=True, stdout=subprocess.PIPE, text=True, timeout=600
+            [sys.executable, __file__, "--large", f"--cases={cases}"],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=600,
         )
         print()
         print(json.dumps({**numbers, **json.loads(done.stdout)}))
@@ -256,9 +260,10 @@ else:
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--draws", type=int, default=4000)
         parser.add_argument("--write", action="store_true", help="put the table into docs/statistics.md")
+        parser.add_argument("--cases", type=int, default=10_000, help="how many are compared at once")
         parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
         arguments = parser.parse_args()
         if arguments.large:
-            large()
+            large(arguments.cases)
         else:
-            main(arguments.draws, write_page=arguments.write)
+            main(arguments.draws, cases=arguments.cases, write_page=arguments.write)

@@ -1,6 +1,7 @@
 """Every problem code that the code can raise is explained in docs/validate.md, and nothing else is."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ TELLERS = {"error", "warn", "note", "warning", "tell", "_error", "_problem"}
 """Functions whose first argument is a code."""
 
 
+@functools.cache
 def raised():
     codes = set()
     for file in (ROOT / "evalgate").rglob("*.py"):

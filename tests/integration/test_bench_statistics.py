@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 def test_the_simulation_keeps_its_promises_in_small() -> None:
     # its own check (that runs, comparison and decision as a whole say the same) runs first and would raise
     done = subprocess.run(
-        [sys.executable, str(BENCH / "statistics.py"), "--draws", "120"],
+        [sys.executable, str(BENCH / "statistics.py"), "--draws", "120", "--cases", "500"],
         capture_output=True,
         text=True,
         timeout=300,
