@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from evalgate.exhibits import compared, excuses
 from evalgate.model import (
+    AgentFailure,
     Case,
     CaseComparison,
     CaseVerdict,
@@ -100,7 +101,12 @@ class CaseExhibit:
     @property
     def agent_failed(self) -> bool:
         """Whether an agent that broke, and no criterion, made this case what it is."""
-        return not self.failing and any(trial.failure is not None for trial in self.trials)
+        return not self.failing and self.failure is not None
+
+    @property
+    def failure(self) -> AgentFailure | None:
+        """The first failure of the agent in any of its runs."""
+        return next((trial.failure for trial in self.trials if trial.failure is not None), None)
 
     @property
     def skipped(self) -> bool:

@@ -89,7 +89,9 @@ def _remarks(level: Level, exhibits: Sequence[CaseExhibit], links: Links) -> lis
 
 def _message(exhibit: CaseExhibit) -> str:
     if not exhibit.failing:
-        return sentences.why_unmeasured(exhibit)
+        failure = exhibit.failure
+        words_of = "" if failure is None else sentences.last_words(failure)
+        return "\n".join(each for each in (sentences.why_unmeasured(exhibit), words_of) if each)
     lines = [
         f"{plain.label(each.name, TITLE_LIMIT)} {words.against(each.value, each.threshold, met=False)}"
         for each in exhibit.failing

@@ -10,6 +10,7 @@ from evalgate.markup import plain
 from evalgate.model import AgentFailure, CriterionVerdict, FailureKind, Reason, Verdict, VerdictKind
 
 WHY_LIMIT = 400
+DETAIL_LIMIT = 20_000
 UNMARKED = "text, but marked no event as final"
 
 
@@ -95,6 +96,11 @@ def no_answer(turn: Turn) -> str:
     return f"The agent said {UNMARKED}, so that it gave no answer" if turn.unmarked else "The agent gave no answer"
 
 
+def last_words(failure: AgentFailure) -> str:
+    """What the agent left behind where it failed, mostly its standard error: the first and the last lines."""
+    return plain.ends(plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500).strip("\n")
+
+
 def unmeasured_sentence(verdict: CriterionVerdict) -> str:
     """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
     if verdict.reason is None:
@@ -106,9 +112,8 @@ def unmeasured_sentence(verdict: CriterionVerdict) -> str:
 
 def why_unmeasured(exhibit: CaseExhibit) -> str:
     """The one sentence on a case that could not be measured, an agent's failure before a criterion's silence."""
-    failure = next((trial.failure for trial in exhibit.trials if trial.failure is not None), None)
-    if failure is not None:
-        return failure_sentence(failure)
+    if exhibit.failure is not None:
+        return failure_sentence(exhibit.failure)
     if not exhibit.trials:
         return "It never ran."
     if exhibit.unmeasured:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _TERMINAL_CODE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -78,12 +79,28 @@ def label(text: str, limit: int) -> str:
     return clip_end(one_line(text[: limit * 4]), limit) or "(empty)"
 
 
-def tail(text: str, *, lines: int, limit: int) -> str:
-    """The last `lines` lines and at most about `limit` characters of `text`, as one reads a log."""
-    kept = text[-limit:] if len(text) > limit else text
-    rows = kept.strip("\n").split("\n")
-    left_out = len(text) > limit or len(rows) > lines
-    return "\n".join(["[...]"] * left_out + rows[-lines:])
+def ends(text: str, *, lines: int, limit: int) -> str:
+    """The first and the last lines of `text`, at most `lines` of them and about `limit` characters, with the number of
+    those left out between: some programs say first what went wrong, some last."""
+    rows = text.strip("\n").split("\n")
+    if len(rows) <= lines and len(text) <= limit:
+        return "\n".join(rows)
+    above = _fitting(rows, lines=lines // 2, limit=limit // 2)
+    below = _fitting(rows[len(above) :][::-1], lines=lines - lines // 2, limit=limit // 2)[::-1]
+    left_out = len(rows) - len(above) - len(below)
+    between = [f"[... {left_out:,} {'line' if left_out == 1 else 'lines'} left out ...]"] if left_out else []
+    return "\n".join([*above, *between, *below])
+
+
+def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
+    """The first `lines` of the rows, as far as there is room; a row that is too long for the rest of it is clipped."""
+    kept: list[str] = []
+    for row in rows[:lines]:
+        if limit <= 0:
+            break
+        kept.append(clip(row, limit))
+        limit -= len(row)
+    return kept
 
 
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:

@@ -146,12 +146,16 @@ def _broken(exhibits: Sequence[CaseExhibit]) -> Iterator[str]:
     failing = cases.worst_first(cases.of_kind(exhibits, VerdictKind.FAIL))
     unknown = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
     broken = [*failing, *unknown]
+    told: set[str] = set()
     for exhibit in broken[:CASES]:
         where = f"{exhibit.file}:{exhibit.line}" if exhibit.line is not None else exhibit.file
         kind = sentences.kind_word(exhibit.verdict.kind)
         name = plain.label(exhibit.verdict.case_id, NAME_WIDTH)
         yield f"{kind}: {name} ({plain.label(where, NAME_WIDTH * 2)})"
         yield f"    {plain.clip_end(_why(exhibit), WHY_WIDTH)}"
+        if exhibit.failure is not None and not exhibit.failing and _why(exhibit) not in told:
+            told.add(_why(exhibit))  # an agent that does not start says the same of every case
+            yield from (f"    | {line}" for line in sentences.last_words(exhibit.failure).splitlines())
     if len(broken) > CASES:
         yield f"...and {words.counted(len(broken) - CASES, 'more case')}: see report.html"
     if broken:

@@ -140,7 +140,7 @@ def _failures(exhibit: CaseExhibit) -> Iterator[str]:
 
 
 def _detail(failure: AgentFailure) -> Iterator[str]:
-    shown = plain.tail(plain.visible(plain.clip(failure.detail, 20_000)), lines=12, limit=1_500)
+    shown = sentences.last_words(failure)
     if shown.strip():
         yield github.fence(shown, language="text")
 

@@ -116,9 +116,8 @@ def _failures(exhibit: CaseExhibit) -> Iterator[Html]:
             run = f"Run {trial.key.repeat + 1}: " if len(exhibit.trials) > 1 else ""
             yield element("p", element("strong", f"{run}{sentences.failure_sentence(trial.failure)}"))
             if trial.failure.detail.strip():
-                yield _pre(
-                    plain.tail(plain.visible(trial.failure.detail[-DETAIL_LIMIT:]), lines=200, limit=DETAIL_LIMIT)
-                )
+                detail = plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))
+                yield _pre(plain.ends(detail, lines=200, limit=DETAIL_LIMIT))
 
 
 def _conversation(exhibit: CaseExhibit, report: Report) -> Iterator[Html]:

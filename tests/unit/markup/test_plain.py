@@ -66,13 +66,29 @@ def test_clipping_keeps_both_ends_and_counts_the_rest() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("a\nb\nc\n", "[...]\nb\nc"),
-        ("b\nc", "b\nc"),
-        ("x" * 50 + "\nend", "[...]\n" + "x" * 16 + "\nend"),
+        ("a\nb\nc\n", "a\nb\nc"),
+        ("a\nb\nc\nd", "a\nb\nc\nd"),
+        ("a\nb\nc\nd\ne", "a\nb\n[... 1 line left out ...]\nd\ne"),
+        (
+            "Error: no disk\n" + "  at f\n" * 2_000 + "exit 1",
+            "Error: no disk\n  at f\n[... 1,998 lines left out ...]\n  at f\nexit 1",
+        ),
+        # one line may be all that there is room for, above and below
+        ("x" * 500 + "\ny\nend", f"{'x' * 15} [... 480 characters left out ...] {'x' * 5}\ny\nend"),
+        ("begin\ny\n" + "x" * 500, f"begin\ny\n{'x' * 15} [... 480 characters left out ...] {'x' * 5}"),
+        ("", ""),
     ],
 )
-def test_the_tail_of_a_log(text: str, shown: str) -> None:
-    assert plain.tail(text, lines=2, limit=20) == shown
+def test_both_ends_of_a_log(text: str, shown: str) -> None:
+    assert plain.ends(text, lines=4, limit=40) == shown
+
+
+@given(text=st.text(st.sampled_from("ab\n"), max_size=300), lines=st.integers(2, 9), limit=st.integers(20, 99))
+def test_both_ends_of_a_log_are_bounded(text: str, lines: int, limit: int) -> None:
+    shown = plain.ends(text, lines=lines, limit=limit).split("\n")
+    assert len(shown) <= lines + 1
+    assert sum(map(len, shown)) <= limit + 3 * 50  # what is said of clips, and of the lines between
+    assert "".join(shown).startswith(text.strip("\n")[:1])
 
 
 @given(text=st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=200), start=st.integers(0, 9))

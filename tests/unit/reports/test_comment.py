@@ -11,7 +11,7 @@ from builders.scenarios import SCENARIOS
 
 from evalgate.markup import budget
 from evalgate.model import Case, Content, Event, FailureKind, Part, Policy, Report, Text
-from evalgate.reports import comment, html_report, junit, summary
+from evalgate.reports import annotations, comment, html_report, junit, summary, terminal
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,20 @@ def test_a_broken_agent_is_quoted() -> None:
     failed = build.failed(FailureKind.EXITED, "exit code 3", detail="\n".join(f"line {n}" for n in range(100)))
     shown = comment.render(told(asked, failed))
     assert "The agent ended by itself in turn 1 (exited): exit code 3" in shown
-    assert "[...]\nline 88\n" in shown
-    assert "line 87" not in shown
+    assert "line 5\n[... 88 lines left out ...]\nline 94\n" in shown
+    assert "line 93" not in shown
+
+
+def test_what_a_program_says_before_its_stack_is_told_wherever_its_failure_is() -> None:
+    stack = "\n".join(f"    at ModuleLoader.step{n} (node:internal/modules/esm/loader:{n})" for n in range(40))
+    detail = f"node:internal/modules/package_json_reader:267\n\nError: no package 'left-pad'\n{stack}\n\nNode.js v22"
+    failed = build.failed(FailureKind.START, "exited with code 1, before it was ready", detail=detail)
+    asked = [case(f"c{number}", turn("x")) for number in range(5)]
+    report = build.run_report([build.suite(*asked)], {(build.SUITE, each.case_id): [failed] for each in asked})
+    for shown in (comment.render(report), summary.render(report), terminal.render(report)):
+        assert shown.count("Error: no package 'left-pad'") == 1
+        assert shown.count("Node.js v22") == 1
+    assert all("no package 'left-pad'" in each and "Node.js v22" in each for each in annotations.render(report))
 
 
 def test_one_cause_is_told_once() -> None:
