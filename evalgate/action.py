@@ -58,7 +58,7 @@ def main(environ: Mapping[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     secrecy.close_to_others()
-    debug = environ.get("RUNNER_DEBUG") == "1"
+    debug = step_log.wants_tracebacks(environ)
     told = _Told()
     try:
         return _run(environ, told, debug=debug)

@@ -272,7 +272,7 @@ class Settings(BaseModel):
         json_schema_extra=DOORS_ONLY,
     )
     debug: bool = Field(
-        default=False, description="Show tracebacks and what the agent says.", json_schema_extra=DOORS_ONLY
+        default=False, description="Show the traceback of what stops the run.", json_schema_extra=DOORS_ONLY
     )
 
 

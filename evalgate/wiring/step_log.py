@@ -5,11 +5,20 @@ from __future__ import annotations
 import secrets
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from evalgate.errors import EvalgateError, Problem, below
 from evalgate.markup import commands
+
+TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
+"""How a switch may be set, as settings read it."""
+
+
+def wants_tracebacks(environ: Mapping[str, str]) -> bool:
+    """Whether somebody looks for a fault: the input `debug`, or a job that runs again with debug logging. Read before
+    the settings are, which may be what is wrong."""
+    return environ.get("RUNNER_DEBUG") == "1" or environ.get("INPUT_DEBUG", "").strip().lower() in TRUE
 
 
 def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:

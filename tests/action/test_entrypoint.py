@@ -183,6 +183,9 @@ def test_a_wrong_input_is_named_as_the_workflow_names_it(passing) -> None:
 
     assert step.code == 2
     assert any("fail-on" in line for line in step.commands())
+    assert "Traceback" not in step.stdout
+    step = passing.run(agent="command:python3 agent.py", fail_on="failure", debug="true")
+    assert "Traceback (most recent call last)" in step.stdout
 
 
 def test_the_agent_sees_what_the_workflow_names_and_nothing_of_the_workflow(passing) -> None:
