@@ -11,7 +11,7 @@ from evalgate.model import AgentFailure, CriterionVerdict, FailureKind, Reason, 
 
 WHY_LIMIT = 400
 DETAIL_LIMIT = 20_000
-UNMARKED = "text, but marked no event as final"
+UNMARKED = "text, but in no event that is marked final"
 
 
 def kind_word(kind: VerdictKind) -> str:

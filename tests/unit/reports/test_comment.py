@@ -101,8 +101,8 @@ def test_text_that_no_event_marks_as_the_answer_is_told(parts: tuple[Part, ...],
     report = told(case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]}))
     assert "gave no answer; expected:" in comment.render(report)
     for shown in (comment.render(report), html_report.render(report)):
-        assert ("The agent said text, but marked no event as final, so that it gave no answer" in shown) is told_so
-    assert ("  actual:   text, but marked no event as final" in junit.render(report)) is told_so
+        assert ("said text, but in no event that is marked final, so that it gave no answer" in shown) is told_so
+    assert ("  actual:   text, but in no event that is marked final" in junit.render(report)) is told_so
 
 
 def test_a_broken_agent_is_quoted() -> None:
