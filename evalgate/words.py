@@ -5,6 +5,17 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from typing import Final
+
+LARGE: Final = 100
+"""From here on a mean needs no decimals: tokens, seconds."""
+
+MOST_DECIMALS: Final = 12
+
+TWO_DIGITS: Final = 10
+
+DUST: Final = 1e-9
+"""No difference of two means: what adding up leaves."""
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -20,24 +31,42 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def score(value: float | None, *, beside: float | None = None) -> str:
-    """A score with two decimals, more only where two would hide a difference; `-` for None, never a false 1.00.
+    """A score with two decimals, more only where two would mislead; `-` for None, never a false 1.00.
 
-    Without `beside`, a third decimal is cut, not rounded: 0.9996 reads 0.999. With `beside` (a threshold, another
-    run's value) as many decimals are shown as keep two different numbers apart on paper: 0.7999 beside 0.8 reads
-    0.7999. Whole numbers from 1,000 on lose their decimals and gain separators: 1,204.
+    Two mislead where a number up to ten would read as a whole one that it is not (0.9996), or would be off by more than
+    a tenth of itself (0.005). With `beside` (a threshold, another run's value) as many decimals are shown as keep two
+    different numbers apart on paper: 0.7999 beside 0.8 reads 0.7999. Whole numbers from 1,000 on lose their decimals
+    and gain separators: 1,204.
     """
     if value is None:
         return "-"
     if not math.isfinite(value):
         return str(value)
-    exact = value.is_integer() and abs(value) >= 1000
-    if exact or beside is None or not math.isfinite(beside) or value == beside:
-        return _alone(value)
-    for decimals in range(2, 13):
-        text, other = _fixed(value, decimals), _fixed(beside, decimals)
-        if text != other and _keeps_order(text, value=value, beside=beside):
-            return text
-    return repr(value)
+    if value.is_integer() and abs(value) >= 1000:
+        return f"{value:,.0f}"
+    decimals = _decimals(value, beside=beside)
+    return repr(value) if decimals is None else _fixed(value, decimals)
+
+
+def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
+    """Two numbers and the size of their difference, with the fewest decimals with which the three agree on paper.
+
+    Both numbers have equally many; the difference has as many, or one less where rounding lets them agree no other way
+    (0.333, 0.667, 0.33). From LARGE on they begin without decimals, else with those of `score`.
+    """
+    least = 0
+    if abs(delta) < DUST:
+        base, delta = head, 0.0
+    if max(abs(base), abs(head)) < LARGE:
+        own = (_decimals(base, beside=head), _decimals(head, beside=base))
+        least = max(MOST_DECIMALS if each is None else each for each in own)
+    for decimals in range(least, least + 4):
+        for fewer in (decimals, decimals - 1):
+            shown = _fixed(base, decimals), _fixed(head, decimals), _fixed(abs(delta), max(fewer, 0))
+            enough = _number(shown[2]) >= (1 if fewer >= least else TWO_DIGITS)
+            if _agree(*shown) and (enough or delta == 0):
+                return shown
+    return _fixed(base, least), _fixed(head, least), _fixed(abs(delta), least)
 
 
 def threshold(value: float | None) -> str:
@@ -46,7 +75,7 @@ def threshold(value: float | None) -> str:
         return "-"
     if not math.isfinite(value):
         return str(value)
-    shortest = _alone(value)
+    shortest = score(value)
     return shortest if float(shortest.replace(",", "")) == value else repr(value)
 
 
@@ -67,22 +96,44 @@ def against(value: float | None, limit: float | None, *, met: bool) -> str:
     return f"{shown} {sign} {threshold(limit)}"
 
 
-def _alone(value: float) -> str:
-    if value.is_integer() and abs(value) >= 1000:
-        return f"{value:,.0f}"
-    rounded = round(value, 2)
-    if rounded == value or abs(rounded - value) < 1e-12:
-        return f"{rounded + 0.0:,.2f}"
-    return f"{math.floor(value * 1000) / 1000:,.3f}"
+def _decimals(value: float, *, beside: float | None = None) -> int | None:
+    """How many decimals `value` needs; None: all that it has."""
+    alone = beside is None or not math.isfinite(beside) or value == beside
+    if alone and abs(round(value, 2) - value) < 1e-12:
+        return 2
+    for decimals in range(2, MOST_DECIMALS + 1):
+        shown = float(f"{value:.{decimals}f}")
+        if not _misleads(shown, value) and (alone or _keeps_apart(shown, decimals, value=value, beside=beside or 0.0)):
+            return decimals
+    return None
+
+
+def _misleads(shown: float, value: float) -> bool:
+    false_whole = shown.is_integer() and not value.is_integer() and abs(shown) <= 10
+    return false_whole or abs(shown - value) > abs(value) / 10
+
+
+def _keeps_apart(shown: float, decimals: int, *, value: float, beside: float) -> bool:
+    other = float(f"{beside:.{decimals}f}")
+    return shown not in (other, beside) and (shown < beside) == (value < beside)
 
 
 def _fixed(value: float, decimals: int) -> str:
-    return f"{value:.{decimals}f}"
+    text = f"{value:,.{decimals}f}"
+    return text.removeprefix("-") if _number(text) == 0 else text
 
 
-def _keeps_order(text: str, *, value: float, beside: float) -> bool:
-    shown = float(text)
-    return shown != beside and (shown < beside) == (value < beside)
+def _number(text: str) -> int:
+    """In units of its last decimal."""
+    return int(text.replace(",", "").replace(".", ""))
+
+
+def _agree(base: str, head: str, delta: str) -> bool:
+    """`delta` has as many decimals as the others, or one less."""
+    apart = abs(_number(head) - _number(base))
+    if len(delta.partition(".")[2]) == len(head.partition(".")[2]):
+        return apart == _number(delta)
+    return abs(apart - 10 * _number(delta)) <= 5
 
 
 def percent(share: float, *, beside: float | None = None) -> str:

@@ -24,6 +24,7 @@ from evalgate.model import (
 )
 
 MINUS = "\N{MINUS SIGN}"
+USUAL = 2  # decimals
 FLAKY_SHARE, FEW_FLAKY = 1 / 3, 3
 """From so many flaky cases on, at least so many of them, they are called unreliable as a whole."""
 
@@ -94,13 +95,14 @@ def by_case(comparison: Comparison | None) -> dict[tuple[str, str], CaseComparis
     return {} if comparison is None else {(case.suite, case.case_id): case for case in comparison.cases}
 
 
-def signed(delta: float | None, *, share: bool = False, whole: bool = False) -> str:
-    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; without decimals where `whole`; `-` for
-    None."""
+def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
+    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; with as many decimals as `like` where that
+    has more or fewer than two; `-` for None."""
     if delta is None:
         return "-"
-    if whole:
-        text, unit = f"{abs(delta):,.0f}", ""
+    decimals = len(like.partition(".")[2])
+    if like and decimals != USUAL:
+        text, unit = f"{abs(delta):,.{decimals}f}", ""
     elif share:
         text = f"{abs(delta) * 100:.0f}" if abs(delta) >= 0.0095 or delta == 0 else f"{abs(delta) * 100:.1f}"
         unit = " points"
@@ -124,8 +126,8 @@ def between(row: CriterionComparison, *, share: bool = False) -> str:
         return "exact"
     if row.interval is None:
         return "-"
-    whole = _is_large(row) and not share
-    low, high = (signed(end, share=share, whole=whole) for end in (row.interval.low, row.interval.high))
+    like = "" if share else _figures(row)[2]
+    low, high = (signed(end, share=share, like=like) for end in (row.interval.low, row.interval.high))
     return f"{low.removesuffix(' points')} to {high}"
 
 
@@ -140,34 +142,24 @@ def p_value(row: CriterionComparison) -> str:
 
 
 def means(row: CriterionComparison) -> tuple[str, str]:
-    """Both sides' means: two decimals, more only where two would hide that they differ or that they miss a whole
-    number; whole amounts of an open scale without decimals; `-` for what is not known."""
-    if row.base is None or row.head is None:
-        return words.amount(row.base), words.amount(row.head)
-    if _is_large(row):
-        return f"{row.base:,.0f}", f"{row.head:,.0f}"
-    return _mean(row.base, beside=row.head), _mean(row.head, beside=row.base)
+    """Both sides' means, with the decimals with which they and `moved` agree on paper; `-` for what is not known."""
+    base, head, _ = _figures(row)
+    return base, head
 
 
 def moved(row: CriterionComparison) -> str:
-    """head - base, signed, with as many decimals as the means have."""
-    return signed(row.delta, whole=_is_large(row))
+    """head - base, signed: of the numbers as they are, not as they are shown."""
+    if row.delta is None or row.base is None or row.head is None:
+        return signed(row.delta)
+    text = _figures(row)[2]
+    return text if not row.delta or not text.strip("0.,") else f"{'+' if row.delta > 0 else MINUS}{text}"
 
 
-LARGE = 100
-"""From here on a mean needs no decimals: tokens, seconds."""
-
-
-def _is_large(row: CriterionComparison) -> bool:
-    return max(abs(row.base or 0.0), abs(row.head or 0.0)) >= LARGE
-
-
-def _mean(value: float, *, beside: float) -> str:
-    if value.is_integer():
-        return words.score(value)
-    shown = words.score(value, beside=beside)
-    false_end = float(shown.replace(",", "")).is_integer()
-    return words.score(value) if false_end else shown
+def _figures(row: CriterionComparison) -> tuple[str, str, str]:
+    """Base, head, and the size of their difference."""
+    if row.base is None or row.head is None or row.delta is None:
+        return words.amount(row.base), words.amount(row.head), ""
+    return words.change(row.base, row.head, delta=row.delta)
 
 
 def turned_words(row: CriterionComparison) -> str:

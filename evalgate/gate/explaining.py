@@ -25,7 +25,8 @@ def moved(row: CriterionComparison) -> str:
     if delta == 0:
         return f"`{row.name}` stayed at {_value(row.head)}"
     verb = _verb(row, delta)
-    return f"`{row.name}` {verb} from {_value(row.base)} to {_value(row.head)} ({difference(row)})"
+    base, head = compared.means(row)
+    return f"`{row.name}` {verb} from {base} to {head} ({difference(row)})"
 
 
 def _verb(row: CriterionComparison, delta: float) -> str:
@@ -36,12 +37,12 @@ def difference(row: CriterionComparison) -> str:
     """`-0.24, 95 % CI -0.38 to -0.10`, or that it is no sample."""
     if row.delta is None:
         return "unknown"
-    told = compared.signed(row.delta)
+    told = compared.moved(row)
     if row.fact:
         return f"{told}, the same in every run"
     if row.interval is None:
         return told
-    return f"{told}, 95 % CI {compared.signed(row.interval.low)} to {compared.signed(row.interval.high)}"
+    return f"{told}, 95 % CI {compared.between(row)}"
 
 
 def _turned(row: CriterionComparison) -> str:

@@ -24,9 +24,15 @@ SCORES = st.floats(min_value=-10, max_value=10, allow_nan=False)
         (-0.0, None, "0.00"),
         (1.0, None, "1.00"),
         (0.5, None, "0.50"),
-        (0.125, None, "0.125"),  # a third decimal where two would hide something
-        (2 / 3, None, "0.666"),
-        (0.9996, None, "0.999"),  # never a 1.00 that was not reached
+        (0.125, None, "0.12"),
+        (2 / 3, None, "0.67"),
+        (0.9996, None, "0.9996"),  # never a 1.00 that was not reached
+        (0.9996, 0.5, "0.9996"),
+        (0.002, None, "0.002"),  # nor a false 0.00
+        (0.005, None, "0.005"),  # 0.01 would be twice as much
+        (12.0001, None, "12.00"),  # nothing is reached there
+        (-0.001, None, "-0.001"),
+        (0.1 + 0.2, None, "0.30"),
         (2 / 3, 1.0, "0.67"),  # beside a threshold, two decimals if they keep the two apart
         (0.7999, 0.8, "0.7999"),  # and more if not: this failed, and must not read 0.80
         (0.79999999, 0.8, "0.79999999"),
@@ -60,6 +66,36 @@ def test_a_score_alone_never_reads_as_perfect(value: float) -> None:
 )
 def test_a_threshold_reads_as_it_was_written(value: float | None, shown: str) -> None:
     assert words.threshold(None if value is None else float(value)) == shown
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "shown"),
+    [
+        (0.9, 0.9, ("0.90", "0.90", "0.00")),
+        (0.95, 0.71, ("0.95", "0.71", "0.24")),
+        (0.002, 0.005, ("0.002", "0.005", "0.003")),
+        (0.625, 0.75, ("0.625", "0.750", "0.125")),  # 0.62, 0.75 and 0.12 would not add up
+        (1 / 3, 2 / 3, ("0.333", "0.667", "0.33")),  # no number of decimals adds up exactly
+        (1 / 3, 11 / 30, ("0.333", "0.367", "0.03")),
+        (100 / 3, 110 / 3, ("33.33", "36.67", "3.3")),
+        (1.0, 0.9996, ("1.0000", "0.9996", "0.0004")),
+        (0.8, 0.8 + 1e-16, ("0.80", "0.80", "0.00")),
+        (532.4, 410.66, ("532.4", "410.7", "121.7")),
+        (1204.0, 900.0, ("1,204", "900", "304")),
+        (0.0, 1e30, ("0", f"{1e30:,.0f}", f"{1e30:,.0f}")),
+    ],
+)
+def test_two_numbers_and_their_difference_agree(base: float, head: float, shown: tuple[str, str, str]) -> None:
+    assert words.change(base, head, delta=head - base) == shown
+
+
+@given(base=st.floats(min_value=0, max_value=1), head=st.floats(min_value=0, max_value=1))
+def test_a_difference_shown_is_that_of_the_numbers_shown(base: float, head: float) -> None:
+    texts = words.change(base, head, delta=head - base)
+    left, right, delta = map(float, texts)
+    last = 10 ** -len(texts[2].partition(".")[2])
+    assert abs(abs(right - left) - delta) <= last * 0.5001
+    assert abs(delta - abs(head - base)) <= last * 0.5001
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 from builders import comparing, sides
@@ -71,13 +72,14 @@ def test_every_kind_has_words() -> None:
         (-0.0004, {}, "\N{MINUS SIGN}0.0004"),  # not 0.00: something moved
         (0.00001, {}, "0.0000"),  # too small to have a sign
         (1234.4, {}, "+1,234"),
-        (62.9, {"whole": True}, "+63"),  # tokens: the means beside it have no decimals
+        (62.9, {"like": "12"}, "+63"),  # tokens: the means beside it have no decimals
+        (0.0391, {"like": "0.125"}, "+0.039"),
         (-0.15, {"share": True}, "\N{MINUS SIGN}15 points"),
         (0.004, {"share": True}, "+0.4 points"),
         (0.0, {"share": True}, "0 points"),
     ],
 )
-def test_differences_are_signed(delta: float | None, options: dict[str, bool], shown: str) -> None:
+def test_differences_are_signed(delta: float | None, options: dict[str, Any], shown: str) -> None:
     assert compared.signed(delta, **options) == shown
 
 
@@ -131,9 +133,10 @@ def test_p_stands_only_where_it_means_something(given: CriterionComparison, show
         (1.0, 0.75, ("1.00", "0.75")),
         (0.9733, 0.85, ("0.97", "0.85")),
         (0.9733, 0.9712, ("0.973", "0.971")),  # two decimals would hide that they differ
-        (1.0, 0.9996, ("1.00", "0.9996")),
-        (0.5, 0.9996, ("0.50", "0.999")),  # never a false 1.00
-        (532.4, 410.66, ("532", "411")),
+        (1.0, 0.9996, ("1.0000", "0.9996")),
+        (0.5, 0.9996, ("0.5000", "0.9996")),  # never a false 1.00
+        (532.4, 410.66, ("532.4", "410.7")),  # with a change of 121.7
+        (532.0, 411.0, ("532", "411")),
         (None, 0.5, ("-", "0.50")),
     ],
 )
