@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 
 import pathspec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+_STAR = "[^/]*"
+_FOLDERS = "(?:/.+)?"
+_STARS = re.compile(f"(?:{re.escape(_STAR)})+")
+_PIECE = re.compile(r"\\.|\[\^/\]|\[\^?\]?[^\]]*\]|[^\\\[]+|\[", re.DOTALL)
+_NO_SLASH = re.compile(r"\[\^/\]|\(\?!/\)")
+"""Slashes of an expression that stand for no slash of a path."""
 
 
 def matches(path: str, globs: Sequence[str]) -> bool:
@@ -18,10 +28,14 @@ def matches(path: str, globs: Sequence[str]) -> bool:
 
 
 def compiled(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
-    """The lines of a .gitignore as one matcher. Raises ValueError for a line that is no pattern."""
+    """The lines of a .gitignore as one matcher, quick for any line. Raises ValueError for one that is no pattern."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of `re`, for sets that look nested: `[[]`
-        return pathspec.GitIgnoreSpec.from_lines(lines)
+        try:
+            # `simple`: the one that compiles by `re`
+            return pathspec.GitIgnoreSpec.from_lines(lines, _pattern, backend="simple")
+        except re.error as error:
+            raise ValueError(str(error)) from error
 
 
 def is_pattern(line: str) -> bool:
@@ -31,6 +45,39 @@ def is_pattern(line: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def without_choice(regex: str) -> str:
+    """pathspec's regular expression of a glob, matching the same without trying every length of every star.
+
+    Of several stars in one name, and of several `**`, all but the last take as little as they can and stay so: what
+    follows may then begin as early as possible, so that to give them more could not help. A set holds no `/`, as in
+    git.
+    """
+    regex = "".join(_as_git(each[0]) for each in _PIECE.finditer(regex))
+    first, *inner = (_names_without_choice(names) for names in regex.split(_FOLDERS))
+    if not inner:
+        return first
+    *inner, last = inner
+    return "".join([first, *(rf"(?>(?:/.+?)??{names}(?=/))" for names in inner), _FOLDERS, last])
+
+
+def _as_git(piece: str) -> str:
+    return f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece
+
+
+def _names_without_choice(names: str) -> str:
+    first, *rest = _STARS.split(names)
+    made = [first]  # and each piece behind its star
+    for piece, after in itertools.zip_longest(rest, rest[1:]):
+        is_inner = after is not None and "/" not in _NO_SLASH.sub("", piece)
+        made.append(f"(?>{_STAR}?{piece})" if is_inner else f"{_STAR}{piece}")
+    return "".join(made)
+
+
+def _pattern(line: str) -> GitIgnoreSpecPattern:
+    regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
+    return GitIgnoreSpecPattern(None if regex is None else re.compile(without_choice(regex)), include)
 
 
 @functools.lru_cache(maxsize=256)

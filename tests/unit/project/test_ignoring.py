@@ -39,10 +39,10 @@ def test_without_rules_nothing_is_ignored():
 
 
 def test_a_line_that_is_no_pattern_is_told_and_the_others_count():
-    spec, problems = ignoring.parse_rules("*.tmp\nodd\\\nbuild/\n", file="sub/.gitignore")
+    spec, problems = ignoring.parse_rules("*.tmp\nodd\\\nbuild/\n[z-a]\n", file="sub/.gitignore")
     assert spec.match_file("a.tmp")
     assert spec.match_file("build/")
-    assert [str(problem.place) for problem in problems] == ["sub/.gitignore:2"]
+    assert [str(problem.place) for problem in problems] == ["sub/.gitignore:2", "sub/.gitignore:4"]
 
 
 def test_info_exclude_of_a_checkout_and_of_a_linked_worktree(tmp_path):
