@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 
 def split_list(value: Any) -> Any:
@@ -56,8 +57,22 @@ class AgentBudget(BaseModel):
         return ", ".join(f"{name}={value:g}" for name, value in self if value is not None)
 
 
-def split_runs(value: Any) -> Any:
-    """`5`, `2+3` or {start: 2, more: 3}."""
+RUNS = (
+    "must be a whole number from 1 to 1000, or two of them, `2+3` or {start: 2, more: 3}: twice, and three times more "
+    "where the outcomes of a case differ"
+)
+BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
+
+
+def parse_runs(value: Any) -> Any:
+    """`5`, `2+3` or {start: 2, more: 3}; whatever else it is, one sentence says what it may be."""
+    try:
+        return Runs.model_validate(_split_runs(value))
+    except ValidationError:
+        raise PydanticCustomError("runs", "{said}", {"said": RUNS}) from None
+
+
+def _split_runs(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return {"start": value}
     if isinstance(value, str):
@@ -66,16 +81,33 @@ def split_runs(value: Any) -> Any:
     return value
 
 
-def split_pairs(value: Any) -> Any:
-    """`usd=2, tokens=100000` (or with colons, one a line) as a mapping."""
+def parse_budget(value: Any) -> Any:
+    """`usd=2, tokens=100000` (or with colons, one a line) or a mapping; what is wrong with it is said by bound."""
+    try:
+        return AgentBudget.model_validate(_split_pairs(value))
+    except ValidationError as error:
+        said = "; ".join(dict.fromkeys(_fault_of_bound(each) for each in error.errors()))
+        raise PydanticCustomError("budget", "{said}", {"said": said}) from None
+
+
+def _fault_of_bound(error: ErrorDetails) -> str:
+    name = str(error["loc"][0]) if error["loc"] else ""
+    if name in AgentBudget.model_fields:
+        return f"`{name}` must be {'a number above 0' if name == 'usd' else 'a whole number from 1 on'}"
+    return f"`{name}` is none of the bounds, which are {BOUNDS}" if name else f"bounds have names: {BOUNDS}"
+
+
+def _split_pairs(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     pairs = {}
     for item in split_list(value):
-        name, _, amount = item.replace(":", "=", 1).partition("=")
+        name, equals, amount = item.replace(":", "=", 1).partition("=")
+        if not equals and not name.strip().isidentifier():
+            return value  # a number, or a piece of one, without the name of what it bounds
         pairs[name.strip().replace("-", "_")] = amount.strip().lstrip("$").replace("_", "")
     return pairs
 
 
-Repeated = Annotated[Runs, BeforeValidator(split_runs)]
-Bounded = Annotated[AgentBudget, BeforeValidator(split_pairs)]
+Repeated = Annotated[Runs, BeforeValidator(parse_runs)]
+Bounded = Annotated[AgentBudget, BeforeValidator(parse_budget)]

@@ -92,7 +92,16 @@ def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[s
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"runs": "often"}, "`runs`"),
+        ({"runs": "often"}, "`runs`: must be a whole number from 1 to 1000, or two of them, `2+3`"),
+        ({"runs": "2+"}, "`2+3` or {start: 2, more: 3}: twice, and three times more"),
+        ({"budget": "3"}, "`budget`: bounds have names: `agent_calls`, `tokens` and `usd`, as in"),
+        ({"budget": "tokens=1,5"}, "bounds have names: `agent_calls`, `tokens` and `usd`"),
+        ({"budget": "calls=3"}, "`calls` is none of the bounds, which are `agent_calls`, `tokens` and `usd`"),
+        (
+            {"budget": "usd=0, tokens=many"},
+            "`tokens` must be a whole number from 1 on; `usd` must be a number above 0, found",
+        ),
+        ({"budget": "usd"}, "`usd` must be a number above 0, found 'usd'"),
         ({"fail_on": "red"}, "`fail-on`"),
         ({"config": "missing.yml"}, "does not exist"),
         ({"env": "GITHUB_TOKEN"}, "never reach an agent"),
@@ -103,6 +112,21 @@ def test_what_cannot_be(tmp_path: Path, given: dict[str, str], words: str) -> No
     with pytest.raises(ConfigError) as caught:
         chosen(tmp_path, **given)
     assert words in f"{caught.value.message} {caught.value.problems}"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("budget: 3", "`budget`: bounds have names: `agent_calls`, `tokens` and `usd`"),
+        ("budget: {calls: 3}", "`budget`: `calls` is none of the bounds"),
+        ("budget: {usd: -1}", "`budget`: `usd` must be a number above 0, found"),
+        ("runs: {start: 2, mor: 3}", "`runs`: must be a whole number from 1 to 1000"),
+        ("runs: true", "`runs`: must be a whole number from 1 to 1000"),
+    ],
+)
+def test_what_a_gate_file_cannot_say(tmp_path: Path, line: str, said: str) -> None:
+    (problem,) = chosen(tmp_path, line).problems
+    assert said in problem.message
 
 
 def test_a_root_that_is_no_folder() -> None:
