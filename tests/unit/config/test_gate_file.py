@@ -40,7 +40,7 @@ def test_everything_is_read() -> None:
     [
         ("runs: 3\nrunz: 4\n", "unknown-setting", 2, "Did you mean `runs`?"),
         ("runs: many\n", "bad-setting", 1, "'many'"),
-        ("runs: 0\n", "bad-setting", 1, "greater than or equal to 1"),
+        ("runs: 0\n", "bad-setting", 1, "a whole number from 1 to 1000"),
         ("\n\nfail-on: [bad]\n", "bad-setting", 3, "'not_measured'"),
         ("resume: true\n", "unknown-setting", 1, "cannot be set here"),  # belongs to a person, not to the repository
         ("mode: post\n", "unknown-setting", 1, "Use the input `mode` of the action."),
