@@ -18,6 +18,7 @@ from evalgate.project import (
     agent_choice,
     criteria_files,
     idle_rules,
+    near_names,
     nothing_found,
     passed_over,
     reading,
@@ -95,6 +96,8 @@ def discover(
     unheeded = (
         *passed_over.file_problems(seen, within=_ignored_within(seen, selections), run=keys, exclude=rules.exclude),
         *passed_over.config_problems(seen, suites),
+        *near_names.config_problems(seen, (*suites, *unread)),
+        *(() if selections or grep else near_names.file_problems(seen, run=keys, exclude=rules.exclude)),
         *_idle_patterns(rules, places, seen, keys=keys, strangers=read.strangers, root=root),
     )
     names = () if selections or grep else _idle_names(rules, places, (*suites, *unread), known=(*specs, *announced))

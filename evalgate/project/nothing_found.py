@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from evalgate import words
 from evalgate.errors import NothingToDo, Problem
-from evalgate.project import reading
+from evalgate.project import near_names
 from evalgate.project.tree import Tree
 
 MOST_LOOKALIKES_READ = 300
-LARGEST_LOOKALIKE_BYTES = 1024 * 1024
 
 
 def nothing_found(tree: Tree, *, cases: int, files: int, grep: str, problems: Iterable[Problem]) -> NothingToDo:
@@ -45,7 +44,6 @@ def _where_we_looked(tree: Tree) -> Iterator[str]:
 
 
 def _lookalikes(tree: Tree) -> Iterator[str]:
-    for path in tree.other_json[:MOST_LOOKALIKES_READ]:
-        data = reading.read_bytes(tree.root, path, largest=LARGEST_LOOKALIKE_BYTES)
-        if isinstance(data, bytes) and (b'"eval_cases"' in data or b'"evalCases"' in data):
+    for path in sorted({*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]}):
+        if near_names.holds_cases(tree, path):
             yield path

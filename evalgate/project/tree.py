@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")
 CONFIG_NAMES = frozenset(
     {"test_config.json", "eval_config.yaml", "eval_config.yml", "eval_config.json", "test-config.json"}
 )
+_NEAR_CONFIG = re.compile(r"test[-_. ]?configs?\.(json[5c]?|ya?ml)(\.txt)?", re.IGNORECASE)
+_NEAR_SET = re.compile(r".*(eval[-_. ]?sets?|\.test|-dataset)\.(json[5cl]?|ya?ml)(\.txt)?", re.IGNORECASE)
 AGENT_NAMES = frozenset({"agent.py", "__init__.py", "root_agent.yaml"})
 
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "__pypackages__", "bower_components"})
@@ -36,6 +39,7 @@ class Tree:
 
     `agent_files`: names of possible agent files by folder (`.` is the root). What is not evaluated: `excluded` by the
     globs; `ignored` by git, also `ignored_configs` in folders that are not. `other_json`: the first of other names.
+    `near_names`: files that git keeps and whose names are nearly those of evaluation files or criteria.
     """
 
     root: Path
@@ -46,6 +50,7 @@ class Tree:
     ignored: tuple[str, ...] = ()
     ignored_configs: frozenset[str] = frozenset()
     other_json: tuple[str, ...] = ()
+    near_names: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -60,6 +65,7 @@ class _Seen:
     ignored_configs: set[str] = field(default_factory=set)
     ignored_folders: list[str] = field(default_factory=list)
     other_json: list[str] = field(default_factory=list)
+    near_names: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -87,6 +93,7 @@ def walk(root: Path, *, exclude: Iterable[str] = (), also: Iterable[str] = ()) -
         ignored=tuple(sorted(seen.ignored - seen.evaluation_files)),
         ignored_configs=frozenset(seen.ignored_configs - seen.config_files),
         other_json=tuple(sorted(seen.other_json)),
+        near_names=tuple(sorted(set(seen.near_names))),
         problems=tuple(seen.problems),
     )
 
@@ -99,6 +106,15 @@ def is_evaluation_name(name: str) -> bool:
 def is_certain_name(path: str) -> bool:
     """Whether nobody but ADK names files so."""
     return path.endswith(("evalset.json", "test_config.json"))
+
+
+def is_near_config(path: str) -> bool:
+    """Whether the name is nearly that of a test_config.json."""
+    return _NEAR_CONFIG.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def _is_near(name: str) -> bool:
+    return _NEAR_CONFIG.fullmatch(name) is not None or _NEAR_SET.fullmatch(name) is not None
 
 
 def _walk_from(root: Path, start: str, rules: IgnoreRules, seen: _Seen) -> None:
@@ -173,6 +189,8 @@ def _note_files(
         if not is_config and not is_evaluation_name(name):
             if name.endswith(".json") and len(seen.other_json) < MOST_OTHER_JSON:
                 seen.other_json.append(f"{prefix}{name}")
+            if _is_near(name) and not rules.ignores(f"{prefix}{name}") and _is_own_file(entry):
+                seen.near_names.append(f"{prefix}{name}")
             continue
         path = f"{prefix}{name}"
         if rules.ignores(path):
