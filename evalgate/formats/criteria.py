@@ -23,7 +23,8 @@ _THRESHOLD_LIKE = ("min_score", "pass_threshold", "minimum", "min", "value", "sc
 _THRESHOLDLESS = frozenset(
     {"tool_call_count_v1", "inference_call_count_v1", "token_usage_v1", "invocation_duration_v1"}
 )
-_OWN_FLAGS = ("informational", "lower_is_better")
+OWN_FLAGS = ("informational", "lower_is_better")
+"""What evalgate reads of any criterion beside its options; ADK keeps it and reads it nowhere."""
 
 
 def parse_criteria(text: str, *, file: str) -> CriteriaReading:
@@ -156,7 +157,7 @@ class _Criterion:
         """The criterion as configured; None where its threshold cannot be read."""
         before = self.ledger.failed
         options = self._options()
-        flags = {flag: self._flag(options, flag) for flag in _OWN_FLAGS}
+        flags = {flag: self._flag(options, flag) for flag in OWN_FLAGS}
         threshold = self._threshold(options, is_optional=flags["informational"] or self.name in _THRESHOLDLESS)
         if self.ledger.failed > before:
             return None

@@ -14,7 +14,7 @@ from evalgate.judging.options import JudgeDefaults
 from evalgate.model import Case, CriterionUse, Ending, Evidence, Grade, Text
 from evalgate.plugins import CriterionServices, JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
 from evalgate.wire.cases import ScenarioWire
-from evalgate.wire.invocations import InvocationWire
+from evalgate.wire.invocations import InvocationWire, RubricWire
 
 THRESHOLD = 0.5
 MARK = re.compile(r"@[a-z0-9.]+@")
@@ -63,6 +63,7 @@ def _evidence(request: Scripted) -> Evidence:
         for side in (request["actual"], request["expected"])
     )
     scenario = ScenarioWire.model_validate(request["scenario"]).noun() if request.get("scenario") else None
-    case = Case(case_id="c", conversation=expected, scenario=scenario)
+    rubrics = tuple(RubricWire.model_validate(each).noun() for each in request.get("case_rubrics", ()))
+    case = Case(case_id="c", conversation=expected, scenario=scenario, rubrics=rubrics)
     ended_by = Ending(request["ended_by"]) if request.get("ended_by") else None
     return Evidence(case=case, actual=actual or (), expected=expected, ended_by=ended_by)

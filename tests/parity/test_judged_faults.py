@@ -17,6 +17,7 @@ pytestmark = pytest.mark.parity
 MATCH = "final_response_match_v2"
 ANSWER = "rubric_based_final_response_quality_v1"
 CONVERSATION = "rubric_based_multi_turn_trajectory_quality_v1"
+TOOLS = "rubric_based_tool_use_quality_v1"
 HALLUCINATIONS = "hallucinations_v1"
 TYPE = "FINAL_RESPONSE_QUALITY"
 
@@ -78,6 +79,19 @@ def simulated(*replies: str, ended_by: str = "stop_signal") -> Scripted:
     }
 
 
+def served(metric: str, *scores: float) -> Scripted:
+    """What Google Cloud's service says of each turn."""
+    turns = [turn(number, answer=f"an answer to @t{number}@") for number in range(len(scores))]
+    replies = {f"@t{number}@": [score] for number, score in enumerate(scores)}
+    return {"metric": metric, "criterion": {"threshold": 0.5}, "actual": turns, "expected": turns, "replies": replies}
+
+
+def with_tool(made: Scripted, tool: dict[str, Any]) -> Scripted:
+    agent = {"name": "desk", "instructions": "Help.", "tool_declarations": [tool]}
+    turns = [{**each, "app_details": {"agent_details": {"desk": agent}}} for each in made["actual"]]
+    return {**made, "actual": turns}
+
+
 def sentences(*labels: str) -> list[str]:
     """The two replies on a text of three sentences."""
     fields = "rationale: so\nsupporting_excerpt: null\ncontradicting_excerpt: null"
@@ -88,11 +102,12 @@ def sentences(*labels: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A request, ADK's score of it, and ours: a number, or why there is none."""
+    """A request, ADK's score of it, and ours: a number, or why there is none. `taken_back`: by `adk_compat`."""
 
     request: Scripted
     adk: float | None
     ours: float | Reason
+    taken_back: bool = True
 
 
 TEXT = {"user_content": {"parts": [{"text": "q"}]}, "final_response": {"parts": [{"text": "A @t0@\nB @t0@\nC @t0@"}]}}
@@ -176,6 +191,30 @@ FAULTS = {
     "simulator-cut": Fault(
         request=simulated('{"is_valid": true}', '{"is_valid": false}', ended_by="turn_limit"), adk=0.5, ours=1.0
     ),
+    # both read the same verdicts from here on
+    "steps-unrecorded-judged": Fault(
+        request=request(TOOLS, [turn(0)], [said(a="yes")], samples=1, own="a"), adk=1.0, ours=Reason.NOTHING_RECORDED
+    ),
+    "turn-without-rubrics": Fault(
+        request=request(ANSWER, [turn(0, ("a", TYPE)), turn(1)], [said(a="yes")], [said(a="yes")], samples=1),
+        adk=None,
+        ours=1.0,
+    ),
+    "rubric-type-spelled": Fault(
+        request=request(ANSWER, [turn(0, ("a", TYPE.lower()))], [said(kind="yes", a="no")], samples=1, own="kind"),
+        adk=1.0,
+        ours=0.5,
+    ),
+    "rubric-twice": Fault(
+        request=request(ANSWER, [turn(0, ("a", TYPE))], [said(a="yes")], samples=1, own="a"), adk=None, ours=1.0
+    ),
+    "float-dust-judged": Fault(request=served("safety_v1", 0.7, 0.8, 0.9), adk=0.7999999999999999, ours=0.8),
+    "tools-without-functions": Fault(
+        request=with_tool(request(CONVERSATION, [turn(0)], [said(a="yes")], samples=1, own="a"), {"google_search": {}}),
+        adk=None,
+        ours=1.0,
+        taken_back=False,
+    ),
     "sentence-left-out": Fault(
         request=request(HALLUCINATIONS, [TEXT], sentences("supported", "likely", "supported"), samples=1),
         adk=1.0,
@@ -196,7 +235,7 @@ def test_the_fault_is_there_and_is_not_repeated(name: str, answers: dict[str, di
     adk = None if answer["score"] is None else float.fromhex(answer["score"])
     assert adk == fault.adk, answer
     compat = scripted.grade(fault.request, adk_compat=True)
-    assert (compat.value if isinstance(compat, Score) else None) == adk
+    assert ((compat.value if isinstance(compat, Score) else None) == adk) is fault.taken_back
     found = scripted.grade(fault.request, adk_compat=False)
     assert (found.reason if isinstance(found, NotEvaluated) else found.value) == fault.ours, found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +38,8 @@ OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
     (TOOLS, {"match_type": "SOMEHOW"}, Severity.ERROR),
     (TOOLS, {"ignore_args": "perhaps"}, Severity.ERROR),
     (WORDS, {"weight": 0.3}, Severity.WARNING),
+    *((WORDS, {flag: True}, None) for flag in files.OWN_FLAGS),  # ours alone: ADK takes them, and reads none
+    (TOOLS, {"args_match": "subset", "forbidden_tools": ["x"], "matchers": {}}, None),
     (MATCH, {"judge_model_options": {"num_samples": 3}}, None),
     (MATCH, {"judge_model_options": {"num_sample": 3}}, Severity.ERROR),  # nested options are strict
     (MATCH, {"judge_model_options": {"num_samples": 0}}, Severity.ERROR),
@@ -68,3 +72,10 @@ def test_an_error_where_adk_refuses_and_only_there(number: int, refusals: list[s
     name, options, severity = OPTIONS[number]
     assert worst(name, options) is severity
     assert (refusals[number] is not None) == (severity is Severity.ERROR), refusals[number]
+
+
+def test_the_page_names_what_is_ours_alone() -> None:
+    page = (Path(__file__).parents[2] / "docs/adk-parity.md").read_text("utf-8").split("## Ours alone")[1]
+    own = list(table.CRITERIA[TOOLS].options.model_fields)
+    named = [*files.OWN_FLAGS, *own[own.index("args_match") :], "exhaustive", "stop_signal", "final_session_state"]
+    assert [name for name in named if not re.search(rf"`{name}\b", page)] == []

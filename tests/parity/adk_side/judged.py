@@ -1,7 +1,8 @@
 """Runs in google-adk's own environment: ADK's judged evaluators with a judge that says what it is told to say.
 
 Usage: judged.py REQUESTS ANSWERS, both one JSON object a line.
-{"metric", "criterion", "actual": [...], "expected": [...] | null, "replies": {mark: [reply...]}, "scenario"?} ->
+{"metric", "criterion", "actual": [...], "expected": [...] | null, "replies": {mark: [reply...]}, "scenario"?,
+"case_rubrics"?} ->
 {"score", "status", "turns", "error"?}. The n-th question that holds a mark last gets the n-th reply to that mark;
 a reply is a list of parts ([text, is_thought]), a whole answer of the Gemini API, "raise" or "nothing"; of Google Cloud's service a number, "nan", null
 or "raise".
@@ -21,7 +22,8 @@ warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
 from google.adk.evaluation.conversation_scenarios import ConversationScenario
-from google.adk.evaluation.eval_case import Invocation
+from google.adk.evaluation import local_eval_service
+from google.adk.evaluation.eval_case import EvalCase, Invocation
 from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
 from google.adk.evaluation.metric_evaluator_registry import MetricEvaluatorRegistry
 from google.adk.evaluation.metric_evaluator_registry import register_custom_metrics_from_config
@@ -74,10 +76,13 @@ def judged(request):
     config = EvalConfig.model_validate({"criteria": {request["metric"]: request["criterion"]}})
     registry = register_custom_metrics_from_config(config, REGISTRY)
     (metric,) = [m for m in get_eval_metrics_from_config(config) if m.metric_name == request["metric"]]
-    actual = [Invocation.model_validate(each) for each in request["actual"]]
+    actual = [invocation(each) for each in request["actual"]]
     expected = request["expected"] and [Invocation.model_validate(each) for each in request["expected"]]
     scenario = request.get("scenario") and ConversationScenario.model_validate(request["scenario"])
     try:
+        if request.get("case_rubrics"):
+            case = {"eval_id": "c", "conversation": request["actual"], "rubrics": request["case_rubrics"]}
+            local_eval_service._copy_eval_case_rubrics_to_actual_invocations(EvalCase.model_validate(case), actual)
         found = registry.get_evaluator(eval_metric=metric).evaluate_invocations(
             actual_invocations=actual, expected_invocations=expected, conversation_scenario=scenario
         )
@@ -90,6 +95,14 @@ def judged(request):
         "status": found.overall_eval_status.name,
         "turns": [hexed(each.score) for each in found.per_invocation_results],
     }
+
+
+def invocation(written):
+    """A turn as an agent's run leaves it: tools are google.genai's, which no recording keeps."""
+    read = Invocation.model_validate(written)
+    for agent in (read.app_details.agent_details if read.app_details else {}).values():
+        agent.tool_declarations = [types.Tool.model_validate(tool) for tool in agent.tool_declarations]
+    return read
 
 
 async def settled(awaitable):
