@@ -167,7 +167,8 @@ class GateFile(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFileReading:
-    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it.
+    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it. A key that
+    is wrong is left out of the rules.
 
     `places`: where in the file something stands; None where there is none.
     """
@@ -200,7 +201,16 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         gate_file = GateFile.model_validate(rules)
     except ValidationError as error:
         problems.extend(_validation_problems(error, locate, model=GateFile))
+        gate_file = GateFile.model_validate({key: value for key, value in rules.items() if _is_sound(key, value)})
     return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
+
+
+def _is_sound(key: str, value: Any) -> bool:
+    try:
+        GateFile.model_validate({key: value})
+    except ValidationError:
+        return False
+    return True
 
 
 def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:

@@ -16,6 +16,9 @@ from evalgate.project.agent_finding import Absent, AgentFolders, Ambiguous, Foun
 UNKNOWN = AgentUse(driver="adk", options={"path": "."}, found_by="nothing found")
 """Stands in where no agent was found: the problem beside it is an error, so that it never runs."""
 
+CODES = frozenset({"no-agent", "ambiguous-agent", "app-name-unmatched", "mixed-app-names"})
+"""Of all problems that finding an agent may have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChoices:

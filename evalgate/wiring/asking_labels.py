@@ -32,15 +32,13 @@ from evalgate.pipeline.grading import Remembered
 from evalgate.pipeline.stored import Stored
 from evalgate.pipeline.trials import Task
 from evalgate.plugins import CriterionServices, Need, Panel
-from evalgate.project import discovery
+from evalgate.project import agent_choice, discovery
 from evalgate.wire.labels import LabelsReading
 from evalgate.wiring import judging, labelled
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.label_places import Asked
 
 AT_ONCE = 16
-OF_AGENTS = frozenset({"no-agent", "ambiguous-agent", "app-name-unmatched", "mixed-app-names"})
-"""Problems of a repository that do not matter where no agent runs."""
 NOWHERE = "labels"
 """Key of the suite that stands for criteria which no suite of the repository uses."""
 
@@ -95,7 +93,7 @@ def settled_suites(choice: Choice, wanted: Iterable[str]) -> tuple[tuple[Suite, 
             criteria_file=Path(choice.settings.criteria) if choice.settings.criteria else None,
             specs=criteria.CRITERIA,
         )
-        suites, problems = found.suites, [each for each in found.problems if each.code not in OF_AGENTS]
+        suites, problems = found.suites, [each for each in found.problems if each.code not in agent_choice.CODES]
     except NothingToDo:
         suites, problems = (), []
     problems = [*choice.problems, *problems]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from evalgate import agents, criteria, words
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
-from evalgate.project import agent_places, discovery, linter
+from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
 from evalgate.settings import Settings
 from evalgate.wiring import calibrated, judging, simulating, tooling
@@ -60,8 +60,11 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         *rules.lint_rules(settings, choice.gate_file.suites, given=choice.given, places=choice.places),
         *linter.lint(suites, specs=criteria.CRITERIA, metricless=METRICLESS, adk_compat=settings.adk_compat),
     )
+    told = found.problems
+    if _may_name_agents(choice.problems):
+        told = tuple(each for each in told if each.code not in agent_choice.CODES)
     problems = (
-        *choice.problems, *found.problems, *linted, *_agent_problems(choice, suites), *tooling.check(choice, suites)
+        *choice.problems, *told, *linted, *_agent_problems(choice, suites), *tooling.check(choice, suites)
     )  # fmt: skip
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(choice)
@@ -77,6 +80,16 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         of_files=found.problems,
         unread=judging.settle(unread, defaults),
     )
+
+
+def _may_name_agents(problems: Iterable[Problem]) -> bool:
+    """Whether what is wrong in evalgate.yml may be what names the agents, so that not finding them says nothing."""
+    for problem in problems:
+        if problem.severity is Severity.ERROR and problem.place is not None:
+            path = problem.place.json_path
+            if not path or path.startswith("$.agents") or "`agents`" in problem.hint:
+                return True
+    return False
 
 
 def unready(choice: Choice, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:

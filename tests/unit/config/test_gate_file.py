@@ -77,6 +77,13 @@ def test_all_mistakes_at_once() -> None:
     assert reading.given == {"runs": 2}
 
 
+@pytest.mark.parametrize("wrong", ["exclude: evals/drafts", "judge: gpt-4", "suites: {a: 1}", "compare: {x: off}"])
+def test_a_mistake_costs_its_own_key_alone(wrong: str) -> None:
+    reading = gate_file.parse_gate_file(f"agents: [{{driver: command, command: node a.mjs}}]\n{wrong}\n", file="f")
+    assert [problem.code for problem in reading.problems] == ["gate-file-shape"]
+    assert [rule.driver for rule in reading.gate_file.agents] == ["command"]
+
+
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_text_crashes_the_reader(text: str) -> None:
     reading = gate_file.parse_gate_file(text, file="f")
