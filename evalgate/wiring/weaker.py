@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from evalgate.errors import Place
 from evalgate.model import Loosening, LooseningKind, Suite
 from evalgate.plugins import ToolMode
 from evalgate.settings.values import Runs
-from evalgate.wiring import tooling
+from evalgate.wiring import imported, tooling
 from evalgate.wiring.choosing import Choice
 
 IsWeaker = Callable[[Any, Any], bool]
@@ -143,18 +143,19 @@ def find(base: Choice, head: Choice, suites: Iterable[Suite] = ()) -> Iterator[L
         if is_weaker(was, now):
             yield _told(head, "judge", name, was=was, now=now)
     yield from _tools(base, head)
-    yield from _contents(base, head, _metrics(suites))
+    yield from _contents(base, head, _metrics(suites, base.root) | _metrics(suites, head.root))
 
 
-def _contents(base: Choice, head: Choice, metrics: Iterable[str]) -> Iterator[Loosening]:
-    """Files of the same name that judge or answer otherwise now."""
+def _contents(base: Choice, head: Choice, metrics: Collection[str]) -> Iterator[Loosening]:
+    """Files that judge or answer otherwise now. One that is new counts as code of a metric: it may stand before another
+    of its name."""
     for name in sorted({*metrics, *(set(_files(base)) & set(_files(head)))}):
         was, now = (_digest(choice.root / name) for choice in (base, head))
-        if was and now != was:
+        if now != was and (was or name in metrics):
             yield Loosening(
                 kind=LooseningKind.POLICY,
                 subject=f"contents of {name}",
-                base=was,
+                base=was or "no file",
                 head=now or "no file",
                 place=Place(file=name),
             )
@@ -168,20 +169,21 @@ def _files(choice: Choice) -> list[str]:
     return [name for name in named if name]
 
 
-def _metrics(suites: Iterable[Suite]) -> Iterator[str]:
-    """Where the code of custom metrics may lie: below the root, or beside or in the agent's folder."""
+def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
+    """The files of custom metrics and of what they import of the checkout: below the root, the agent's folder, or one
+    above it. What the agent's own package imports is what is tested."""
+    found: set[str] = set()
     for suite in suites:
         own = suite.agent.options.get("path")
-        folders = [PurePosixPath(".")]
-        if isinstance(own, str) and not PurePosixPath(own).is_absolute():
-            folders += [PurePosixPath(own).parent, PurePosixPath(own)]
-        for use in suite.criteria:
-            module = (use.code or "").rpartition(".")[0].replace(".", "/")
-            # `agent.` stands for the agent's own package
-            for name in dict.fromkeys(each for each in (module, module.removeprefix("agent/")) if each):
-                for folder in folders:
-                    yield str(folder / f"{name}.py")
-                    yield str(folder / name / "__init__.py")
+        home = PurePosixPath(own) if isinstance(own, str) and not PurePosixPath(own).is_absolute() else None
+        above = [] if home is None else map(str, home.parents)
+        found |= imported.files(
+            root,
+            sorted({module for use in suite.criteria if (module := (use.code or "").rpartition(".")[0])}),
+            places=list(dict.fromkeys([".", "src", *above])),
+            home=None if home is None else str(home),
+        )
+    return frozenset(found)
 
 
 def _digest(path: Path) -> str:

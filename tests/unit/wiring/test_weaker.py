@@ -136,6 +136,61 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
     assert told.head == "no file"
 
 
+METRIC = """
+from . import helper
+import shared.words
+def score(*_):
+    from agent import lists
+    return helper.score(lists)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        ("metrics/helper.py", True),  # beside the metric
+        ("metrics/tables.py", True),  # imported by the helper
+        ("metrics/__init__.py", True),  # runs whenever the metric is imported
+        ("shared/words.py", True),
+        ("agents/desk/lists.py", True),  # of the agent, but the metric asks for it
+        ("agents/desk/__init__.py", True),
+        ("agents/desk/agent.py", False),  # what is tested
+        ("metrics/other.py", False),  # that nobody imports
+    ],
+)
+def test_what_a_metric_imports_is_told(tmp_path: Path, name: str, is_told: bool) -> None:
+    sides = [choice(tmp_path / side) for side in ("base", "head")]
+    written = {
+        "metrics/own.py": METRIC,
+        "metrics/helper.py": "from metrics.tables import score",
+        "metrics/tables.py": "",
+        "metrics/__init__.py": "",
+        "metrics/other.py": "",
+        "shared/words.py": "",
+        "agents/desk/__init__.py": "from . import agent",
+        "agents/desk/agent.py": "",
+        "agents/desk/lists.py": "",
+    }
+    for side in sides:
+        for each, text in written.items():
+            (side.root / each).parent.mkdir(parents=True, exist_ok=True)
+            (side.root / each).write_text(text)
+    suites = (suite("metrics.own.score", agent="agents/desk"),)
+    assert list(weaker.find(*sides, suites)) == []
+    (sides[1].root / name).write_text("def score(*_): return 1.0")
+    assert [each.subject for each in weaker.find(*sides, suites)] == [f"contents of {name}"] * is_told
+
+
+def test_a_new_file_that_stands_before_an_installed_module_is_told(tmp_path: Path) -> None:
+    sides = [choice(tmp_path / side) for side in ("base", "head")]
+    for side in sides:
+        (side.root / "own.py").write_text("import rouge_score.scoring")
+    (sides[1].root / "rouge_score").mkdir()
+    (sides[1].root / "rouge_score" / "__init__.py").write_text("")
+    (told,) = weaker.find(*sides, (suite("own.score", agent="agents/desk"),))
+    assert (told.subject, told.base) == ("contents of rouge_score/__init__.py", "no file")
+
+
 def test_no_setting_and_no_rule_is_forgotten() -> None:
     """A new one has to be put where it belongs: told, told elsewhere, or unable to weaken anything."""
     known = {name for name in Settings.model_fields if "file" in settings.doors_of(name)}
