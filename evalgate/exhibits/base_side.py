@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evalgate import parting
-from evalgate.exhibits import cases
+from evalgate.exhibits import conversation
 from evalgate.exhibits import parted as exhibits_parted
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.model import Invocation, Report, ToolCall, TrialKey
@@ -47,4 +47,4 @@ def _before_parting(base: Sequence[Invocation], head: Sequence[Invocation]) -> t
 
 
 def _turn(turn: Invocation) -> BaseTurn:
-    return BaseTurn(calls=turn.tool_calls, answer=cases.answer_text(turn.final_response))
+    return BaseTurn(calls=turn.tool_calls, answer=conversation.answer_text(turn.final_response))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evalgate import parting
-from evalgate.exhibits import calls, cases
+from evalgate.exhibits import calls, conversation
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.markup import plain
 from evalgate.model import Invocation, Parting, Report, TrialKey
@@ -51,7 +51,7 @@ def sides(exhibit: CaseExhibit, report: Report) -> tuple[Sequence[Invocation], S
 
 def _quote(turn: Invocation, other: Invocation) -> str:
     """What an agent said in a turn, or what it called where it said the same as the other."""
-    said, compared = (cases.answer_text(each.final_response) for each in (turn, other))
+    said, compared = (conversation.answer_text(each.final_response) for each in (turn, other))
     if said == compared:
         spelled = ", ".join(calls.spell(call) for call in turn.tool_calls)
         return f"called {plain.clip_end(spelled, QUOTE_WIDTH)}" if spelled else "called no tool"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from evalgate.exhibits.cases import CaseExhibit, Turn
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.exhibits.conversation import Turn
 from evalgate.markup import plain
 from evalgate.model import AgentFailure, CriterionVerdict, FailureKind, Reason, Verdict, VerdictKind
 

@@ -10,8 +10,9 @@ from xml.etree import ElementTree as ET
 from junit_xml import TestCase, TestSuite
 
 from evalgate import words
-from evalgate.exhibits import calls, cases, guidance, sentences
-from evalgate.exhibits.cases import CaseExhibit, Turn
+from evalgate.exhibits import calls, cases, conversation, guidance, sentences
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.exhibits.conversation import Turn
 from evalgate.markup import plain
 from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind
 
@@ -204,7 +205,7 @@ def _value(verdict: CriterionVerdict) -> str:
 
 
 def _body(exhibit: CaseExhibit, report: Report) -> str:
-    known = cases.turns(exhibit, report.run.transcripts)
+    known = conversation.turns(exhibit, report.run.transcripts)
     chosen = [turn for turn in known if turn.broken] or list(known)
     lines = [line for turn in chosen for line in _turn_lines(turn)]
     for trial in exhibit.trials:

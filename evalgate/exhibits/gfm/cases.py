@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import base_side, calls, cases, opinions, parted, sentences
+from evalgate.exhibits import base_side, calls, conversation, opinions, parted, sentences
 from evalgate.exhibits.base_side import BaseTurn
-from evalgate.exhibits.cases import CaseExhibit, Turn
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.exhibits.conversation import Turn
 from evalgate.exhibits.gfm import differences
 from evalgate.markup import github, plain
 from evalgate.model import AgentFailure, CriterionVerdict, Finding, Report, VerdictKind
@@ -146,7 +147,7 @@ def _detail(failure: AgentFailure) -> Iterator[str]:
 
 
 def _turns(exhibit: CaseExhibit, report: Report, *, limit: int) -> Iterator[str]:
-    known = cases.turns(exhibit, report.run.transcripts)
+    known = conversation.turns(exhibit, report.run.transcripts)
     chosen = [turn for turn in known if turn.broken]
     if exhibit.agent_failed:
         chosen = chosen[:1]
@@ -154,7 +155,7 @@ def _turns(exhibit: CaseExhibit, report: Report, *, limit: int) -> Iterator[str]
         chosen = chosen or list(known)
     elif exhibit.trials == ():
         chosen = []
-    yield from _findings(cases.conversation_findings(exhibit))
+    yield from _findings(conversation.findings(exhibit))
     where = parted.sentence(exhibit, report)
     if where:
         yield github.prose(where)

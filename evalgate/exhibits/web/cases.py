@@ -6,9 +6,10 @@ import functools
 from collections.abc import Iterator
 
 from evalgate import words
-from evalgate.exhibits import base_side, calls, cases, opinions, parted, sentences, wording
+from evalgate.exhibits import base_side, calls, conversation, opinions, parted, sentences, wording
 from evalgate.exhibits.base_side import BaseTurn
-from evalgate.exhibits.cases import CaseExhibit, Turn
+from evalgate.exhibits.cases import CaseExhibit
+from evalgate.exhibits.conversation import Turn
 from evalgate.exhibits.web import overview
 from evalgate.markup import github, html, page, plain
 from evalgate.markup.html import Html, element
@@ -121,8 +122,8 @@ def _failures(exhibit: CaseExhibit) -> Iterator[Html]:
 
 
 def _conversation(exhibit: CaseExhibit, report: Report) -> Iterator[Html]:
-    known = cases.turns(exhibit, report.run.transcripts)
-    yield from findings_list(cases.conversation_findings(exhibit))
+    known = conversation.turns(exhibit, report.run.transcripts)
+    yield from findings_list(conversation.findings(exhibit))
     where = parted.sentence(exhibit, report)
     if where:
         yield element("p", where)
