@@ -14,6 +14,7 @@ from evalgate.config import criteria
 from evalgate.config.gate_file import GateFile, SuiteRule
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
+from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse
 from evalgate.plugins import CriterionSpec
 from evalgate.project import globs, reading
@@ -23,6 +24,8 @@ ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response
 
 ADK_CONFIGS = ("test_config.json",)
 DATASET_CONFIGS = (*ADK_CONFIGS, "eval_config.yaml", "eval_config.yml")
+EXAMPLE = '{"criteria": {"response_match_score": 0.8}}'
+_YAML = (".yaml", ".yml")
 LOOKALIKES = ("eval_config.json", "test-config.json", "eval_config.yaml", "eval_config.yml")
 """Files that people mean as criteria and that neither ADK nor we find by themselves for an evaluation set."""
 
@@ -61,6 +64,7 @@ class CriteriaFinder:
     announced: Collection[str]
     problems: list[Problem] = field(default_factory=list)
     _read: dict[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
+    _foreign: dict[str, bool] = field(default_factory=dict)
     _simulators: dict[str, SimulatorUse] = field(default_factory=dict)
 
     def criteria_of(self, key: str, *, is_dataset: bool) -> SuiteCriteria:
@@ -77,11 +81,31 @@ class CriteriaFinder:
             named_by = f"{sources.gate_file_name} names it as `config` of suites[{index}]."
             uses = self._file(PurePosixPath(rule.config).as_posix(), named_by=named_by)
             return self._suite_criteria(uses, ConfigOrigin.EXPLICIT, rule.config)
-        found = nearest_config(key, sources.config_files, DATASET_CONFIGS if is_dataset else ADK_CONFIGS)
+        found = self._nearest_of_dataset(key) if is_dataset else nearest_config(key, sources.config_files, ADK_CONFIGS)
         if found is not None:
             beside = PurePosixPath(found).parent == PurePosixPath(key).parent
             return self._suite_criteria(self._file(found), ConfigOrigin.BESIDE if beside else ConfigOrigin.ABOVE, found)
         return self._suite_criteria(self._defaults(), ConfigOrigin.DEFAULTS, "")
+
+    def _nearest_of_dataset(self, key: str) -> str | None:
+        """The nearest test_config.json or config of agents-cli; others call files eval_config.yaml as well."""
+        left = self.sources.config_files
+        while (found := nearest_config(key, left, DATASET_CONFIGS)) is not None and self._is_foreign(found):
+            left = left - {found}
+        return found
+
+    def _is_foreign(self, path: str) -> bool:
+        if path not in self._foreign:
+            self._foreign[path] = path.endswith(_YAML) and self._is_other(path)
+            if self._foreign[path]:
+                self.problems.append(_foreign(path))
+        return self._foreign[path]
+
+    def _is_other(self, path: str) -> bool:
+        """Whether the content is none of ours; of what cannot be read its reader will tell."""
+        data = reading.read_bytes(self.sources.root, path)
+        text = data if isinstance(data, Problem) else formats.decode(data, file=path)
+        return isinstance(text, str) and formats.recognise(text, file=path) is FileKind.OTHER
 
     def _suite_criteria(self, uses: tuple[CriterionUse, ...], origin: ConfigOrigin, file: str) -> SuiteCriteria:
         informational = criteria.informational_uses(self.specs, beside=uses)
@@ -133,14 +157,15 @@ class CriteriaFinder:
         return dataclasses.replace(found, file=self.sources.gate_file_name, json_path=json_path)
 
     def _checked(self, text: str, path: str) -> tuple[CriterionUse, ...]:
-        parse = formats.CRITERIA_FILES.get(formats.recognise(text, file=path), formats.parse_criteria)
+        kind = formats.recognise(text, file=path)
+        parse = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)
         read = parse(text, file=path)
         checked = criteria.check(read.criteria, specs=self.specs, announced=self.announced)
         self.problems.extend((*read.problems, *checked.problems))
         if read.simulator is not None:
             self._simulators[path] = read.simulator
         if not any(problem.severity is Severity.ERROR for problem in read.problems):
-            self.problems.extend(_vacuous(checked.criteria, path))
+            self.problems.extend(_vacuous(checked.criteria, path, kind=kind))
         return checked.criteria
 
     def _defaults(self) -> tuple[CriterionUse, ...]:
@@ -166,14 +191,35 @@ def _last_rule(key: str, gate_file: GateFile) -> tuple[int, SuiteRule | None]:
     return -1, None
 
 
-def _vacuous(uses: tuple[CriterionUse, ...], path: str) -> Iterator[Problem]:
-    if not uses:
+def _foreign(path: str) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="foreign-config",
+        message=f"`{path}` is passed over: it has neither `metrics_to_run` nor `custom_metrics`, so it is no config of "
+        "agents-cli, and criteria are not read from YAML",
+        place=Place(file=path),
+        hint=f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}.",
+    )
+
+
+def _vacuous(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:
+    if not uses and kind is FileKind.DATASET_CONFIG:
+        yield Problem(
+            severity=Severity.ERROR,
+            code="asserts-nothing",
+            message="the config asserts nothing: it is one of agents-cli, whose metrics have no thresholds, so that "
+            "every answer would pass",
+            place=Place(file=path),
+            hint=f"Put a test_config.json beside the dataset, which then counts: {EXAMPLE}. `criteria` are not read "
+            "here.",
+        )
+    elif not uses:
         yield Problem(
             severity=Severity.ERROR,
             code="asserts-nothing",
             message="the config asserts nothing: it has no criteria, so that every answer would pass",
             place=Place(file=path),
-            hint='Name what must hold under `criteria`: {"criteria": {"response_match_score": 0.8}}.',
+            hint=f"Name what must hold under `criteria`: {EXAMPLE}.",
         )
     elif all(use.informational for use in uses):
         yield Problem(
@@ -206,6 +252,8 @@ def _defaults_hint(alike: list[str]) -> str:
     match alike:
         case []:
             return "Put a test_config.json beside the file or above it, to say what must hold."
+        case [path] if path.endswith(_YAML):
+            return f"{path} may hold criteria: write them into a test_config.json, {EXAMPLE}."
         case [path]:
             return f"{path} may hold criteria: rename it to test_config.json, or set `criteria: {path}`."
         case _:

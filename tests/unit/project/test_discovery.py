@@ -367,6 +367,38 @@ def test_a_dataset(discover, repo, configs, origin, file, told):
     assert bool(told & {"asserts-nothing"}) == ("asserts-nothing" in codes(found))
 
 
+@pytest.mark.parametrize("content", ["metrics:\n- x\n", "criteria:\n  response_match_score: 0.8\n", ""])
+def test_an_eval_config_that_is_not_agents_clis_is_passed_over(discover, repo, content):
+    root = repo(
+        {
+            "app/agent.py": AGENT,
+            "evals/x-dataset.json": DATASET,
+            "evals/y-dataset.json": DATASET,
+            "evals/eval_config.yaml": content,
+            "test_config.json": config(response_match_score=0.5),
+        }
+    )
+    found = discover(root)
+    assert [suite.criteria_source.file for suite in found.suites] == ["test_config.json"] * 2
+    ((file, message),) = told(found, "foreign-config")
+    assert file == "evals/eval_config.yaml"
+    assert "no config of agents-cli" in message
+    assert not any(problem.severity is Severity.ERROR for problem in found.problems)
+
+
+def test_what_agents_clis_config_lacks_belongs_into_another_file(discover, repo):
+    root = repo(
+        {
+            "app/agent.py": AGENT,
+            "x-dataset.json": DATASET,
+            "eval_config.yaml": "metrics_to_run: [coherence]\ncriteria: {response_match_score: 0.8}\n",
+        }
+    )
+    (problem,) = (each for each in discover(root).problems if each.code == "asserts-nothing")
+    assert problem.hint.startswith("Put a test_config.json beside the dataset")
+    assert "`criteria` are not read here" in problem.hint
+
+
 def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, evalset):
     root = repo(
         {"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "x: hi -> ho"), "eval_config.yaml": "metrics_to_run: []"}
