@@ -46,12 +46,22 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
         return failed(code, result.error)
     score = result.finite_score
     if result.status == "not_evaluated" or score is None:
-        what = "says that it could not evaluate" if result.score is None else f"gave {result.score} as its score"
         return NotEvaluated(
-            reason=Reason.CRITERION_FAILED, message=f"the metric {code} {what}", turns=tuple(result.turns)
+            reason=Reason.CRITERION_FAILED,
+            message=f"the metric {code} {_why(result)}",
+            turns=tuple(result.turns),
         )
     passed = None if result.status is None else result.status == "passed"
     return Score(value=score, turns=tuple(result.turns), passed=passed)
+
+
+def _why(result: MetricResult) -> str:
+    """Why an answer is no score."""
+    if result.score is None:
+        return "says that it could not evaluate"
+    if result.finite_score is None:
+        return f"gave {result.score} as its score"
+    return f"says that it could not evaluate, beside a score of {result.score:g}"
 
 
 def failed(code: str, message: str) -> NotEvaluated:
