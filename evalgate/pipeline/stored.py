@@ -44,6 +44,7 @@ from evalgate.wire.results import (
 )
 
 MOST_BYTES = 2 * 1024**3
+NEEDED = "Name a results.json that `evalgate run` or the action wrote into its output folder."
 
 
 class _Trial(TrialResult):
@@ -112,30 +113,37 @@ class Stored:
     prompts: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
-def read_results(path: Path, *, shown_as: str = "") -> Stored:
-    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or does not fit."""
+def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
+    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or does not fit.
+
+    `of`: whose results these are (`the base`), for the message.
+    """
     place = Place(file=shown_as or str(path))
+
+    def refused(why: str, hint: str = "") -> ConfigError:
+        return ConfigError(f"{of} {why}".lstrip(), where=place, hint=hint)
+
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise ConfigError("is larger than 2 GB", where=place)
+            raise refused("is larger than 2 GB")
         raw = json.loads(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", where=place) from error
+        raise refused(f"cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is no JSON: {error}", where=place, hint="A results.json of evalgate is needed.") from error
+        raise refused(f"is no JSON: {error}", NEEDED) from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version is None:
+        raise refused("is no results.json: it has no `schema_version`", NEEDED)
     if version != SCHEMA_VERSION:
-        raise ConfigError(
-            f"has schema_version {version!r}, this version reads {SCHEMA_VERSION}",
-            where=place,
-            hint="Measure the base again with this version of evalgate.",
-        )
+        shown = repr(version)[:40]
+        hint = f"Measure {of or 'it'} again with this version of evalgate."
+        raise refused(f"has schema_version {shown}, this version reads {SCHEMA_VERSION}", hint)
     try:
         return _stored(_Results.model_validate(raw))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
-        raise ConfigError(f"does not fit results.json: `{where}`: {first['msg']}", where=place) from error
+        raise refused(f"does not fit results.json: `{where}`: {first['msg']}") from error
 
 
 def _stored(read: _Results) -> Stored:

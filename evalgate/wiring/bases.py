@@ -85,7 +85,7 @@ def _wanted(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 
 def _from_file(search: Search, named: str) -> Base:
     """Results that somebody named. Raises ConfigError where they cannot be read: the user asked for this very file."""
-    stored = stored_results.read_results(search.choice.root / named, shown_as=named)
+    stored = stored_results.read_results(search.choice.root / named, shown_as=named, of="the base")
     unknown = "`policy: base`: a results file does not hold all of the base's rules, so head's decide"
     origin = BaseOrigin(
         source=BaseSource.FILE,

@@ -42,7 +42,7 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
     What head loosens is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
     file cannot be read or holds a part of a plan.
     """
-    theirs, ours = _whole(base), _whole(head)
+    theirs, ours = _whole(base, of="the base"), _whole(head, of="the head")
     origin = stores.aged(
         BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at),
         settings=choice.settings,
@@ -131,11 +131,13 @@ def _told(head: Stored) -> Mapping[str, Any]:
     return told if isinstance(told, Mapping) else {}
 
 
-def _whole(path: Path) -> Stored:
-    read = stored.read_results(path)
+def _whole(path: Path, *, of: str) -> Stored:
+    read = stored.read_results(path, of=of)
     if read.run.shard is not None:
         raise ConfigError(
-            f"is part {read.run.shard} of a run", where=Place(file=str(path)), hint="Join the parts: `evalgate merge`."
+            f"{of} is part {read.run.shard} of a run",
+            where=Place(file=str(path)),
+            hint="Join the parts: `evalgate merge`.",
         )
     return read
 

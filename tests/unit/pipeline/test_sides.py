@@ -183,7 +183,8 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     ("text", "words"),
     [
         ("{", "is no JSON"),
-        ("[]", "schema_version None"),
+        ("[]", "is no results.json: it has no `schema_version`"),
+        ("{}", "is no results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
         ('{"schema_version": 2}', "does not fit"),
         ('{"schema_version": 2, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
