@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from evalgate.markup import plain
 from evalgate.model import FailureOrigin, GateKind, GateVerdict, Report, Standing, ThresholdRule, VerdictKind
 
 REASON_LIMIT = 600
 COMMAND_LIMIT = 4_000
+Lies: TypeAlias = Literal["above", "below"]
 SHA_WIDTH = 12
 HEX = frozenset("0123456789abcdef")
 
@@ -52,12 +53,15 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
-def next_step(report: Report) -> str:
-    """What the reader can do about the verdict, names between backticks; "" for a clean pass."""
+def next_step(report: Report, *, lies: Lies = "below") -> str:
+    """What the reader can do about the verdict, names between backticks; "" for a clean pass.
+
+    `lies`: where the report has its cases, seen from this sentence.
+    """
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
-            return _after_pass(report)
+            return _after_pass(report, lies)
         case VerdictKind.FAIL:
             return _after_fail(report)
         case VerdictKind.INCONCLUSIVE:
@@ -65,24 +69,24 @@ def next_step(report: Report) -> str:
                 return "Give it a larger `budget` or fewer `runs`: what is left cannot tell."
             return "Run again with more repeats (`runs`): the data cannot tell."
         case VerdictKind.NOT_MEASURED:
-            return _after_not_measured(report)
+            return _after_not_measured(report, lies)
         case _:
             assert_never(kind)
 
 
-def _after_pass(report: Report) -> str:
+def _after_pass(report: Report, lies: Lies) -> str:
     if not report.verdict.count(VerdictKind.FAIL):
         first = report.comparison is not None and report.comparison.no_agent
         return "The base has nothing that could have become worse: the thresholds alone decide." if first else ""
     failed = _deciding_failures(report)
     if not failed:
-        return "The cases below failed, and none of them decides."
+        return f"The cases {lies} failed, and none of them decides."
     some = report.verdict.count(VerdictKind.FAIL) > len(failed)
     if report.policy.threshold is ThresholdRule.NEW and _none_newly(report, failed):
         which = "none of those that decide newly" if some else "none of them newly"
-        return f"The cases below failed, {which}: `threshold: new` lets that pass."
+        return f"The cases {lies} failed, {which}: `threshold: new` lets that pass."
     which = "those that decide within" if some else "within"
-    return f"The cases below failed, {which} what the required pass rate allows."
+    return f"The cases {lies} failed, {which} what the required pass rate allows."
 
 
 def _deciding_failures(report: Report) -> set[tuple[str, str]]:
@@ -114,17 +118,17 @@ def _after_fail(report: Report) -> str:
     return "Repair the agent, or update the expected values if the new behaviour is right."
 
 
-def _after_not_measured(report: Report) -> str:
+def _after_not_measured(report: Report, lies: Lies) -> str:
     comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
         if any(not case.admitted for suite in suites for case in suite.cases):
-            return "What is below decides nothing until enough runs of the base branch are on record (`admission`)."
-        return "What is below decides nothing: give a suite another `severity` to have it decide."
+            return f"What is {lies} decides nothing until enough runs of the base branch are on record (`admission`)."
+        return f"What is {lies} decides nothing: give a suite another `severity` to have it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
     unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
     if unmeasured or comparison is None:
-        return "This says nothing about the agent's quality: repair what is named below and run again."
+        return f"This says nothing about the agent's quality: repair what is named {lies} and run again."
     if comparison.problem:
         return "Whether anything became worse is not known: make the base run, or do without it (`baseline: none`)."
     return "Whether anything became worse is not known: see which cases could not be measured."

@@ -33,7 +33,7 @@ def render(report: Report) -> str:
         _figures(report, counts),
         *_verdict(report),
     ]
-    step = guidance.next_step(report)
+    step = guidance.next_step(report, lies="above")
     return commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
 
 

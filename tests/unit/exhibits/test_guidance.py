@@ -8,6 +8,7 @@ import pytest
 from builders import build, comparing
 from builders.compared_scenarios import COMPARED
 
+from evalgate import reports
 from evalgate.exhibits import guidance
 from evalgate.model import FailOn, GateKind, Policy, ThresholdRule, VerdictKind
 
@@ -117,3 +118,12 @@ def test_what_is_no_commit_gets_into_no_command() -> None:
     origin = dataclasses.replace(report.comparison.origin, commit="$(rm -rf /) ; main")
     hostile = dataclasses.replace(report, comparison=dataclasses.replace(report.comparison, origin=origin))
     assert "rm -rf" not in guidance.reproduce(hostile)
+
+
+@pytest.mark.parametrize("words", ["error error", "pass fail"])
+def test_the_terminal_points_up_and_the_other_reports_down(words: str) -> None:
+    report = build.report(words, policy=Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), pass_rate=0.5))
+    below, above = guidance.next_step(report), guidance.next_step(report, lies="above")
+    assert below.replace("below", "above") == above != below
+    assert above in reports.render_terminal(report)
+    assert below in reports.RENDERERS["comment"].render(report)
