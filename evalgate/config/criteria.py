@@ -83,6 +83,8 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
     )
     if not known.informational:
         problems.extend(_threshold_problems(known, spec))
+    if use.lower_is_better and not spec.lower_is_better and spec.highest is not None:
+        problems.append(_turned_round(use, spec))
     return known, problems
 
 
@@ -121,12 +123,11 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
     always = highest if use.lower_is_better else lowest
     if threshold == always and math.isfinite(always):
         problems.append(
-            Problem(
-                severity=Severity.WARNING,
-                code="threshold-always-passes",
-                message=f"`{use.name}`: every score passes a threshold of {threshold:g}",
-                place=use.place,
-                hint=f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} asserts nothing.",
+            _warning(
+                "threshold-always-passes",
+                f"`{use.name}`: every score passes a threshold of {threshold:g}",
+                use.place,
+                f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} asserts nothing.",
             )
         )
     elif not lowest <= threshold <= highest or math.isinf(threshold):
@@ -174,12 +175,20 @@ def _rescaled(threshold: float, highest: float) -> str:
 
 
 def _informational_threshold(use: CriterionUse) -> Problem:
-    return Problem(
-        severity=Severity.WARNING,
-        code="threshold-ignored",
-        message=f"`{use.name}` only informs: its threshold of {use.threshold:g} is never compared",
-        place=use.place,
-        hint="It is shown in every report without being named; take it out of the criteria.",
+    return _warning(
+        "threshold-ignored",
+        f"`{use.name}` only informs: its threshold of {use.threshold:g} is never compared",
+        use.place,
+        "It is shown in every report without being named; take it out of the criteria.",
+    )
+
+
+def _turned_round(use: CriterionUse, spec: CriterionSpec) -> Problem:
+    return _warning(
+        "scale-turned-round",
+        f"`{use.name}` is best at {spec.highest:g}; with `lower_is_better` the worst answers pass",
+        use.place,
+        "Take `lower_is_better` out: it is for costs, as metrics of your own may be. ADK reads it nowhere.",
     )
 
 
@@ -218,12 +227,11 @@ def _stray(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
     known = list(spec.options.model_fields)
     close = words.nearest(name, known)
     hint = f"Known options: {', '.join(known)}." if known else "It has no options but `threshold`."
-    return Problem(
-        severity=Severity.WARNING,
-        code="unknown-option",
-        message=f"`{use.name}` has no option `{name}`; nothing reads it, neither here nor in ADK",
-        place=_place_of(use, name),
-        hint=f"Did you mean `{close}`?" if close else hint,
+    return _warning(
+        "unknown-option",
+        f"`{use.name}` has no option `{name}`; nothing reads it, neither here nor in ADK",
+        _place_of(use, name),
+        f"Did you mean `{close}`?" if close else hint,
     )
 
 
@@ -288,3 +296,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 def _error(code: str, message: str, place: Place | None, hint: str = "") -> Problem:
     return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
+
+
+def _warning(code: str, message: str, place: Place | None, hint: str) -> Problem:
+    return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)

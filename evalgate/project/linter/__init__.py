@@ -27,6 +27,7 @@ CHECKS: tuple[SuiteCheck, ...] = (
     expectations.references_missing,
     expectations.reference_on_scenario,
     expectations.scenario_criterion_on_static_case,
+    expectations.nothing_to_end,
     expectations.rubrics_missing,
     expectations.metrics_not_run,
 )

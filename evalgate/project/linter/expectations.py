@@ -16,6 +16,7 @@ TRAJECTORY = "tool_trajectory_avg_score"
 STATE = "final_session_state"
 ANSWER = "response_match_score"
 MATCH = "final_response_match_v2"
+ENDED = "conversation_ended"
 
 
 def nothing_expected(suite: Suite, setting: Setting) -> Iterator[Problem]:
@@ -103,6 +104,18 @@ def scenario_criterion_on_static_case(suite: Suite, setting: Setting) -> Iterato
                 f"{'is' if len(static) == 1 else 'are'} no conversation scenario",
                 place=finding.place_of(suite, static[0]),
             )
+
+
+def nothing_to_end(suite: Suite, setting: Setting) -> Iterator[Problem]:  # noqa: ARG001 - the shape of a row
+    """The end of conversations is scored where all of them are written down, and so end as written."""
+    use = next((use for use in suite.criteria if use.name == ENDED and not use.code and not use.informational), None)
+    if use is not None and suite.eval_set.cases and all(case.scenario is None for case in suite.eval_set.cases):
+        yield finding.warning(
+            "nothing-to-end",
+            f"`{ENDED}`: no case is a conversation scenario, so that it passes whatever the agent does",
+            place=use.place or Place(file=suite.key),
+            hint="Take it out: suites with scenarios have it without naming it.",
+        )
 
 
 def rubrics_missing(suite: Suite, setting: Setting) -> Iterator[Problem]:

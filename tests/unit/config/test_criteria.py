@@ -88,6 +88,27 @@ def test_thresholds_are_held_against_the_scale(name, threshold, expected):
 
 
 @pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("response_match_score", ["scale-turned-round"]),
+        ("response_evaluation_score", ["scale-turned-round", "threshold-out-of-range"]),
+        ("latency", []),  # it is so anyway
+        ("error_share", []),
+        ("token_usage_v1", ["threshold-ignored"]),  # without a best end
+    ],
+)
+def test_to_call_the_worst_scores_good_is_told(name, expected):
+    checked = check(name, lower_is_better=True)
+    assert sorted(codes(checked)) == expected
+    assert {p.severity for p in checked.problems if p.code == "scale-turned-round"} <= {Severity.WARNING}
+    assert "scale-turned-round" not in codes(check(name))
+
+
+def test_a_metric_of_ones_own_may_be_a_cost():
+    assert codes(check("words", lower_is_better=True, code="metrics.words.count")) == []
+
+
+@pytest.mark.parametrize(
     ("threshold", "hint"),
     [(7.0, "Did you mean 0.7?"), (80.0, "Did you mean 0.8?"), (10.0, "Did you mean 1?"), (1.2, ""), (500.0, "")],
 )

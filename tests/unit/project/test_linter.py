@@ -231,6 +231,13 @@ def test_a_scenario_criterion_on_a_static_case(lint, suite, case, scenario, seve
     assert (severity, "criterion-needs-scenario") in found(problems)
 
 
+def test_the_end_of_conversations_that_are_written_down(lint, suite, case):
+    static, led = case("a", "hi -> hello"), case("b", scenario="hello")
+    assert found(lint(suite("x.evalset.json", static, criteria="conversation_ended"))) == [(WARNING, "nothing-to-end")]
+    assert lint(suite("x.evalset.json", static, led, criteria="conversation_ended")) == ()
+    assert lint(suite("x.evalset.json", static, criteria=ANSWER)) == ()
+
+
 def test_rubrics_are_looked_for_in_the_criterion_the_case_and_the_turn(lint, suite, case):
     rubric = Rubric(rubric_id="r", text="is kind")
     bare, own = case("a", "hi -> hello"), case("b", "bye -> see you", rubrics=(rubric,))
