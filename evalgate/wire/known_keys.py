@@ -41,7 +41,7 @@ def _lost_steps(name: str, value: Any, beside: Collection[str]) -> str:  # noqa:
     return "tool_uses" if _holds_calls(name, value) else ""
 
 
-def _lost_expectation(name: str, value: Any, beside: Collection[str]) -> str:
+def lost_expectation(name: str, value: Any, beside: Collection[str]) -> str:
     """Calls where the turn has none, an answer where it has none, and whatever else is called expected."""
     said = name.split("_")
     is_expected = value is not None and not _EXPECTED.isdisjoint(said)
@@ -88,7 +88,7 @@ CASE = _shape(
 INVOCATION = _shape(
     "a turn",
     InvocationWire.model_fields,
-    lost=_lost_expectation,
+    lost=lost_expectation,
     user_content="user query prompt user_message user_input input",
     final_response="reference expected_response reference_final_response expected_final_response expected_answer"
     " final_answer expected_final",

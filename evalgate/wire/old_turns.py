@@ -6,7 +6,7 @@ from typing import Any
 
 from evalgate import words
 from evalgate.model import Content, Event, Invocation, SessionInput, Text, ToolCall
-from evalgate.wire import mending
+from evalgate.wire import known_keys, mending
 from evalgate.wire.complaints import described
 from evalgate.wire.known_keys import REJECTED
 from evalgate.wire.ledger import Ledger, Path
@@ -14,6 +14,8 @@ from evalgate.wire.spelling import to_snake
 
 KEYS = frozenset({"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"})
 _UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK's own, of no use for an expectation
+_NEW = {"reference": "final_response", "expected_tool_use": "intermediate_data"}
+_OLD = {new: old for old, new in _NEW.items()}
 _SESSION = frozenset({"app_name", "user_id", "state"})
 _CALL = frozenset({"tool_name", "tool_input"})
 _CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(("args", "arguments", "input", "tool_args"), "tool_input")}
@@ -175,4 +177,6 @@ def _tell_unused(raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
             hint = f"did you mean `{near}`?"
             ledger.error("unknown-key", f"`{key}` is no key of a turn", path=(*path, key), hint=hint)
         elif not key.startswith("_"):
-            ledger.note("unused-key", f"`{key}` is no key of a turn; nothing reads it", path=(*path, key))
+            lost = known_keys.lost_expectation(to_snake(key), raw[key], {_NEW[name] for name in _NEW if name in raw})
+            tell, hint = (ledger.warn, f"did you mean `{_OLD[lost]}`?") if lost else (ledger.note, "")
+            tell("unused-key", f"`{key}` is no key of a turn; nothing reads it", path=(*path, key), hint=hint)

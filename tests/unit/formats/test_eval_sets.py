@@ -604,6 +604,24 @@ def test_arguments_of_an_old_call_under_another_name_are_never_dropped(key):
     assert problem.place.json_path == f"[0].expected_tool_use[0].{key}"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "hint"),
+    [
+        ("tools", [{"name": "t"}], "did you mean `expected_tool_use`?"),
+        ("trajectory", ["t"], "did you mean `expected_tool_use`?"),
+        ("final_answer", "hello", "did you mean `reference`?"),
+        ("expected_response", "hello", "did you mean `reference`?"),
+        ("notes", ["t"], ""),  # nothing is expected by it
+        ("response", "hello", None),  # ADK's own: what the agent said once
+    ],
+)
+def test_an_expectation_of_an_old_turn_that_nobody_reads_is_a_warning(key, value, hint):
+    """ADK passes it over, and so no error."""
+    problems = parse([{"query": "x", key: value}]).problems
+    assert [(p.code, p.hint) for p in problems] == ([] if hint is None else [("unused-key", hint)])
+    assert all((p.severity is Severity.WARNING) is bool(hint) for p in problems)
+
+
 # --- agents-cli ------------------------------------------------------------------------------------
 
 
