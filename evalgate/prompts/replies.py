@@ -16,6 +16,9 @@ _LINE = re.compile(r"^[\s>*_#`\-\u2022\"'{,\d.)]*(?P<key>[A-Za-z][A-Za-z _]{0,40
 _NO_WORDS = re.compile(r"[\W_]*(?:json)?[\W_]*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATORS = re.compile(r"[\s\-_]+")
+_LEADING = re.compile(r"^[\W_]+")
+_REASONED = re.compile(r"^([^,.;:(\u2013\u2014]*)[,.;:(\u2013\u2014]+(.*)$", re.DOTALL)
+_REASON = frozenset({"", "as", "because", "since"})
 _MARKUP = re.compile(r"[*`]+")
 
 
@@ -77,15 +80,18 @@ def lines(text: str, *, known: Collection[str], label: str) -> list[tuple[str, s
 def label(value: Any, labels: Collection[str]) -> str | None:
     """Which of the labels (lower case, `_` between words) a value is; None: none of them.
 
-    Nothing but marks may stand beside it: `valid? no` and `yes, if ...` are no labels.
+    A reason may follow it (`Yes, because ...`) that speaks of no other label. All else may take it back: `valid? no`,
+    `yes, but ...` and `yes, were it not for ...` are no labels.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
         return None
     text = _MARKUP.sub(" ", unicodedata.normalize("NFKC", value)).casefold()
-    word = "_".join(_WORD.findall(text))
-    return word if word in labels else None
+    alone, _, reason = _REASONED.sub(r"\1\n\2", _LEADING.sub("", text), count=1).partition("\n")
+    word, spoken = ("_".join(_WORD.findall(each)) for each in (alone, reason))
+    others = any(f"_{each}_" in f"_{spoken}_" for each in labels if each != word)
+    return None if word not in labels or others or spoken.partition("_")[0] not in _REASON else word
 
 
 def prose(entry: Mapping[str, Any], *keys: str) -> str:

@@ -30,6 +30,8 @@ RUBRICS = [Rubric(rubric_id="polite", text="It is polite."), Rubric(rubric_id="2
         ('{"verdict": "valid"} {"verdict": "valid"}', "valid"),  # said twice
         ("verdict: valid\nrationale: all facts are there", "valid"),
         ('```json\n"verdict": "valid",\n"rationale": "no "braces""\n```', "valid"),  # lines of broken JSON in a fence
+        ('{"verdict": "Valid, because every fact is there"}', "valid"),
+        ("verdict: invalid: since the price is missing", "invalid"),
         # what is quoted in the middle does not count
         ("The agent wrote\nverdict: valid\nand is wrong.\nVerdict: invalid", "invalid"),
     ],
@@ -51,6 +53,8 @@ def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
         '{"verdict": "valid or invalid"}',
         '{"verdict": "valid? no"}',  # a word that the rest takes back
         '{"verdict": "valid, if the price were there"}',
+        '{"verdict": "valid, because an invalid price was asked for"}',  # speaks of both
+        '{"verdict": "valid. The opposite is true."}',
         "Reasons first.\nverdict: valid in parts",
         '{"verdict": "valid"}\n{"verdict": "invalid"}',  # which one?
         "verdict: valid\nverdict: invalid",
