@@ -349,9 +349,7 @@ def test_no_run_is_kept_on_a_branch_of_code(origin: Path, repo: Repository, tmp_
     assert git(origin, "rev-parse", "main") == before
 
 
-def test_a_branch_where_others_keep_something_never_starts_anew(
-    origin: Path, repo: Repository, tmp_path: Path
-) -> None:
+def test_a_branch_where_others_keep_something_never_starts_anew(origin: Path, repo: Repository, tmp_path: Path) -> None:
     for number, commit in enumerate([A, B, C]):
         DataBranch(repo, branch="evalgate-data", keep=1).save(
             commit, results(tmp_path, commit), now=NOW + timedelta(hours=number)
