@@ -38,7 +38,8 @@ OPTIONS: list[tuple[str, dict[str, Any], Severity | None]] = [
     (TOOLS, {"match_type": "SOMEHOW"}, Severity.ERROR),
     (TOOLS, {"ignore_args": "perhaps"}, Severity.ERROR),
     (WORDS, {"weight": 0.3}, Severity.WARNING),
-    *((WORDS, {flag: True}, None) for flag in files.OWN_FLAGS),  # ours alone: ADK takes them, and reads none
+    (WORDS, {"informational": True}, None),  # ours alone: ADK takes it, and reads it not
+    (WORDS, {"lower_is_better": True}, Severity.WARNING),  # ours alone as well, and absurd where scores have a best end
     (TOOLS, {"args_match": "subset", "forbidden_tools": ["x"], "matchers": {}}, None),
     (MATCH, {"judge_model_options": {"num_samples": 3}}, None),
     (MATCH, {"judge_model_options": {"num_sample": 3}}, Severity.ERROR),  # nested options are strict
