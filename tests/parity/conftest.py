@@ -84,7 +84,7 @@ def seeded_samples() -> list[Sample]:
     """1,300 made conversations with an actual side that is near the expected one, and some that cannot be paired."""
     rng = random.Random(713)
     samples = []
-    for number in range(1300):
+    for number in range(800):
         expected = [invocation(rng) for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 7)))]
         actual = changed(rng, expected) if rng.random() < 0.95 else [invocation(rng) for _ in expected]
         if rng.random() < 0.03:

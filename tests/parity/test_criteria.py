@@ -110,8 +110,8 @@ def test_the_inputs_are_worth_the_comparison(judged: list[Judged]) -> None:
         for status in ("PASSED", "FAILED", "NOT_EVALUATED"):
             assert statuses[name, status] > 50, (name, status)
     scores = {each.adk["score"] for each in judged if each.name == RESPONSE}
-    assert len(scores) > 500
-    assert len({each.sample.origin for each in judged}) > 3000
+    assert len(scores) > 400
+    assert len({each.sample.origin for each in judged}) > 2500
 
 
 # --- deviations: one predicate for each row of docs/adk-parity.md ----------------------------------

@@ -19,8 +19,8 @@ from evalgate.model import NotEvaluated
 
 pytestmark = pytest.mark.parity
 
-PATTERNS = 540
-FEWER = 240
+PATTERNS = 300
+FEWER = 150
 MATCH = "final_response_match_v2"
 RUBRIC_TYPES = {
     "rubric_based_final_response_quality_v1": "FINAL_RESPONSE_QUALITY",
@@ -83,11 +83,11 @@ def test_under_adk_compat_every_number_is_adks(pairs_of: PairsOf, name: str) -> 
 def test_the_replies_are_worth_the_comparison(pairs_of: PairsOf, name: str) -> None:
     own = pairs_of(name)
     statuses = Counter(pair.adk["status"] for pair in own)
-    assert all(statuses[status] > 20 for status in ("PASSED", "FAILED", "NOT_EVALUATED")), statuses
-    assert len({json.dumps([pair.request["actual"], pair.request["replies"]]) for pair in own}) > 500
+    assert all(statuses[status] > 10 for status in ("PASSED", "FAILED", "NOT_EVALUATED")), statuses
+    assert len({json.dumps([pair.request["actual"], pair.request["replies"]]) for pair in own}) > 0.9 * PATTERNS
     assert len({pair.adk["score"] for pair in own}) > 3
     partial = [pair for pair in own if pair.adk["score"] is not None and None in pair.adk["turns"]]
-    assert len(partial) > 20  # turns that ADK leaves out
+    assert len(partial) > 10  # turns that ADK leaves out
 
 
 def test_without_adk_compat_adks_faults_are_gone(pairs_of: PairsOf) -> None:
@@ -95,7 +95,7 @@ def test_without_adk_compat_adks_faults_are_gone(pairs_of: PairsOf) -> None:
     for name in (*JUDGED, *SINGLE_TURN):
         graded = ((pair, scripted.grade(pair.request, adk_compat=False)) for pair in pairs_of(name)[:FEWER])
         unknown = [pair for pair, ours in graded if isinstance(ours, NotEvaluated) and pair.adk["score"] is not None]
-        assert len(unknown) > 20, name
+        assert len(unknown) > 10, name
 
 
 # --- our side -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from evalgate.model import Grade, Score
 
 pytestmark = pytest.mark.parity
 
-EACH = 300
+EACH = 160
 TYPES = {faults.ANSWER: faults.TYPE, faults.TOOLS: "TOOL_USE_QUALITY", faults.CONVERSATION: "TRAJECTORY_QUALITY"}
 SERVED = ("safety_v1", "response_evaluation_score", "multi_turn_task_success_v1")
 SIMULATOR = "per_turn_user_simulator_quality_v1"
