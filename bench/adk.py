@@ -3,7 +3,9 @@
     python bench/adk.py [--sizes 10,100,1000] [--runs 3] [--score 10000,100000]
 
 Needs google-adk[eval] in .venv-adk (`make bench` sets it up) or an interpreter in EVALGATE_TEST_ADK. Prints ratios
-(evalgate / adk eval, medians of alternating runs); the last line is JSON.
+(evalgate / adk eval, medians of alternating runs); the last line is JSON. Seconds are those of the Python that runs
+this: the 3.13 of evalgate's image takes a quarter to a third less of them than a 3.11 that was built without
+optimizations.
 """
 
 from __future__ import annotations
@@ -158,7 +160,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     chosen = parser.parse_args()
     figures: dict[str, float] = {"help_s": help_s(chosen.runs)}
-    # seconds are of this interpreter: one that was built without optimizations takes a third longer
     print(f"{platform.python_implementation()} {platform.python_version()}", platform.machine(), flush=True)
     print(f"evalgate --help {figures['help_s']} s", flush=True)
     for size in [int(each) for each in chosen.score.split(",") if each]:
