@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evalgate import settings
-from evalgate.settings import Settings
+from evalgate.config import settings
+from evalgate.config.settings import Settings
 from evalgate.wire import calibration, reliability, results
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -14,7 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalgate import __version__, publish, reports, settings
+from evalgate import __version__, publish, reports
+from evalgate.config import load, settings
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem
 from evalgate.github import events
 from evalgate.github.approvals import Approved
@@ -23,10 +26,8 @@ from evalgate.github.events import EventContext, EventKind
 from evalgate.markup import commands
 from evalgate.plugins import Watcher
 from evalgate.process import secrecy
-from evalgate.settings import Settings
-from evalgate.wiring import choosing, claims, linking, merging, posts, preparing, running, step_log, watching
+from evalgate.wiring import claims, linking, merging, posts, preparing, running, step_log, watching
 from evalgate.wiring import events as rules
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.posting import Place, Posting
 from evalgate.wiring.preparing import Prepared
@@ -106,7 +107,7 @@ def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
 def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     given = given_inputs(environ)
     workspace = _workspace(environ)
-    choice = choosing.choose({**given, "root": str(workspace / given.get("root", "."))})
+    choice = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
     event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
     approved = _approval(environ, choice, event)
     rules.check(event, choice.settings, root=choice.root, approved=approved)
@@ -134,7 +135,7 @@ def _gated(
         watcher=watcher if posting is None else posting.watching(watcher),
         links=links,
         commit=links.commit,
-        reproduce=choosing.render_command(choice, folder=links.folder),
+        reproduce=load.render_command(choice, folder=links.folder),
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,

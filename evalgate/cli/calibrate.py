@@ -12,6 +12,8 @@ import click
 
 from evalgate import publish, words
 from evalgate.cli import door, options
+from evalgate.config import load
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.exhibits import calibration as exhibit
 from evalgate.gate import calibrations
@@ -19,10 +21,9 @@ from evalgate.markup import plain
 from evalgate.model import Calibration
 from evalgate.pipeline import stored
 from evalgate.wire import calibration as calibration_files
-from evalgate.wiring import calibrating, choosing, drafting, folders
+from evalgate.wiring import calibrating, drafting, folders
 from evalgate.wiring.asking_labels import Desk
 from evalgate.wiring.calibrating import Calibrated, Order
-from evalgate.wiring.choosing import Choice
 
 WRITTEN = "calibration.json"
 RESULTS = "results.json"
@@ -63,7 +64,7 @@ def command(labels: str, **values: Any) -> None:
 
 def calibrate(labels: str, values: dict[str, Any]) -> int:
     """Calibrate, or draft; the exit code. Raises EvalgateError."""
-    choice = choosing.choose(options.given({name: values.get(name) for name in SETTINGS}))
+    choice = load.load_settings(options.given({name: values.get(name) for name in SETTINGS}))
     if values["draft"]:
         return _draft(Path(labels), values, choice)
     written = _written(values["written"], choice)

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from evalgate.cli import door, options
-from evalgate.wiring import choosing, comparing_files
+from evalgate.config import load
+from evalgate.wiring import comparing_files
 
 
 @click.command("compare")
@@ -24,6 +25,6 @@ def command(base: str, head: str, **values: Any) -> None:
 
 def compare(base: str, head: str, given: dict[str, Any]) -> int:
     """Compare; the exit code. Raises EvalgateError."""
-    choice = choosing.choose(given)
+    choice = load.load_settings(given)
     reproduce = f"evalgate {shlex.join(sys.argv[1:])}"
     return door.show_gated(comparing_files.compare(choice, base=Path(base), head=Path(head), reproduce=reproduce))

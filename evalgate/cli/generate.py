@@ -11,9 +11,10 @@ import click
 
 from evalgate import words
 from evalgate.cli import door, options
+from evalgate.config import load
 from evalgate.errors import ExitCode
 from evalgate.markup import plain
-from evalgate.wiring import choosing, generating, recorded_cases
+from evalgate.wiring import generating, recorded_cases
 from evalgate.wiring.generating import Order
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
@@ -38,7 +39,7 @@ def command(**values: Any) -> None:
 
 def generate(values: dict[str, Any]) -> int:
     """Write the scenarios; the exit code. Raises EvalgateError."""
-    choice = choosing.choose(options.given({name: values.get(name) for name in SETTINGS}))
+    choice = load.load_settings(options.given({name: values.get(name) for name in SETTINGS}))
     if values["from_results"]:
         return record(values, root=choice.root)
     order = Order(

@@ -12,13 +12,14 @@ import click
 
 from evalgate import criteria, words
 from evalgate.cli import door, options
+from evalgate.config import load
+from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
 from evalgate.markup import plain
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
 from evalgate.project import estimate
 from evalgate.project.estimate import Estimate
-from evalgate.settings import Settings
-from evalgate.wiring import choosing, preparing
+from evalgate.wiring import preparing
 
 _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
 """User, password and query of an address."""
@@ -37,7 +38,7 @@ def command(with_cases: bool, **values: Any) -> None:
 
 def show(given: dict[str, Any], *, with_cases: bool) -> int:
     """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
-    choice = choosing.choose(given)
+    choice = load.load_settings(given)
     prepared = preparing.prepare(choice, environ=os.environ)
     for suite in prepared.suites:
         for line in suite_lines(suite, estimated(suite, choice.settings), with_cases=with_cases):

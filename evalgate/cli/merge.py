@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from evalgate.cli import door, options
-from evalgate.wiring import choosing, merging, watching
+from evalgate.config import load
+from evalgate.wiring import merging, watching
 from evalgate.wiring.scenes import Scene
 
 SETTINGS = (*options.DECIDING, "base", "data_branch", "baseline_folder", "save_baseline", "cache", "debug")
@@ -30,7 +31,7 @@ def command(places: tuple[str, ...], **values: Any) -> None:
 
 def merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
     """Merge; the exit code. Raises EvalgateError."""
-    choice = choosing.choose(given)
+    choice = load.load_settings(given)
     watcher = watching.watch(sys.stderr)
     scene = Scene(environ=os.environ, watcher=watcher, reproduce=f"evalgate {shlex.join(sys.argv[1:])}")
     return door.show_gated(merging.merge_gate(choice, [Path(place) for place in places], scene))

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from evalgate import settings
-from evalgate.settings import Settings
+from evalgate.config import settings
+from evalgate.config.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from evalgate.cli import door, options
-from evalgate.wiring import choosing, preparing, running, watching
+from evalgate.config import load
+from evalgate.wiring import preparing, running, watching
 from evalgate.wiring.scenes import Scene
 
 
@@ -23,7 +24,7 @@ def command(**values: Any) -> None:
 
 def run(given: dict[str, Any]) -> int:
     """Run the gate; its exit code. Raises EvalgateError."""
-    choice = choosing.choose(given)
+    choice = load.load_settings(given)
     prepared = preparing.prepare(choice, environ=os.environ)
     preparing.insist(prepared, strict=choice.settings.strict)
     door.show_problems(prepared.problems)

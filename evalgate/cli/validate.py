@@ -10,8 +10,9 @@ import click
 
 from evalgate import words
 from evalgate.cli import door, options
+from evalgate.config import load
 from evalgate.errors import ExitCode, Severity
-from evalgate.wiring import choosing, preparing
+from evalgate.wiring import preparing
 
 
 @click.command("validate")
@@ -23,7 +24,7 @@ def command(**values: Any) -> None:
 
 def validate(given: dict[str, Any]) -> int:
     """Show every problem; exit code 2 where a run would be refused. Raises EvalgateError."""
-    choice = choosing.choose(given)
+    choice = load.load_settings(given)
     prepared = preparing.prepare(choice, environ=os.environ)
     door.show_problems(prepared.problems)
     counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}

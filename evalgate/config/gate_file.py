@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evalgate import settings, words
-from evalgate.config import yaml_documents
-from evalgate.config.yaml_places import Locator
+from evalgate import words
+from evalgate.config import settings, yaml
+from evalgate.config.settings import Settings
+from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
-from evalgate.settings import Settings
 from evalgate.wire import generation_config
 from evalgate.wire.generation_config import GenerationConfig
 
@@ -181,7 +181,7 @@ class GateFileReading:
 
 def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     """Read evalgate.yml. Setting names may be written with hyphens or underscores."""
-    document = yaml_documents.load(text, file=file)
+    document = yaml.load(text, file=file)
     if isinstance(document, Problem):
         return GateFileReading(problems=(document,))
     raw = document.raw

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evalgate import words
-from evalgate.config import yaml_documents
-from evalgate.config.yaml_places import Locator
+from evalgate.config import yaml
+from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.matching import Matcher
 
@@ -102,7 +102,7 @@ class MockReading:
 
 def parse_mocks(text: str, *, file: str) -> MockReading:
     """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
-    document = yaml_documents.load(text, file=file)
+    document = yaml.load(text, file=file)
     if isinstance(document, Problem):
         return MockReading(problems=(dataclasses.replace(document, code="tool-mocks"),))
     if document.raw is None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from evalgate import words
+from evalgate.config import globs
 from evalgate.config.gate_file import AgentRule, GateFile
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, EvalSet
-from evalgate.project import agent_finding, globs
+from evalgate.project import agent_finding
 from evalgate.project.agent_finding import Absent, AgentFolders, Ambiguous, Found, ReadSource
 
 UNKNOWN = AgentUse(driver="adk", options={"path": "."}, found_by="nothing found")

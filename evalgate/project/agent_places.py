@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from evalgate import words
-from evalgate.config.yaml_places import Locator
+from evalgate.config.yaml import Locator
 from evalgate.errors import Problem, Severity
 from evalgate.model import AgentUse
 from evalgate.project import reading, source_files, tree

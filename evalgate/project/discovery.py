@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from evalgate import criteria, formats
 from evalgate.config.gate_file import GateFile
-from evalgate.config.yaml_places import Locator
+from evalgate.config.yaml import Locator
 from evalgate.errors import Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, EvalSet, Suite

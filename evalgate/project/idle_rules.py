@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from evalgate import words
+from evalgate.config import globs
 from evalgate.config.gate_file import GateFile
-from evalgate.config.yaml_places import Locator
+from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
-from evalgate.project import globs, tree
+from evalgate.project import tree
 
 Places = Callable[..., Place]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pathspec
 
+from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
-from evalgate.project import globs
 
 
 @dataclass(frozen=True, slots=True)

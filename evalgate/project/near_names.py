@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from evalgate import words
+from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Suite
-from evalgate.project import globs, passed_over, reading, tree
+from evalgate.project import passed_over, reading, tree
 from evalgate.project.tree import Tree
 
 MOST_READ = 100

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from evalgate import words
+from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
-from evalgate.project import criteria_files, globs, reading
+from evalgate.project import criteria_files, reading
 from evalgate.project.tree import Tree
 
 FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULTS})

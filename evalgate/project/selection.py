@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from evalgate import words
+from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Case, EvalSet
-from evalgate.project import globs, opening
+from evalgate.project import opening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
-from evalgate.project import globs, ignoring
+from evalgate.project import ignoring
 from evalgate.project.ignoring import IgnoreRules
 
 EVALUATION_ENDINGS = ("evalset.json", ".test.json", "-dataset.json")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from evalgate.agents import replay
+from evalgate.config.load import Choice
 from evalgate.model import AgentUse
 from evalgate.pipeline import trials
 from evalgate.project import source_files, tree
-from evalgate.wiring.choosing import Choice
 
 WHOLE_BYTES = 4 * 1024 * 1024
 """Larger files (model weights, data) count by their size only."""

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import agents
+from evalgate.config import load
 from evalgate.config.gate_file import ToolsRule
+from evalgate.config.settings import Settings
 from evalgate.model import AgentFailure, AgentUse, FailureKind, Suite
 from evalgate.pipeline import trials
 from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.process import environment, requirements
 from evalgate.sessions.starting import StartingLine
-from evalgate.settings import Settings
-from evalgate.wiring import preparing, surroundings, tooling, unopened
+from evalgate.wiring import preparing, tooling, unopened
 
 TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
@@ -127,12 +128,12 @@ def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent
 
 def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
     settings = around.settings
-    environment = surroundings.allowed(around.environ, settings.env)
+    environment = load.agent_environment(around.environ, settings.env)
     workers = min(settings.workers, max(1, math.ceil(trials_expected / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
         root=str(around.root),
         environment=environment,
-        install_environment=surroundings.for_installing(around.environ, environment),
+        install_environment=load.installer_environment(around.environ, environment),
         cache=str(around.cache),
         limits=AgentLimits(
             turn_timeout_s=settings.turn_timeout,
@@ -147,6 +148,6 @@ def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
         log=around.say,
         seed=settings.seed,
         meeting=around.starting.meeting,
-        why_absent=lambda name: surroundings.why_absent(name, around.environ, settings.env),
+        why_absent=lambda name: load.why_absent(name, around.environ, settings.env),
         tools=tooling.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
     )

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from evalgate import criteria
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import (
     AgentUse,
@@ -35,7 +36,6 @@ from evalgate.plugins import CriterionServices, Need, Panel
 from evalgate.project import agent_choice, discovery
 from evalgate.wire.labels import LabelsReading
 from evalgate.wiring import judging, labelled
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.label_places import Asked
 
 AT_ONCE = 16

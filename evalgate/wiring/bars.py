@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evalgate import words
+from evalgate.config import load
+from evalgate.config.load import Choice
 from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wiring import agent_pools, base_checkout, base_sought, policies, simulating, weaker
+from evalgate.wiring import agent_pools, base_checkout, base_sought, simulating, weaker
 from evalgate.wiring.bases import Base, Rules
-from evalgate.wiring.choosing import Choice
 
 RULES = (
     *("fail_on", "threshold", "confirm", "alpha", "max_drop", "policy", "admission", "pass_rate", "min_measured"),
@@ -90,7 +91,7 @@ def _of_settings(choice: Choice, policy: Policy, base: Base | None) -> tuple[Loo
     """What head's evalgate.yml asks less than that of a base which has no evaluation file."""
     if base is None or base.choice is None or base.choice.places is None:
         return ()
-    theirs, ours = (loosening.Rules(suites=(), policy=each) for each in (policies.policy_of(base.choice, ()), policy))
+    theirs, ours = (loosening.Rules(suites=(), policy=each) for each in (load.policy_of(base.choice, ()), policy))
     return (*weaker.find(base.choice, choice), *loosening.find(theirs, ours, fingerprint=fingerprints.of_case))
 
 
@@ -168,7 +169,7 @@ def _new(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> l
 
 def _with_new(policy: Policy, new: list[Suite], ruling: Choice) -> Policy:
     """The base's policy with what the ruling evalgate.yml says of files that the base does not have yet."""
-    own = policies.policy_of(ruling, new)
+    own = load.policy_of(ruling, new)
     keys = {suite.key for suite in new}
     return dataclasses.replace(
         policy,

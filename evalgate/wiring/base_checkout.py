@@ -10,12 +10,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import criteria
+from evalgate.config import load
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import AgentUse, Policy, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.project import agent_choice, discovery, reading, tree
-from evalgate.wiring import agent_pools, choosing, judging, policies, preparing, simulating
-from evalgate.wiring.choosing import Choice
+from evalgate.wiring import agent_pools, judging, preparing, simulating
 
 ONE_ENDPOINT = (
     "the agent behind {url} is the same on both sides, so the base's cannot be run beside it; compare with results of "
@@ -130,7 +131,7 @@ def _choice(head: Choice, root: Path) -> Choice:
     config = given.get("config")
     if config and not (root / str(config)).is_file():
         given = {name: value for name, value in given.items() if name != "config"}
-    return choosing.choose(given)
+    return load.load_settings(given)
 
 
 def _within(root: Path, path: str) -> str:
@@ -201,7 +202,7 @@ def _rules(choice: Choice, ours: Sequence[Suite], environ: Mapping[str, str], *,
     suites = tuple(sorted((*found, *unread, *others), key=lambda suite: suite.key))
     return Rules(
         suites=suites,
-        policy=policies.policy_of(choice, suites),
+        policy=load.policy_of(choice, suites),
         unread=frozenset(suite.key for suite in unread),
         unruled=frozenset(suite.key for suite in suites if suite.criteria_source.file in wrong),
         led=led,

@@ -13,11 +13,13 @@ from evalgate.baseline.commits import BaseCommit
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.baseline.worktree import NoSuchFolder
+from evalgate.config import load
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
-from evalgate.settings import Settings
 from evalgate.wiring import (
     agent_code,
     agent_pools,
@@ -25,13 +27,11 @@ from evalgate.wiring import (
     base_checkout,
     base_sought,
     comparisons,
-    policies,
     stores,
 )
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.base_sought import Base, Search
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.stores import Found
 
 __all__ = ["Base", "Rules", "Search", "opened"]
@@ -139,7 +139,7 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 
 def _timed(search: Search, base: Base) -> tuple[str, ...]:
     """What decides and cannot be compared with what was measured at another time, by the rules of either side."""
-    rules = [policies.policy_of(search.choice, search.suites), *([base.rules.policy] if base.rules else ())]
+    rules = [load.policy_of(search.choice, search.suites), *([base.rules.policy] if base.rules else ())]
     return tuple(dict.fromkeys(name for policy in rules for name in comparisons.clocked(policy)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from evalgate import __version__
+from evalgate.config.settings import Settings
 from evalgate.judging.governors import Governors
 from evalgate.model import Shard
 from evalgate.pipeline import pacing
@@ -12,7 +13,6 @@ from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.desk import Bench
 from evalgate.pipeline.pacing import ProviderPace
 from evalgate.plugins import Panel, Watcher
-from evalgate.settings import Settings
 from evalgate.wiring import simulating
 
 

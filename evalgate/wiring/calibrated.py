@@ -10,6 +10,7 @@ from statistics import fmean
 from pydantic import ValidationError
 
 from evalgate import criteria
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate import calibrations, judge_bias, pairing
 from evalgate.judged import identity
@@ -26,7 +27,6 @@ from evalgate.model import (
 from evalgate.pipeline.stored import Stored
 from evalgate.plugins import Need
 from evalgate.wiring import calibrating
-from evalgate.wiring.choosing import Choice
 
 LABELS = "labels.jsonl"
 MOST_JUDGES = 200

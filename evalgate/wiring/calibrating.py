@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import __version__, criteria, formats, words
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.gate import agreement, calibrations
 from evalgate.model import (
@@ -25,7 +26,6 @@ from evalgate.wire import calibration as calibration_files
 from evalgate.wire import labels as label_files
 from evalgate.wiring import asking_labels, labelled
 from evalgate.wiring.asking_labels import Desk, Judged
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.label_places import Asked
 
 SEED = 0

@@ -14,6 +14,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import __version__, reports
+from evalgate.config import load
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import decision
 from evalgate.gate.two_stage import Stage
@@ -28,8 +30,7 @@ from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.pipeline import distrust
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import calibrated, comparisons, confirming, policies, posts
-from evalgate.wiring.choosing import Choice
+from evalgate.wiring import calibrated, comparisons, confirming, posts
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
 from evalgate.wiring.posting import COMMENT_KEY, PUBLISHING_S
 from evalgate.wiring.posts import Decided, Job
@@ -90,7 +91,7 @@ def post(choice: Choice, event: EventContext, client: Client, *, job: Job, links
 def decide(choice: Choice, head: Stored, base: Stored | None, *, links: Links) -> Report:
     """The report on claimed results, by the choice's policy; what they say of verdicts is not looked at."""
     run = dataclasses.replace(head.run, commit=links.commit, shard=None)
-    policy = dataclasses.replace(policies.policy_of(choice, run.suites), adk_compat=head.adk_compat)
+    policy = dataclasses.replace(load.policy_of(choice, run.suites), adk_compat=head.adk_compat)
     comparison = _comparison(head, base, run, policy=policy)
     verdict = decision.decide(run, policy, scales=comparisons.scales(), comparison=comparison)
     lacking = () if comparison is None else confirming.not_run(comparison)

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evalgate.config import load
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, Place
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
@@ -29,9 +31,8 @@ from evalgate.model import (
 )
 from evalgate.pipeline import fingerprints, stored, trials
 from evalgate.pipeline.stored import Stored
-from evalgate.wiring import bars, base_checkout, comparisons, concluding, confirming, policies, stores
+from evalgate.wiring import bars, base_checkout, comparisons, concluding, confirming, stores
 from evalgate.wiring.bases import Base, Rules
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Ending, Gated
 from evalgate.wiring.measuring import Measured
 
@@ -48,7 +49,7 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
         settings=choice.settings,
         now=datetime.now(UTC),
     )
-    policy = dataclasses.replace(policies.policy_of(choice, ours.run.suites), adk_compat=ours.adk_compat)
+    policy = dataclasses.replace(load.policy_of(choice, ours.run.suites), adk_compat=ours.adk_compat)
     renamed = base_checkout.renames(theirs.run.suites, ours.run.suites)
     known = Base(origin=origin, rules=Rules(suites=theirs.run.suites, policy=policy), renamed=renamed)
     bar = bars.of(choice, ours.run.suites, policy, known)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import __version__, publish, reports
+from evalgate.config.load import Choice
 from evalgate.errors import ExitCode, Problem
 from evalgate.gate import decision, reliability
 from evalgate.gate.pairing import CaseKey
@@ -15,7 +16,6 @@ from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
 from evalgate.pipeline import results
 from evalgate.pipeline.results import Kept
 from evalgate.wiring import calibrated, comparisons, linking, saving
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.measuring import Measured
 from evalgate.wiring.saving import Past
 

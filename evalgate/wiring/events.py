@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError
 from evalgate.github import approvals, pulls
 from evalgate.github.approvals import Approved, NotApproved
 from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
-from evalgate.settings import Settings
 
 TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "

@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from evalgate.config.load import Choice
 from evalgate.wiring import committed
-from evalgate.wiring.choosing import Choice
 
 
 def cache_of(choice: Choice, environ: Mapping[str, str], *, say: Callable[[str], None]) -> Path:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import criteria, formats, judges, words
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.judging import opening
 from evalgate.judging.options import ADK_MODEL, JudgeDefaults
@@ -33,7 +34,6 @@ from evalgate.prompts import generating, shown
 from evalgate.wire import case_writing
 from evalgate.wiring import agent_pools, folders, judging, preparing
 from evalgate.wiring.agent_pools import Surroundings
-from evalgate.wiring.choosing import Choice
 
 ACCOUNT = "generate"
 QUESTION = "Hello! What can you do for me, and what do you need to know for it?"

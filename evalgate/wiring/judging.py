@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from evalgate import criteria, judges
 from evalgate.config.gate_file import JudgeOptionsRule
+from evalgate.config.load import Choice
 from evalgate.errors import Place, Problem, Severity
 from evalgate.judged import settling
 from evalgate.judging import governors, opening
@@ -23,7 +24,6 @@ from evalgate.judging.panel import VotingPanel
 from evalgate.model import CriterionUse, Suite
 from evalgate.plugins import Need
 from evalgate.wiring import simulating
-from evalgate.wiring.choosing import Choice
 
 
 def defaults_of(choice: Choice) -> JudgeDefaults:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from evalgate import criteria, words
+from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
@@ -31,7 +32,6 @@ from evalgate.pipeline.desk import Side
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
 from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
-from evalgate.settings import Settings
 from evalgate.wiring import agent_code, agent_pools, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import publish
+from evalgate.config import load
+from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
@@ -31,12 +33,10 @@ from evalgate.wiring import (
     confirming,
     folders,
     linking,
-    policies,
     remembering,
     shards,
 )
 from evalgate.wiring.bars import Bar
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.wiring.measuring import Measured
 from evalgate.wiring.scenes import Scene
@@ -152,7 +152,7 @@ def _bar(
     `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
     """
     suites = head.run.suites
-    policy = policies.policy_of(choice, suites)
+    policy = load.policy_of(choice, suites)
     origin = next((each.origin for each in sides.told if each.origin.commit), None)
     if origin is None or origin.source is BaseSource.FILE:
         return Bar(choice=choice, suites=suites, policy=policy), {}

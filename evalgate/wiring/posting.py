@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.github import checks, comments
 from evalgate.github.checks import CheckRun, Conclusion, NotPermitted
@@ -21,7 +22,6 @@ from evalgate.github.progress import Progress
 from evalgate.github.transport import Connection
 from evalgate.model import AgentFailure, Outcome, Report, TrialKey
 from evalgate.plugins import Watcher
-from evalgate.settings import Settings
 from evalgate.wiring import posts
 from evalgate.wiring.posts import Decided, Job
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evalgate.config.settings import Settings
 from evalgate.exhibits import remarks, sentences
 from evalgate.exhibits.remarks import Remark
 from evalgate.github import checks, layout, progress
@@ -13,7 +14,6 @@ from evalgate.github.layout import Section
 from evalgate.markup import github, plain
 from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment as comment_report
-from evalgate.settings import Settings
 
 WEIGHTS = {VerdictKind.PASS: 0, VerdictKind.INCONCLUSIVE: 1, VerdictKind.NOT_MEASURED: 2, VerdictKind.FAIL: 3}
 NO_VERDICT = 4

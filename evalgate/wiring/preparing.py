@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate import agents, criteria, words
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
-from evalgate.settings import Settings
 from evalgate.wiring import calibrated, judging, simulating, tooling
-from evalgate.wiring.choosing import Choice
 
 METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)
 """Drivers that run no custom metrics."""

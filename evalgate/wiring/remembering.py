@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Policy, Run
-from evalgate.settings import Settings
 from evalgate.wiring import saving, stores
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.saving import Keeping, Past
 from evalgate.wiring.scenes import Scene

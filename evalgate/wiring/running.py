@@ -10,13 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__, words
+from evalgate.config import load
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard
 from evalgate.pipeline import fingerprints, sharding
 from evalgate.pipeline.journal import Journal
 from evalgate.plugins import Agent
-from evalgate.settings import Settings
 from evalgate.wiring import (
     agent_code,
     agent_pools,
@@ -27,7 +29,6 @@ from evalgate.wiring import (
     folders,
     judging,
     measuring,
-    policies,
     preparing,
     remembering,
     shards,
@@ -36,7 +37,6 @@ from evalgate.wiring import (
 from evalgate.wiring.agent_pools import Surroundings
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.bases import Base
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Ending, Gated, Sources
 from evalgate.wiring.measuring import Bout, Measured
 from evalgate.wiring.preparing import Prepared
@@ -75,7 +75,7 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
     output = choice.root / choice.settings.output
     with ExitStack() as stack:
         base = stack.enter_context(bases.opened(search))
-        bar = bars.of(choice, prepared.suites, policies.policy_of(choice, prepared.suites), base)
+        bar = bars.of(choice, prepared.suites, load.policy_of(choice, prepared.suites), base)
         insist_silent(bar, scene)
         _insist(bar, scene)
         # what is on the base branch already has its own stores

@@ -13,12 +13,12 @@ from statistics import fmean
 from evalgate.baseline import ledger_files, repository
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
+from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.gate import pairing, reliability
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import CaseTally, Policy, ReliabilityLedger, Run, RunSummary, Suite
 from evalgate.pipeline import fingerprints
-from evalgate.settings import Settings
 from evalgate.wiring import stores
 
 ADMITTED_RATE = 1.0

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard, Suite
 from evalgate.pipeline import sharding, stored
-from evalgate.settings import Settings
-from evalgate.wiring.choosing import Choice
 
 DURATIONS = "durations.json"
 _SHAPE = TypeAdapter(dict[str, dict[str, float]])

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from evalgate import criteria, judges, simulation
 from evalgate.config.gate_file import SimulatorRule
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.judging import models as model_names
 from evalgate.judging import opening
@@ -15,8 +17,6 @@ from evalgate.judging.options import JudgeDefaults
 from evalgate.model import Case, CriterionUse, Json, SimulatorUse, Suite, TrialKey
 from evalgate.pipeline.talking import Simulate
 from evalgate.plugins import Need, Panel, SimulatorServices, UserSimulator
-from evalgate.settings import Settings
-from evalgate.wiring.choosing import Choice
 
 ENDED: Final = "conversation_ended"
 ADK_CONFIG: Final[Json] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}

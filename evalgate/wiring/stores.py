@@ -13,11 +13,11 @@ from evalgate.baseline.branch import DataBranch
 from evalgate.baseline.folder import Folder
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
+from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import BaseOrigin, Run
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline.stored import Stored
-from evalgate.settings import Settings
 from evalgate.wiring import committed
 
 DAY_S = 86_400

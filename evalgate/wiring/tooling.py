@@ -8,15 +8,15 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents, words
 from evalgate.config import tool_mocks
 from evalgate.config.gate_file import ToolsRule
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.config.tool_mocks import MockReading
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Suite
 from evalgate.plugins import ToolHandling, ToolMode
 from evalgate.process import redaction
-from evalgate.settings import Settings
 from evalgate.tools import toolbox
 from evalgate.tools.toolbox import Toolbox
-from evalgate.wiring.choosing import Choice
 
 
 def mode_of(settings: Settings, rule: ToolsRule) -> ToolMode:

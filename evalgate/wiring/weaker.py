@@ -10,13 +10,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from evalgate.config.gate_file import ToolsRule
-from evalgate.config.yaml_places import Locator
+from evalgate.config.load import Choice
+from evalgate.config.settings import Runs
+from evalgate.config.yaml import Locator
 from evalgate.errors import Place
 from evalgate.model import Loosening, LooseningKind, Suite
 from evalgate.plugins import ToolMode
-from evalgate.settings.values import Runs
 from evalgate.wiring import imported, tooling
-from evalgate.wiring.choosing import Choice
 
 IsWeaker = Callable[[Any, Any], bool]
 """Whether head's value (the second) asks for less than the base's."""

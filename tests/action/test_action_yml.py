@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 import yaml
 
-from evalgate import settings
-from evalgate.settings import Settings
+from evalgate.config import settings
+from evalgate.config.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))

@@ -24,8 +24,8 @@ from evalgate.baseline.folder import Folder
 from evalgate.baseline.git import Complaint, GitFailed
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
+from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
-from evalgate.settings import Settings
 from evalgate.wiring import stores
 
 pytestmark = pytest.mark.integration

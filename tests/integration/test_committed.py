@@ -10,9 +10,9 @@ from builders import repositories
 from builders.repositories import ENVIRON, git
 
 from evalgate.config.gate_file import GateFile
-from evalgate.settings import Settings
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.wiring import committed, folders
-from evalgate.wiring.choosing import Choice
 
 pytestmark = pytest.mark.integration
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from evalgate.config.gate_file import SuiteRule
-from evalgate.config.yaml_places import Locator
+from evalgate.config.settings import Settings
+from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem
 from evalgate.project.linter import finding
-from evalgate.settings import Settings
 
 
 def lint_rules(

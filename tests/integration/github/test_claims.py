@@ -16,14 +16,14 @@ from builders.github_state import zipped
 from cmarkgfm.cmark import Options
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, UnavailableError
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.failures import GitHubFailed
 from evalgate.model import Links
 from evalgate.pipeline import results
-from evalgate.settings import Settings
 from evalgate.wiring import claims
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.posts import Job
 
 pytestmark = pytest.mark.integration

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evalgate.cli import listing
-from evalgate.settings import Settings
+from evalgate.config.settings import Settings
 
 
 @pytest.mark.parametrize(

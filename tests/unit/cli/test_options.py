@@ -9,11 +9,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from evalgate import cli, settings
+from evalgate import cli
 from evalgate.cli import door, options
 from evalgate.cli import run as run_command
+from evalgate.config import settings
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, Place, Problem, Severity, UnavailableError
-from evalgate.settings import Settings
 
 
 def test_run_takes_every_setting_and_nothing_else() -> None:

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import InMemoryTranscripts, Links
 from evalgate.pipeline import distrust, results
-from evalgate.settings import Settings
 from evalgate.wire import records
 from evalgate.wiring import claims, posts
-from evalgate.wiring.choosing import Choice
 
 
 class Kept:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evalgate.config import gate_file
+from evalgate.config.settings import Settings
 from evalgate.project.linter import rules
-from evalgate.settings import Settings
 
 
 def told(text: str, **typed: object) -> list[tuple[str, int | None]]:

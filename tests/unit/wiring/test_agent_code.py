@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from evalgate import reports
+from evalgate.config import load
 from evalgate.model import AgentUse
 from evalgate.project import source_files
-from evalgate.wiring import choosing, concluding, running, shards
+from evalgate.wiring import concluding, running, shards
 from evalgate.wiring.agent_code import AgentCode, apart_of
 
 COMMAND = AgentUse(driver="command", options={"command": ["python", "agent.py"]})
@@ -50,7 +51,7 @@ def checkout(root: Path) -> Path:
 def test_what_makes_another_agent(tmp_path: Path, use: AgentUse, name: str, changes: bool) -> None:
     root = checkout(tmp_path)
     (root / "evalgate.yml").write_text("judge: {record: verdicts.jsonl}")
-    apart = apart_of(choosing.choose({"root": str(root)}))
+    apart = apart_of(load.load_settings({"root": str(root)}))
     before = AgentCode(root, apart=apart).fingerprint(use)
     assert before == AgentCode(root, apart=apart).fingerprint(use) != ""
     (root / name).parent.mkdir(parents=True, exist_ok=True)

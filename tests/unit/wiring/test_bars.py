@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from evalgate.config.gate_file import GateFile
-from evalgate.config.yaml_places import Locator
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
+from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import (
     AgentUse,
@@ -25,10 +27,8 @@ from evalgate.model import (
     SimulatorUse,
     Suite,
 )
-from evalgate.settings import Settings
 from evalgate.wiring import agent_pools, bars
 from evalgate.wiring.bases import Base, Rules
-from evalgate.wiring.choosing import Choice
 
 ONE, TWO, THREE = (AgentUse(driver="command", options={"command": [name]}) for name in ("one", "two", "three"))
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from evalgate.config import load
 from evalgate.errors import ConfigError
-from evalgate.wiring import agent_pools, base_checkout, choosing, preparing
+from evalgate.wiring import agent_pools, base_checkout, preparing
 
 HTTP = {
     "driver": "http",
@@ -53,7 +54,7 @@ def test_a_file_is_followed_by_its_questions(
     for number, files in enumerate((before, now)):
         named = {f"{name}.evalset.json": list(asked) for name, asked in files.items()}
         root = side(tmp_path / str(number), agents=[COMMAND], files=named)
-        sets.append(preparing.prepare(choosing.choose({"root": str(root)}), environ={}).suites)
+        sets.append(preparing.prepare(load.load_settings({"root": str(root)}), environ={}).suites)
     expected = {f"{ours}.evalset.json": f"{theirs}.evalset.json" for ours, theirs in renamed.items()}
     assert base_checkout.renames(*sets) == expected
 
@@ -71,7 +72,7 @@ def test_a_file_is_followed_by_its_questions(
 def test_the_agent_of_the_base(tmp_path: Path, theirs: list[Any], ours: list[Any], missing: bool, why: str) -> None:
     files = {"a.evalset.json": ["1"]}
     base = side(tmp_path / "base", agents=theirs, files=files)
-    choice = choosing.choose({"root": str(side(tmp_path / "head", agents=ours, files=files))})
+    choice = load.load_settings({"root": str(side(tmp_path / "head", agents=ours, files=files))})
     suites = preparing.prepare(choice, environ={}).suites
     use = base_checkout.read(choice, base, suites, {}).agents["a.evalset.json"]
     assert agent_pools.is_missing(use) is missing
@@ -87,7 +88,7 @@ def read(
     root = side(tmp_path / "base", agents=[COMMAND] if agents is None else agents, files=asked)
     for name, text in files.items():
         (root / name).write_text(text)
-    choice = choosing.choose({"root": str(side(tmp_path / "head", agents=[COMMAND], files=asked)), **given})
+    choice = load.load_settings({"root": str(side(tmp_path / "head", agents=[COMMAND], files=asked)), **given})
     return base_checkout.read(choice, root, preparing.prepare(choice, environ={}).suites, {})
 
 
@@ -147,7 +148,7 @@ def test_what_the_base_gates_itself(
     tmp_path: Path, agents: list[Any], given: dict[str, Any], own: tuple[str, ...], empty: bool
 ) -> None:
     root = side(tmp_path / "base", agents=agents, files={"a.evalset.json": ["1"]})
-    head = choosing.choose({"root": str(side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": ["2"]}))})
+    head = load.load_settings({"root": str(side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": ["2"]}))})
     suites = preparing.prepare(head, environ={}).suites
     found = base_checkout.read(dataclasses.replace(head, given={**head.given, **given}), root, suites, {})
     assert found.own_files() == own
@@ -176,7 +177,7 @@ def test_a_selection_limits_the_bases_cases_and_not_its_rules(
     roots = [side(tmp_path / name, agents=[COMMAND], files=files) for name, files in (("base", theirs), ("head", ours))]
     for root, threshold in zip(roots, (0.9, 0.01), strict=True):
         (root / "test_config.json").write_text(json.dumps({"criteria": {"response_match_score": threshold}}))
-    choice = choosing.choose({"root": str(roots[1]), **given})
+    choice = load.load_settings({"root": str(roots[1]), **given})
     rules = base_checkout.read(choice, roots[0], preparing.prepare(choice, environ={}).suites, {}).rules
     assert rules is not None
     assert {each.key: "".join(case.case_id for case in each.eval_set.cases) for each in rules.suites} == asked
@@ -193,7 +194,7 @@ def test_criteria_that_cannot_be_read_are_said_where_only_new_cases_run(tmp_path
     root = side(tmp_path / "base", agents=[COMMAND], files=files)
     (root / "test_config.json").write_text("{")
     head = side(tmp_path / "head", agents=[COMMAND], files={"a.evalset.json": ["1", "2"]})
-    choice = choosing.choose({"root": str(head), "paths": ["a.evalset.json:2"]})
+    choice = load.load_settings({"root": str(head), "paths": ["a.evalset.json:2"]})
     rules = base_checkout.read(choice, root, preparing.prepare(choice, environ={}).suites, {}).rules
     assert rules is not None
     assert rules.unruled == {"a.evalset.json"}
@@ -215,7 +216,7 @@ def test_a_selection_follows_a_moved_file(tmp_path: Path, selection: list[str], 
     base = side(tmp_path / "base", agents=[COMMAND], files={"a.evalset.json": list("1234"), "c.evalset.json": ["x"]})
     head = side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": list("1234"), "c.evalset.json": ["x"]})
     paths = [each.format(root=head) for each in selection]
-    choice = choosing.choose({"root": str(head), "paths": paths})
+    choice = load.load_settings({"root": str(head), "paths": paths})
     found = base_checkout.read(choice, base, preparing.prepare(choice, environ={}).suites, {})
     assert found.rules is not None
     assert found.rules.faults == ()

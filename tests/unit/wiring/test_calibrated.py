@@ -9,12 +9,13 @@ import pytest
 from builders.build import case, suite, turn
 from builders.labels import JUDGE, MATCH, calibrated
 
+from evalgate.config import load
+from evalgate.config.load import Choice
 from evalgate.errors import Severity
 from evalgate.model import Calibration, CriterionUse
 from evalgate.wire import calibration as files
 from evalgate.wiring import calibrated as checking
-from evalgate.wiring import choosing, judging
-from evalgate.wiring.choosing import Choice
+from evalgate.wiring import judging
 
 GOOD = calibrated("y/y*40 n/n*38 n/y*2")
 POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
@@ -23,7 +24,7 @@ BOTH = "calibration: calibration.json, min_kappa: 0.6"
 
 def chosen(root: Path, judge: str, **given: object) -> Choice:
     (root / "evalgate.yml").write_text(f"judge: {{{judge}}}\n")
-    return choosing.choose({"root": str(root), **given})
+    return load.load_settings({"root": str(root), **given})
 
 
 def problems(choice: Choice, *names: str) -> list[tuple[str, Severity]]:

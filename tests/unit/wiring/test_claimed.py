@@ -9,13 +9,13 @@ import pytest
 from builders import build, comparing
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.model import GradedTrial, Links
 from evalgate.pipeline import desk
 from evalgate.pipeline.stored import Stored
-from evalgate.settings import Settings
 from evalgate.wire import comparison as comparison_wire
 from evalgate.wiring import claims
-from evalgate.wiring.choosing import Choice
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from builders import build, sides
 
+from evalgate.config import load
 from evalgate.errors import ConfigError
 from evalgate.model import Case, ConversationScenario, EvalSet, InMemoryTranscripts, Run, Standing, Transcript, TrialKey
 from evalgate.pipeline import results, stored
 from evalgate.pipeline.stored import Stored, StoredOutcomes
-from evalgate.wiring import choosing, comparing_files
+from evalgate.wiring import comparing_files
 from evalgate.wiring.concluding import Gated
 
 OLD, NEW = "desk.evalset.json", "help.evalset.json"
@@ -36,7 +37,7 @@ def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for name, run in {"base": base, "head": head}.items()
     }
     monkeypatch.setattr(stored, "read_results", lambda path, of: read[path.name])
-    choice = choosing.choose({"root": str(tmp_path)})
+    choice = load.load_settings({"root": str(tmp_path)})
     return comparing_files.compare(choice, base=Path("base"), head=Path("head"), reproduce="")
 
 
@@ -86,7 +87,7 @@ def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_
     run = results.render_results(build.report("pass"), kept=StoredOutcomes({}, {}), exit_code=0)
     for name in ("base", "head"):
         (tmp_path / name).write_text('{"eval_set_id": "x", "eval_cases": []}' if name == bad else "".join(run))
-    choice = choosing.choose({"root": str(tmp_path)})
+    choice = load.load_settings({"root": str(tmp_path)})
     with pytest.raises(ConfigError) as caught:
         comparing_files.compare(choice, base=tmp_path / "base", head=tmp_path / "head", reproduce="")
     assert caught.value.message == f"{side} is no results.json: it has no `schema_version`"

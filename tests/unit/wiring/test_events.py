@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError
 from evalgate.github.approvals import Approved
 from evalgate.github.events import EventContext, EventKind
-from evalgate.settings import Settings
 from evalgate.wiring import events
 
 SHA = "b" * 40
@@ -93,7 +93,7 @@ def test_a_branch_that_is_checked_out_is_no_approved_commit(tmp_path: Path) -> N
 
 
 def test_evalgate_yml_cannot_allow_any_of_it() -> None:
-    from evalgate.settings import doors_of
+    from evalgate.config.settings import doors_of
 
     allowing = ("allow_pull_request_target", "approve_label", "approve_environment")
     for name in ("mode", "results", "artifact", *allowing, "shard"):

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 from builders import build
 
+from evalgate.config.settings import Settings
 from evalgate.github import checks, comments
 from evalgate.github.checks import CheckRun, Conclusion, NotPermitted
 from evalgate.github.failures import FailureKind, GitHubFailed
 from evalgate.github.transport import Connection
 from evalgate.model import TrialKey
 from evalgate.plugins.watching import SilentWatcher
-from evalgate.settings import Settings
 from evalgate.wiring import posting, posts
 from evalgate.wiring.posting import Place, Posting
 from evalgate.wiring.posts import Job

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.wiring import choosing, preparing
+from evalgate.config import load
+from evalgate.wiring import preparing
 
 CASE = {
     "eval_id": "c",
@@ -39,5 +40,5 @@ def test_no_agent_is_missed_where_evalgate_yml_may_name_it(gate_file: str, codes
     (tmp_path / "agent.sh").write_text("")
     (tmp_path / "a.evalset.json").write_text(json.dumps({"eval_set_id": "a", "eval_cases": [CASE]}))
     (tmp_path / "test_config.json").write_text('{"criteria": {"response_match_score": 0.5}}')
-    prepared = preparing.prepare(choosing.choose({"root": str(tmp_path)}), environ={})
+    prepared = preparing.prepare(load.load_settings({"root": str(tmp_path)}), environ={})
     assert {problem.code for problem in prepared.problems} == codes

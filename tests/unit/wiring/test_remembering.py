@@ -10,11 +10,11 @@ import pytest
 from builders import build
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem
 from evalgate.model import Policy, Run
-from evalgate.settings import Settings
 from evalgate.wiring import remembering, watching
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.scenes import Scene
 

@@ -10,12 +10,12 @@ import pytest
 from builders.build import case, suite, turn
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError
 from evalgate.model import Case, ConversationScenario, CriterionUse, Policy, Suite
-from evalgate.settings import Settings
 from evalgate.wiring import judging, running, watching
 from evalgate.wiring.bars import Bar
-from evalgate.wiring.choosing import Choice
 from evalgate.wiring.scenes import Scene
 
 PLAIN = suite(case("c", turn("x", answer="y")))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from evalgate.config import load
 from evalgate.judging.options import JudgeDefaults
 from evalgate.model import (
     AgentUse,
@@ -22,7 +23,7 @@ from evalgate.model import (
 )
 from evalgate.pipeline import fingerprints
 from evalgate.plugins import SimulatorFailure
-from evalgate.wiring import choosing, simulating
+from evalgate.wiring import simulating
 
 SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book.")
 LED = Case(case_id="led", scenario=SCENARIO)
@@ -47,7 +48,7 @@ def suite(*cases: Case, simulator: SimulatorUse | None = None, **options: object
 
 def settled(root: Path, given: Suite, gate_file: str = "", **settings: object) -> Suite:
     (root / "evalgate.yml").write_text(gate_file)
-    choice = choosing.choose({"root": str(root), **settings})
+    choice = load.load_settings({"root": str(root), **settings})
     assert choice.problems == ()
     (found,) = simulating.settle([given], choice)
     return found
@@ -131,7 +132,7 @@ def test_what_is_missing_names_the_model():
 
 
 def test_without_a_panel_a_scenario_cannot_be_played_and_a_written_case_can(tmp_path):
-    settings = choosing.choose({"root": str(tmp_path)}).settings
+    settings = load.load_settings({"root": str(tmp_path)}).settings
     simulate = simulating.simulation_of(None, settings)
     key = TrialKey(suite="x", case_id="c")
     assert isinstance(simulate(suite(LED), LED, key).next_message([]), SimulatorFailure)

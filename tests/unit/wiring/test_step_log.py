@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate import settings
+from evalgate.config import settings
 from evalgate.errors import ConfigError, EvalgateError
 from evalgate.wiring import step_log
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from evalgate.wiring import choosing, preparing
+from evalgate.config import load
+from evalgate.wiring import preparing
 
 CASE = {
     "eval_id": "a",
@@ -28,6 +29,6 @@ def test_what_can_never_block_or_be_measured_is_told(tmp_path: Path) -> None:
     (tmp_path / "evalgate.yml").write_text(
         "pass-rate: 0\nfail-on: []\nagents:\n- driver: command\n  command: [python3, agent.py]\n"
     )
-    prepared = preparing.prepare(choosing.choose({"root": str(tmp_path)}), environ={})
+    prepared = preparing.prepare(load.load_settings({"root": str(tmp_path)}), environ={})
     codes = {problem.code for problem in prepared.problems}
     assert {"pass-rate-zero", "nothing-blocks", "metric-not-run", "reference-missing"} <= codes

@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 from builders import build
 
+from evalgate.config import load
 from evalgate.config.gate_file import ToolsRule
+from evalgate.config.load import Choice
 from evalgate.errors import Severity
 from evalgate.model import AgentUse, Invocation, Suite
 from evalgate.plugins import ToolMode
-from evalgate.wiring import choosing, tooling
-from evalgate.wiring.choosing import Choice
+from evalgate.wiring import tooling
 
 CASSETTE = '{"evalgate_cassette": 1, "calls": []}'
 
 
 def chosen(root: Path, gate_file: str = "", **given: Any) -> Choice:
     (root / "evalgate.yml").write_text(gate_file)
-    return choosing.choose({"root": str(root), **given})
+    return load.load_settings({"root": str(root), **given})
 
 
 def suite(driver: str = "command", *turns: Invocation) -> Suite:

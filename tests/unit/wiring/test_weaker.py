@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from evalgate import settings
-from evalgate.config import gate_file
+from evalgate.config import gate_file, load, settings
 from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
+from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, Suite
-from evalgate.settings import Settings
-from evalgate.wiring import choosing, weaker
-from evalgate.wiring.choosing import Choice
+from evalgate.wiring import weaker
 
 
 def choice(root: Path, **rules: Any) -> Choice:
     root.mkdir(exist_ok=True)
     (root / "evalgate.yml").write_text(json.dumps(rules, indent=1))
-    return choosing.choose({"root": str(root)})
+    return load.load_settings({"root": str(root)})
 
 
 JUDGE: dict[str, Any] = {"judge": {"calibration": "c.json", "min_kappa": 0.6}}
@@ -211,4 +210,4 @@ def test_the_rules_of_an_agent_and_of_a_suite_are_those_that_are_looked_at() -> 
     """What `told elsewhere` relies on: the keys of these rules, and what says which agent it is."""
     assert set(gate_file.SuiteRule.model_fields) == {"match", "criteria", "config", "pass_rate", "severity"}
     assert set(gate_file.CompareRule.model_fields) == {"gating", "lower_is_better", "max_drop"}
-    assert set(choosing.DRIVER_ARGUMENT.values()) <= set(loosening.WHICH)
+    assert set(load.DRIVER_ARGUMENT.values()) <= set(loosening.WHICH)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.project import globs
+from evalgate.config import globs
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.config import gate_file, tool_mocks, yaml_documents
+from evalgate.config import gate_file, tool_mocks, yaml
 from evalgate.errors import Problem, Severity
 
 LAUGHS = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
@@ -27,7 +27,7 @@ CIRCLE = "suites: [{match: ['**'], criteria: &a {response_match_score: *a}}]\n"
     ],
 )
 def test_what_cannot_be_read_is_a_problem(text: str, code: str) -> None:
-    found = yaml_documents.load(text, file="f.yml")
+    found = yaml.load(text, file="f.yml")
     assert isinstance(found, Problem)
     assert (found.code, found.severity, found.place is not None) == (code, Severity.ERROR, True)
     (problem,) = gate_file.parse_gate_file(text, file="f.yml").problems
@@ -53,7 +53,7 @@ def test_what_cannot_be_read_is_a_problem(text: str, code: str) -> None:
     ],
 )
 def test_keys_that_stand_twice(text: str, places: list[tuple[int, int, str]] | None) -> None:
-    found = yaml_documents.load(text, file="f.yml")
+    found = yaml.load(text, file="f.yml")
     if places is None:
         assert isinstance(found, Problem)
         return
@@ -75,4 +75,4 @@ def test_the_last_one_counts() -> None:
 
 @given(st.text(alphabet="ab&*[]{}:, \n-?'<!1", max_size=40))
 def test_no_text_crashes_the_reader(text: str) -> None:
-    assert yaml_documents.load(text, file="f") is not None
+    assert yaml.load(text, file="f") is not None

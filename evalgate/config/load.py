@@ -1,10 +1,11 @@
-"""From what was typed, set or written in evalgate.yml to one Settings and one GateFile."""
+"""What a run is asked for: the doors over evalgate.yml over the defaults; its policy, its agents' environment."""
 
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,33 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalgate import formats
-from evalgate import settings as settings_table
 from evalgate.config import gate_file as gate_files
+from evalgate.config import globs
+from evalgate.config import settings as settings_table
 from evalgate.config.gate_file import AgentRule, GateFile
-from evalgate.config.yaml_places import Locator
+from evalgate.config.settings import Settings
+from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
-from evalgate.settings import Settings
-from evalgate.wiring import surroundings
+from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
 
 DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http": "url", "replay": "path"}
 """Which option of each driver the text after the colon of `agent: driver:text` fills."""
+
+HARMLESS = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "CI",
+)  # fmt: skip
+"""What every agent sees."""
+
+INSTALLING = ("UV_*", "PIP_*", "NETRC", "XDG_CACHE_HOME")
+"""What only installing children see besides."""
+
+NEVER = (
+    "GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_*", "INPUT_*", "GITHUB_*", "RUNNER_*",
+)  # fmt: skip
+"""What no pattern passes on: it belongs to the workflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +56,7 @@ class Choice:
     places: Locator | None = None
 
 
-def choose(given: Mapping[str, Any]) -> Choice:
+def load_settings(given: Mapping[str, Any]) -> Choice:
     """Merge what a door was given (raw values by setting name, unset ones absent) with evalgate.yml.
 
     The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
@@ -90,6 +108,62 @@ def agent_rule(text: str) -> AgentRule:
     return AgentRule.model_validate({"driver": driver, DRIVER_ARGUMENT[driver]: rest})
 
 
+def policy_of(choice: Choice, suites: Iterable[Suite]) -> Policy:
+    """The policy for these suites; of several rules in evalgate.yml that match one, the last wins."""
+    settings = choice.settings
+    rates: dict[str, float] = {}
+    advisory: set[str] = set()
+    for suite in suites:
+        for rule in choice.gate_file.suites:
+            if not globs.matches(suite.key, rule.match):
+                continue
+            if rule.pass_rate is not None:
+                rates[suite.key] = rule.pass_rate
+            if rule.severity is not None:
+                (advisory.add if rule.severity == "advisory" else advisory.discard)(suite.key)
+    return Policy(
+        fail_on=frozenset(FailOn(word) for word in settings.fail_on),
+        pass_rate=settings.pass_rate,
+        min_measured=settings.min_measured,
+        suite_pass_rate=rates,
+        adk_compat=settings.adk_compat,
+        alpha=settings.alpha,
+        max_drop=settings.max_drop,
+        threshold=ThresholdRule(settings.threshold),
+        confirm=settings.confirm,
+        advisory=frozenset(advisory),
+        criteria={
+            name: CriterionRule(gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop)
+            for name, rule in choice.gate_file.compare.items()
+        },
+        admission=settings.admission,
+    )
+
+
+def agent_environment(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """The variables of `environ` that are harmless or match one of `names` (globs), the workflow's own excepted."""
+    patterns = (*HARMLESS, *names)
+    return {name: value for name, value in environ.items() if _matches(name, patterns) and not _matches(name, NEVER)}
+
+
+def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> str:
+    """Why an agent does not see a variable, and what to do: it is not set, or not named."""
+    if _matches(name, NEVER):
+        return f"{name} is the workflow's own and never reaches an agent; give it a narrower one by another name"
+    if _matches(name, names):
+        how = f"`{name}: ${{{{ secrets.{name} }}}}` below the step's own `env:`"
+        return f"`env` names {name}, but it is not set here; a workflow sets it by {how}, a shell by `export`"
+    if _matches(name, HARMLESS):
+        return f"{name} is not set here"
+    unset = "" if name in environ else ", and it is not set here either"
+    return f"the setting `env` does not name {name}{unset}; agents see only what it names (`env: {name}`)"
+
+
+def installer_environment(environ: Mapping[str, str], agent: Mapping[str, str]) -> dict[str, str]:
+    """What children that install packages see."""
+    return dict(agent) | {name: value for name, value in environ.items() if _matches(name, INSTALLING)}
+
+
 def _validate(given: Mapping[str, Any]) -> Settings:
     try:
         return Settings.model_validate(dict(given))
@@ -134,9 +208,13 @@ def _unused(other: str, file: str) -> Problem:
 
 
 def _refuse_secrets(merged: Settings) -> None:
-    refused = surroundings.refused(merged.env)
+    refused = [name for name in merged.env if _matches(name, NEVER)]
     if refused:
         raise ConfigError(
             f"`env` names {', '.join(refused)}: the workflow's own variables never reach an agent",
             hint="If the agent needs such a token, give it a narrower one under a name of its own.",
         )
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

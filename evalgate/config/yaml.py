@@ -1,20 +1,21 @@
-"""A YAML document with its places: read whole, its faults explained, keys that stand twice found."""
+"""A YAML document with its places: read whole, its errors explained, duplicate keys found."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from evalgate.config import yaml_places
 from evalgate.errors import Place, Problem, Severity
 
 MOST_VALUES = 1_000_000
 """With every alias written out."""
 
 _MERGE = "tag:yaml.org,2002:merge"
+_INDEX = re.compile(r"\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,20 @@ def load(text: str, *, file: str) -> Document | Problem:
             return _too_deep("its aliases make more values than can be read", file)
         return Document(raw=yaml.safe_load(text), node=node, warnings=tuple(_repeated(node, file)))
     except yaml.YAMLError as error:
-        message, place = yaml_places.syntax_fault(error, file=file)
+        message, place = _syntax_fault(error, file=file)
         return _problem("yaml-syntax", message, place)
     except RecursionError:
         return _too_deep("the values are nested too deeply to read", file)
     except ValueError as error:  # impossible dates and endless numbers
         return _problem("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
+
+
+def _syntax_fault(error: yaml.YAMLError, *, file: str) -> tuple[str, Place]:
+    """What is wrong with a text that is no YAML, and where."""
+    mark = getattr(error, "problem_mark", None)
+    place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
+    what = getattr(error, "problem", None) or str(error)
+    return f"not valid YAML: {what}", place
 
 
 def _size(node: Any, known: dict[int, int], above: set[int]) -> int:
@@ -94,3 +103,54 @@ def _problem(code: str, message: str, place: Place) -> Problem:
 
 def _too_deep(message: str, file: str) -> Problem:
     return _problem("yaml-too-deep", message, Place(file=file, line=1))
+
+
+class Locator:
+    """Finds the line of a path in a composed YAML document."""
+
+    def __init__(self, node: Any, file: str) -> None:
+        self._node = node
+        self.file = file
+
+    def __call__(self, *path: Any) -> Place:
+        """The place of a path, or of the longest part of it that is there."""
+        node, mark, shown = self._node, self._node.start_mark, "$"
+        for step in path:
+            if isinstance(node, yaml.MappingNode):
+                found = next((pair for pair in node.value if pair[0].value == str(step)), None)
+                if found is None:
+                    break
+                mark, node = found[0].start_mark, found[1]
+                shown += f".{step}"
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+                node = node.value[step]
+                mark = node.start_mark
+                shown += f"[{step}]"
+            else:
+                break
+        return Place(file=self.file, line=mark.line + 1, column=mark.column + 1, json_path=shown)
+
+    def find(self, json_path: str) -> Place:
+        """The place of a path in words, `$.suites[0].criteria.safety_v1`; keys that hold dots are tried whole."""
+        node, rest, steps = self._node, json_path.removeprefix("$"), list[str | int]()
+        while rest:
+            step = _next_step(node, rest)
+            if step is None:
+                break
+            value, node, rest = step
+            steps.append(value)
+        return self(*steps)
+
+
+def _next_step(node: Any, rest: str) -> tuple[str | int, Any, str] | None:
+    """The first step of the words, where it leads, and the words after it; the longest key that fits."""
+    if isinstance(node, yaml.SequenceNode) and (found := _INDEX.match(rest)) and int(found[1]) < len(node.value):
+        return int(found[1]), node.value[int(found[1])], rest[found.end() :]
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    pairs = [(str(key.value), value) for key, value in node.value if rest.startswith(f".{key.value}")]
+    fitting = [(key, value) for key, value in pairs if rest[len(key) + 1 :][:1] in ("", ".", "[")]
+    if not fitting:
+        return None
+    key, value = max(fitting, key=lambda pair: len(pair[0]))
+    return key, value, rest[len(key) + 1 :]

