@@ -1,32 +1,42 @@
-"""The desk's door: `evalgate run`, `validate`, `list`. Commands are imported when they are called."""
+"""The terminal's door: `evalgate run`, `validate`, `list` and the others. Commands are imported when they are called.
+
+Errors are shown here once, in plain words, and become an exit code.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
+import io
 import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from evalgate import __version__
-from evalgate.cli import terminal
-from evalgate.errors import ExitCode
+from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
 from evalgate.process import garbage
 
 COMMANDS = {
-    "run": ("evalgate.cli.run", "Run the gate: find, run, score, decide, report."),
-    "merge": ("evalgate.cli.merge", "Join the results of all parts of a run (`--shard 1/N` ..), decide, report."),
-    "compare": ("evalgate.cli.compare", "Compare two results.json: base and head."),
-    "validate": ("evalgate.cli.validate", "Check the evaluation files and the gate itself; spends nothing."),
-    "list": ("evalgate.cli.listing", "Show suites, cases, criteria, agents and estimated model calls."),
-    "generate": ("evalgate.cli.generate", "Write new conversation scenarios for an agent, to be reviewed."),
-    "calibrate": ("evalgate.cli.calibrate", "Compare the judge with people's labels; write calibration.json."),
+    "run": ("evalgate.cli.commands:run", "Run the gate: find, run, score, decide, report."),
+    "merge": (
+        "evalgate.cli.commands:merge",
+        "Join the results of all parts of a run (`--shard 1/N` ..), decide, report.",
+    ),
+    "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
+    "validate": ("evalgate.cli.commands:validate", "Check the evaluation files and the gate itself; spends nothing."),
+    "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
+    "generate": ("evalgate.cli.generate:command", "Write new conversation scenarios for an agent, to be reviewed."),
+    "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with people's labels; write calibration.json."),
 }
+
+COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 
 
 class LazyGroup(click.Group):
@@ -40,8 +50,8 @@ class LazyGroup(click.Group):
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
-        command: click.Command = module.command
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -65,7 +75,7 @@ def main(argv: list[str] | None = None) -> Any:
     and to import one takes a second."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
         signal.signal(signal.SIGINT, _leave)
-    terminal.outlive()
+    outlive()
     garbage.collect_seldom()
     return dispatch(argv)
 
@@ -83,3 +93,109 @@ def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the 
     with contextlib.suppress(OSError):
         os.write(2, b"interrupted\n")
     os._exit(ExitCode.INTERRUPTED)  # an exception would end in what is being imported, which may take it for its own
+
+
+def guarded(action: Callable[[], int], *, debug: bool) -> int:
+    """Run `action`; its exit code, or that of the error that it raised."""
+    with _interruptible():
+        return _told(action, debug=debug)
+
+
+def _told(action: Callable[[], int], *, debug: bool) -> int:
+    try:
+        return action()
+    except EvalgateError as error:
+        show_error(error)
+        if debug:
+            click.echo(traceback.format_exc(), err=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        click.secho("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
+        click.secho(f"This is a bug in evalgate {__version__}: {type(error).__name__}: {error}", fg="red", err=True)
+        click.echo("Please report it with the following lines:\n", err=True)
+        click.echo(traceback.format_exc(), err=True)
+        return ExitCode.BUG
+
+
+def show_error(error: EvalgateError) -> None:
+    """Every problem, then the error itself."""
+    show_problems(error.problems)
+    where = f"{error.where}: " if error.where else ""
+    click.secho(f"error: {where}{error.message}", fg="red", err=True)
+    if error.hint:
+        click.echo(f"  {error.hint}", err=True)
+
+
+def show_problems(problems: tuple[Problem, ...]) -> None:
+    """One problem after another on standard error."""
+    for problem in problems:
+        where = click.style(f"{problem.place}: ", bold=True) if problem.place else ""
+        severity = click.style(f"{problem.severity.value}: ", fg=COLORS[problem.severity])
+        click.echo(f"{where}{severity}{problem.message} [{problem.code}]", err=True)
+        if problem.hint:
+            click.echo(f"    {problem.hint}", err=True)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies up."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    outside = signal.getsignal(signal.SIGINT)
+    if outside is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _as_interrupt)
+    try:
+        yield
+    finally:
+        if outside is not None:
+            signal.signal(signal.SIGINT, outside)
+
+
+def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+    raise KeyboardInterrupt
+
+
+def outlive() -> None:
+    """Make this process outlive its own `sys.stdout` and `sys.stderr`: from the first write that fails, what would be
+    written is dropped."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: the next file that is opened, a journal, would be standard output
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout, sys.stderr = _outlived(sys.stdout, 1), _outlived(sys.stderr, 2)
+
+
+class _Outlived(io.FileIO):
+    """A descriptor that takes everything. Whatever but a reader who has seen enough is told on standard error, once."""
+
+    _is_lost = False
+
+    def write(self, data: Any, /) -> int:
+        if not self._is_lost:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self._is_lost = True
+                if error.errno != errno.EPIPE:
+                    _complain(f"evalgate: output cannot be written: {error.strerror}\n")
+        return memoryview(data).nbytes
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode())
+
+
+def _outlived(stream: TextIO | None, number: int) -> TextIO:
+    """The same stream, of its descriptor; one that was closed when Python started is written to nowhere."""
+    raw = _Outlived(number if stream is None else stream.fileno(), "w", closefd=False)
+    if not isinstance(stream, io.TextIOWrapper):
+        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering or stream.write_through,
+    )

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from evalgate import publish, words
-from evalgate.cli import door, options
+from evalgate import cli, publish, words
+from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.load import Choice
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
@@ -31,7 +31,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 
 
 @click.command("calibrate")
-@options.settings_options(*SETTINGS)
+@commands.settings_options(*SETTINGS)
 @click.option(
     "--results", metavar="FILE", help="Take the judge's verdicts from this results.json; the judge is not asked."
 )
@@ -59,12 +59,12 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.argument("labels")
 def command(labels: str, **values: Any) -> None:
     """Compare the judge's verdicts with people's labels in LABELS, one JSON object a line (docs/calibration.md)."""
-    sys.exit(door.guarded(lambda: calibrate(labels, values), debug=bool(values.get("debug"))))
+    sys.exit(cli.guarded(lambda: calibrate(labels, values), debug=bool(values.get("debug"))))
 
 
 def calibrate(labels: str, values: dict[str, Any]) -> int:
     """Calibrate, or draft; the exit code. Raises EvalgateError."""
-    choice = load.load_settings(options.given({name: values.get(name) for name in SETTINGS}))
+    choice = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
     if values["draft"]:
         return _draft(Path(labels), values, choice)
     written = _written(values["written"], choice)
@@ -90,7 +90,7 @@ def _say(line: str) -> None:
 
 
 def _show(done: Calibrated) -> None:
-    door.show_problems(done.problems)
+    cli.show_problems(done.problems)
     caveats = [(each.criterion, line) for each in done.calibration.criteria for line in calibrations.caveats(each)]
     text = exhibit.render(done.calibration, drift=done.drift, before=done.before, caveats=caveats, notes=done.notes)
     click.echo(text, nl=False)

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from evalgate import words
-from evalgate.cli import door, options
+from evalgate import cli, words
+from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.errors import ExitCode
 from evalgate.markup import plain
@@ -21,7 +21,7 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
 
 
 @click.command("generate")
-@options.settings_options(*SETTINGS)
+@commands.settings_options(*SETTINGS)
 @click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many scenarios.")
 @click.option("--instruction", default="", help="What they should be about, in your words.")
 @click.option("--model", default="", help="Who writes them. [default: the model that plays users]")
@@ -34,12 +34,12 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
 def command(**values: Any) -> None:
     """Ask the agent what it can do, and have conversation scenarios written that test it; or record conversations that
     simulated users led as cases of their own (docs/simulation.md)."""
-    sys.exit(door.guarded(lambda: generate(values), debug=bool(values.get("debug"))))
+    sys.exit(cli.guarded(lambda: generate(values), debug=bool(values.get("debug"))))
 
 
 def generate(values: dict[str, Any]) -> int:
     """Write the scenarios; the exit code. Raises EvalgateError."""
-    choice = load.load_settings(options.given({name: values.get(name) for name in SETTINGS}))
+    choice = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
     if values["from_results"]:
         return record(values, root=choice.root)
     order = Order(

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from evalgate import criteria, words
-from evalgate.cli import door, options
+from evalgate import cli, criteria, words
+from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
@@ -29,11 +29,11 @@ WIDTH = 100
 
 
 @click.command("list")
-@options.options(*options.SELECTING)
+@commands.options(*commands.SELECTING)
 @click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
 def command(with_cases: bool, **values: Any) -> None:
     """Show suites, cases, criteria, agents and the least number of model calls; spends nothing."""
-    sys.exit(door.guarded(lambda: show(options.given(values), with_cases=with_cases), debug=False))
+    sys.exit(cli.guarded(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
 
 
 def show(given: dict[str, Any], *, with_cases: bool) -> int:
@@ -53,7 +53,7 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
     )
     for line in more_lines(choice.settings, trials=sum(each.trials for each in total)):
         click.echo(line)
-    door.show_problems(prepared.problems)
+    cli.show_problems(prepared.problems)
     return ExitCode.CONFIG if prepared.stops(strict=choice.settings.strict) else ExitCode.PASS
 
 

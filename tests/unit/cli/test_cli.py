@@ -10,15 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from evalgate import cli
-from evalgate.cli import door, options
-from evalgate.cli import run as run_command
+from evalgate.cli import commands
 from evalgate.config import settings
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, Place, Problem, Severity, UnavailableError
 
 
 def test_run_takes_every_setting_and_nothing_else() -> None:
-    taken = {parameter.name for parameter in run_command.command.params}
+    taken = {parameter.name for parameter in commands.run.params}
     assert taken == {name for name in Settings.model_fields if "cli" in settings.doors_of(name)}
 
 
@@ -35,9 +34,9 @@ def test_only_what_was_typed_is_given() -> None:
     seen: dict[str, object] = {}
 
     @click.command()
-    @options.options("paths", "runs", "strict", "env", "grep")
+    @commands.options("paths", "runs", "strict", "env", "grep")
     def probe(**values: object) -> None:
-        seen.update(options.given(values))
+        seen.update(commands.given(values))
 
     assert (
         CliRunner().invoke(probe, ["a", "b", "--runs", "3", "--no-strict", "--env", "X", "--env", "Y"]).exit_code == 0
@@ -70,7 +69,7 @@ def test_the_wall_shows_each_error_once(
     def fail() -> int:
         raise error
 
-    assert door.guarded(fail, debug=False) == code
+    assert cli.guarded(fail, debug=False) == code
     shown = capsys.readouterr().err
     for word in words:
         assert shown.count(word) == 1
@@ -84,7 +83,7 @@ def test_help_imports_no_heavy_module() -> None:
 
 
 def test_a_command_that_cannot_be_imported_is_a_bug_and_no_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cli.COMMANDS, "run", ("evalgate.cli.no_such_module", ""))
+    monkeypatch.setitem(cli.COMMANDS, "run", ("evalgate.cli.no_such_module:run", ""))
     with pytest.raises(SystemExit) as caught:
         cli.dispatch(["run"])
     assert caught.value.code == ExitCode.BUG

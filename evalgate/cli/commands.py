@@ -1,0 +1,172 @@
+"""`evalgate run`, `merge`, `compare` and `validate`; and the options of every command, from the table of settings."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import types
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from evalgate import cli, reports, words
+from evalgate.config import load, settings
+from evalgate.config.settings import Settings
+from evalgate.errors import ExitCode, Problem, Severity
+from evalgate.wiring import comparing_files, merging, preparing, running, watching
+from evalgate.wiring.concluding import Gated
+from evalgate.wiring.scenes import Scene
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SELECTING = ("root", "config", "criteria", "agent", "grep", "python", "requirements", "env", "strict", "runs")
+"""What `list` and `validate` take; `run` takes everything."""
+
+DECIDING = (
+    *("root", "config", "fail_on", "threshold", "confirm", "alpha", "max_drop", "policy", "admission", "pass_rate"),
+    *("min_measured", "output"),
+)
+"""What `merge` and `compare` take: they measure nothing."""
+
+MERGING = (*DECIDING, "base", "data_branch", "baseline_folder", "save_baseline", "cache", "debug")
+
+
+def options(*names: str) -> Callable[[Command], Command]:
+    """Adds `PATHS...` and an option for each named setting (all where none is named)."""
+
+    def add(command: Command) -> Command:
+        return click.argument("paths", nargs=-1)(settings_options(*names)(command))
+
+    return add
+
+
+def settings_options(*names: str) -> Callable[[Command], Command]:
+    """Adds an option for each named setting (all where none is named)."""
+    chosen = names or tuple(name for name in Settings.model_fields if "cli" in settings.doors_of(name))
+
+    def add(command: Command) -> Command:
+        for name in reversed(chosen):
+            if name != "paths":
+                command = _option(name)(command)
+        return command
+
+    return add
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were really given on the command line."""
+    return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def _option(name: str) -> Callable[[Command], Command]:
+    field = Settings.model_fields[name]
+    flag = f"--{settings.input_name(name)}"
+    description = field.description or ""
+    if field.annotation is bool:
+        return click.option(f"{flag}/--no-{settings.input_name(name)}", name, default=None, help=description)
+    if _is_listed(field.annotation):
+        return click.option(flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated.")
+    description += _default(field.default)
+    return click.option(flag, name, default=None, metavar=_metavar(field.annotation), help=description)
+
+
+def _default(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return "" if value == () or not text else f" [default: {text}]"
+
+
+def _is_listed(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (tuple, types.GenericAlias)
+
+
+def _metavar(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return "|".join(typing.get_args(annotation))
+    return {int: "N", float: "NUMBER"}.get(annotation, "TEXT")
+
+
+@click.command("run")
+@options()
+def run(**values: Any) -> None:
+    """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; nothing: everything)."""
+    sys.exit(cli.guarded(lambda: _run(given(values)), debug=bool(values.get("debug"))))
+
+
+def _run(given: dict[str, Any]) -> int:
+    choice = load.load_settings(given)
+    prepared = preparing.prepare(choice, environ=os.environ)
+    preparing.insist(prepared, strict=choice.settings.strict)
+    cli.show_problems(prepared.problems)
+    return _show(running.run_gate(choice, prepared, _scene()), shown=prepared.problems)
+
+
+@click.command("merge")
+@click.argument("places", nargs=-1, required=True)
+@settings_options(*MERGING)
+def merge(places: tuple[str, ...], **values: Any) -> None:
+    """Join what `evalgate run --shard 1/N` .. `N/N` wrote into PLACES (files, or folders to search), and decide.
+
+    A part that is not there was not measured. The policy is that of evalgate.yml and of the options given here.
+    """
+    sys.exit(cli.guarded(lambda: _merge(places, given(values)), debug=bool(values.get("debug"))))
+
+
+def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
+    return _show(merging.merge_gate(load.load_settings(given), [Path(place) for place in places], _scene()))
+
+
+@click.command("compare")
+@click.argument("base")
+@click.argument("head")
+@settings_options(*DECIDING, "debug")
+def compare(base: str, head: str, **values: Any) -> None:
+    """Compare the results.json HEAD with the results.json BASE, and decide; nothing is run."""
+    sys.exit(cli.guarded(lambda: _compare(base, head, given(values)), debug=bool(values.get("debug"))))
+
+
+def _compare(base: str, head: str, given: dict[str, Any]) -> int:
+    choice = load.load_settings(given)
+    return _show(comparing_files.compare(choice, base=Path(base), head=Path(head), reproduce=_typed()))
+
+
+@click.command("validate")
+@options(*SELECTING)
+def validate(**values: Any) -> None:
+    """Check evaluation files, criteria, evalgate.yml and whether the gate asserts anything at all."""
+    sys.exit(cli.guarded(lambda: _validate(given(values)), debug=False))
+
+
+def _validate(given: dict[str, Any]) -> int:
+    """Exit code 2 where a run would be refused."""
+    choice = load.load_settings(given)
+    prepared = preparing.prepare(choice, environ=os.environ)
+    cli.show_problems(prepared.problems)
+    counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}
+    cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
+    click.echo(
+        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}: "
+        f"{words.counted(counts[Severity.ERROR], 'error')}, {words.counted(counts[Severity.WARNING], 'warning')}"
+    )
+    return ExitCode.CONFIG if prepared.stops(strict=choice.settings.strict) else ExitCode.PASS
+
+
+def _scene() -> Scene:
+    return Scene(environ=os.environ, watcher=watching.watch(sys.stderr), reproduce=_typed())
+
+
+def _typed() -> str:
+    """The command as it was typed."""
+    return f"evalgate {shlex.join(sys.argv[1:])}"
+
+
+def _show(gated: Gated, *, shown: tuple[Problem, ...] = ()) -> int:
+    """The problems that were not `shown` yet, what the gate found and where it is written; its exit code."""
+    cli.show_problems(tuple(problem for problem in gated.report.problems if problem not in shown))
+    click.echo(reports.render_terminal(gated.report), nl=False)
+    for name, path in gated.files.items():
+        click.echo(f"{name:>12}  {os.path.relpath(path)}")
+    return gated.exit_code
