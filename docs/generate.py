@@ -21,7 +21,7 @@ from evalgate.wire import calibration, reliability, results
 ROOT = Path(__file__).resolve().parents[1]
 
 ACTION_HEAD = """\
-# Written by `make docs` from evalgate/settings: change it there.
+# Written by `make docs` from evalgate/config/settings.py: change it there.
 name: evalgate
 description: A gate for pull requests on LLM agents. Runs ADK evaluation files, scores them, says what the change did.
 author: evalgate contributors
@@ -60,7 +60,7 @@ OUTPUTS: Mapping[str, str] = {
 
 SECRETS: Mapping[str, tuple[str, str]] = {
     "github-token": (
-        "The token to write the comment, the check run and the data branch with. The agent never sees it.",
+        "The token for the comment, the check run and the data branch.\nThe agent never sees it.",
         "${{ github.token }}",
     ),
 }
@@ -84,8 +84,10 @@ def render_inputs_table() -> str:
     for name in action_settings():
         default = default_text(name)
         shown = f"`{default}`" if default else ""
-        rows.append(f"| `{settings.input_name(name)}` | {cell(description_of(name))} | {shown} |")
-    rows.extend(f"| `{name}` | {cell(text)} | `{default}` |" for name, (text, default) in SECRETS.items())
+        rows.append(f"| `{settings.input_name(name)}` | {cell(summary_of(name))} | {shown} |")
+    rows.extend(
+        f"| `{name}` | {cell(text.splitlines()[0])} | `{default}` |" for name, (text, default) in SECRETS.items()
+    )
     return "\n".join(rows) + "\n"
 
 
@@ -131,6 +133,11 @@ def action_settings() -> list[str]:
 def description_of(name: str) -> str:
     """A setting's description, on one line."""
     return " ".join((Settings.model_fields[name].description or "").split())
+
+
+def summary_of(name: str) -> str:
+    """The first line of a setting's description, for a table that fits a screen."""
+    return (Settings.model_fields[name].description or "").partition("\n")[0]
 
 
 def described(name: str) -> str:

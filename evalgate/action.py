@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalgate import __version__, publish, reports
-from evalgate.config import load, settings
+from evalgate import __version__, publish, reports, words
+from evalgate.config import gate_file, load, settings
 from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem
+from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
 from evalgate.github import events
 from evalgate.github.approvals import Approved
 from evalgate.github.client import Client, connection_of
@@ -41,6 +41,9 @@ UNTOLD = (
     "There is no token, so there is no comment and no check run. The job's summary has the whole report. The input "
     "github-token holds the job's token by default."
 )
+
+PREFIX = "INPUT_"
+TOKEN = "github-token"  # noqa: S105 - the name of the input
 
 
 @dataclass(slots=True)
@@ -80,15 +83,34 @@ def main(environ: Mapping[str, str]) -> int:
 
 
 def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is not given."""
-    given = {}
-    for name in Settings.model_fields:
-        if "action" not in settings.doors_of(name):
-            continue
-        value = environ.get(f"INPUT_{settings.input_name(name).upper()}", "").strip()
-        if value:
-            given[name] = value
-    return given
+    """The settings that the workflow gives: INPUT_<NAME>, upper case, hyphens kept; an empty one is not given.
+
+    A runner passes inputs on that action.yml does not have. Raises ConfigError for one that is a setting all the same,
+    or that looks like a mistyped input: what it asks for would not be done.
+    """
+    written = {
+        name.removeprefix(PREFIX).lower(): value.strip()
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and value.strip()
+    }
+    inputs = {settings.input_name(name): name for name in Settings.model_fields if "action" in settings.doors_of(name)}
+    told = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
+    if problems := [problem for problem in told if problem is not None]:
+        raise ConfigError.collected(problems)
+    return {inputs[name]: value for name, value in written.items() if name in inputs}
+
+
+def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem | None:
+    """What to write instead; None for a name that nothing here resembles, which may be of another program."""
+    setting = name.replace("-", "_")
+    if setting in Settings.model_fields and setting not in inputs.values():
+        hint = gate_file.instead_of_input(setting, value)
+    elif close := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
+        hint = f"Did you mean `{close}`?"
+    else:
+        return None
+    message = f"`{name}` is not an input of this action"
+    return Problem(severity=Severity.ERROR, code="unknown-input", message=message, hint=hint)
 
 
 def _workspace(environ: Mapping[str, str]) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -203,6 +204,19 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         problems.extend(_validation_problems(error, locate, model=GateFile))
         gate_file = GateFile.model_validate({key: value for key, value in rules.items() if _is_sound(key, value)})
     return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
+
+
+def instead_of_input(name: str, value: str) -> str:
+    """What to do about a setting that is given as an input of the action and is none: the line to write here."""
+    shown = settings.input_name(name)
+    if "file" not in settings.doors_of(name) and name not in GateFile.model_fields:
+        return f"Only the command line takes it: `evalgate run --{shown}`."
+    items = [line.strip() for line in value.splitlines() if line.strip()]
+    text = json.dumps(items) if len(items) > 1 else value
+    document = yaml.load(f"{shown}: {text}", file="")
+    read = None if isinstance(document, Problem) else document.raw[shown]
+    is_plain = read == text or isinstance(read, int | float | list)
+    return f"Write this line in evalgate.yml: `{shown}: {text if is_plain else json.dumps(text)}`."
 
 
 def _is_sound(key: str, value: Any) -> bool:

@@ -118,11 +118,17 @@ Blocking = Annotated[
 
 SHARD = r"^([1-9]\d{0,2}/[1-9]\d{0,2})?$"
 
-DOORS_ONLY: dict[str, Any] = {"doors": ["cli", "action"]}
+INPUT: dict[str, Any] = {"doors": ["cli", "action", "file"]}
+STARTER: dict[str, Any] = {"doors": ["cli", "action"]}
+TERMINAL: dict[str, Any] = {"doors": ["cli"]}
+WORKFLOW: dict[str, Any] = {"doors": ["action"]}
+"""Where a setting can be given, if not on the command line and in evalgate.yml alone. An input of the action is what
+differs from one workflow, job or event to the next."""
 
 
 class Settings(BaseModel):
-    """What a person, a workflow or evalgate.yml can set; the description is what all of them show.
+    """What a person, a workflow or evalgate.yml can set. The first line of a description is the README's, all of it is
+    shown in action.yml, docs/settings.md and by `--help`.
 
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
     """
@@ -131,57 +137,64 @@ class Settings(BaseModel):
 
     paths: Lines = Field(
         default=(),
-        description="What to evaluate: files, folders or globs, one a line; `file.evalset.json:case_1,case_2` picks "
-        "cases. Nothing: every evaluation file of the repository.",
-        json_schema_extra=DOORS_ONLY,
+        description="What to evaluate: files, folders or globs, one per line.\n"
+        "`file.evalset.json:case_1,case_2` picks cases. Default: all evaluation files.",
+        json_schema_extra=STARTER,
     )
     grep: str = Field(
         default="",
         description="Only cases whose id or first user text matches this regular expression.",
-        json_schema_extra=DOORS_ONLY,
+        json_schema_extra=TERMINAL,
     )
     root: str = Field(
         default=".",
-        description="The repository, or the folder in it to treat as one, from which `output` and other paths are "
-        "taken (docs/settings.md).",
-        json_schema_extra=DOORS_ONLY,
+        description="The repository, or a folder in it to treat as one.\n"
+        "`output` and other paths are relative to it (docs/settings.md).",
+        json_schema_extra=STARTER,
     )
     config: str = Field(
         default="",
-        description="The gate's own file. Nothing: evalgate.yml or .github/evalgate.yml where there is one.",
-        json_schema_extra=DOORS_ONLY,
+        description="Path to evalgate.yml.\nDefault: evalgate.yml or .github/evalgate.yml, if there is one.",
+        json_schema_extra=STARTER,
     )
     criteria: str = Field(
         default="",
-        description="A test_config.json for every evaluation file. Nothing: the nearest one of each file.",
+        description="A test_config.json for all evaluation files. Default: the nearest one of each file.",
     )
     agent: str = Field(
         default="",
-        description="The agent of every suite: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
-        "`command:COMMAND`, `http:URL`, `replay:PATH`. Nothing: found for each suite.",
+        description="The agent: a folder, or `python:`, `command:`, `http:`, `replay:`.\n"
+        "For all suites: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, `command:COMMAND`, "
+        "`http:URL`, `replay:PATH`. Default: found for each suite.",
+        json_schema_extra=INPUT,
     )
     runs: Repeated = Field(
         default=Runs(),
-        description="How often each case runs. `2+3` (or `{start: 2, more: 3}`): twice, and three times more where the "
-        "outcomes of a case differ, on both sides.",
+        description="How often each case runs.\n"
+        "`2+3` (or `{start: 2, more: 3}`): twice, and three more times where the outcomes of a case differ, on both "
+        "sides.",
+        json_schema_extra=INPUT,
     )
     budget: Bounded = Field(
         default=AgentBudget(),
-        description="What running agents may cost, both sides together: `agent_calls=200, tokens=1000000, usd=2`; a "
-        "run of a case is one call. A budget that ends a run makes its verdict inconclusive.",
+        description="Limit for what agents may spend: `agent_calls=200, usd=2`.\n"
+        "Bounds are `agent_calls`, `tokens` and `usd`, both sides together; one run of a case is one call. A budget "
+        "that ends a run makes its verdict inconclusive.",
+        json_schema_extra=INPUT,
     )
     baseline: str = Field(
         default="auto",
         pattern=r"^(auto|rerun|store|none|file:.+)$",
-        description="What to compare with: `rerun` runs the base's agent beside the head's, `store` takes results of "
-        "earlier runs, `auto` stored results where they are comparable and a rerun for the rest, `file:PATH` a "
-        "results.json, `none` nothing.",
+        description="What to compare with: `auto`, `rerun`, `store`, `file:PATH`, `none`.\n"
+        "`rerun`: run the base branch's agent alongside this one. `store`: results of earlier runs. `auto`: stored "
+        "results where they are comparable, a rerun for the rest. `file:PATH`: a results.json. `none`: nothing.",
+        json_schema_extra=INPUT,
     )
     base: str = Field(
         default="",
-        description="The commit or branch to compare with. Nothing: the base of the pull request, of the merge group "
-        "or of the push; at a desk there is none.",
-        json_schema_extra=DOORS_ONLY,
+        description="The commit or branch to compare with.\n"
+        "Default: the base of the pull request, of the merge group or of the push; none on the command line.",
+        json_schema_extra=STARTER,
     )
     data_branch: str = Field(
         default="",
@@ -190,7 +203,8 @@ class Settings(BaseModel):
     )
     baseline_folder: str = Field(
         default="",
-        description="A folder below `root` that keeps results of runs on the base branch, for a cache to carry.",
+        description="A folder below `root` that keeps results of runs on the base branch; persist it with "
+        "actions/cache.",
     )
     baseline_artifact: str = Field(
         default="",
@@ -203,87 +217,102 @@ class Settings(BaseModel):
     )
     save_baseline: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Whether to keep this run's results in the data branch or folder. `auto`: on a push to the default "
-        "branch.",
-        json_schema_extra=DOORS_ONLY,  # a change must not have itself kept as what others are compared with
+        description="Whether to store this run as a baseline in the data branch or folder. `auto`: on a push to the "
+        "default branch; workflows always use it.",
+        json_schema_extra=TERMINAL,  # a change must not have itself kept as what others are compared with
     )
-    seed: int = Field(default=0, ge=0, description="Seed of everything random, handed to drivers that take one.")
-    concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at once, over all agents.")
+    seed: int = Field(default=0, ge=0, description="Random seed, passed to the agent where its driver supports one.")
+    concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at the same time, over all agents.")
     workers: int = Field(default=2, ge=1, le=256, description="Processes an agent may have.")
     isolation: Literal["worker", "case"] = Field(
         default="worker",
-        description="`worker`: a process serves many cases, each with a session of its own; `case`: a fresh process "
-        "for every run of a case.",
+        description="`worker`: a process serves many cases, each with its own session; `case`: a fresh process for "
+        "every run of a case.",
     )
     turn_timeout: float = Field(default=300, gt=0, description="Seconds that one turn may take.")
     case_timeout: float = Field(default=1800, gt=0, description="Seconds that the agent may take for one case.")
     start_timeout: float = Field(default=120, gt=0, description="Seconds that an agent may take to start.")
-    memory: int = Field(default=0, ge=0, description="Megabytes that one agent process may use; 0: no cap.")
-    max_output: int = Field(default=16, ge=1, description="Megabytes that an agent may say in one turn.")
+    memory: int = Field(default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit.")
+    max_output: int = Field(default=16, ge=1, description="Maximum agent output per turn, in MB.")
     retries: int = Field(
         default=2,
         ge=0,
         le=10,
-        description="Further tries of a run that ended in a rate limit, a 5xx or a lost connection; a wrong answer is "
-        "never retried.",
+        description="Retries of a run that ended in a rate limit, a 5xx or a lost connection; a wrong answer is never "
+        "retried.",
     )
     env: Listed = Field(
         default=(),
-        description="Names of environment variables that the agent may see (`GOOGLE_API_KEY, GOOGLE_CLOUD_*`). It sees "
-        "no others but the harmless ones (PATH, HOME, language, proxy, certificates).",
+        description="Environment variables passed to the agent (allow-list).\n"
+        "Names or globs: `GOOGLE_API_KEY, GOOGLE_CLOUD_*`. Besides them the agent sees only harmless ones (PATH, HOME, "
+        "language, proxy, certificates).",
+        json_schema_extra=INPUT,
     )
     python: str = Field(
         default="auto",
-        description="The agent's Python: a path, or `auto`: an environment made from the agent's lock file, "
-        "pyproject.toml or requirements.txt, else the Python on PATH.",
+        description="The agent's Python: a path or `auto`.\n"
+        "`auto`: an environment made from the agent's lock file, pyproject.toml or requirements.txt, else the Python "
+        "on PATH.",
+        json_schema_extra=INPUT,
     )
     requirements: Lines = Field(
         default=(),
-        description="What to install for the agent, one a line: requirement files or specifiers.",
+        description="What to install for the agent: requirement files or specifiers, one per line.",
     )
     tools: Literal["", "live", "record", "replay", "mock"] = Field(
         default="",
         description="Where the answers of the agents' tools come from: `live` (they run), `record` (they run, and "
-        "cassettes keep what they answer), `replay` (cassettes answer, nothing runs), `mock` (rules answer). Nothing: "
-        "as `tools` of evalgate.yml says, else `live`.",
-        json_schema_extra=DOORS_ONLY,
+        "cassettes keep what they answer), `replay` (cassettes answer, nothing runs), `mock` (rules answer). Default: "
+        "`tools` of evalgate.yml, else `live`.",
+        json_schema_extra=TERMINAL,
     )
     fail_on: Blocking = Field(
         default=("threshold", "regression", "not_measured"),
-        description="What ends the job red: `threshold` (cases below their thresholds), `regression` (worse than the "
-        "base), `not_measured`, `inconclusive`.",
+        description="Which results fail the job; also `inconclusive`.\n"
+        "`threshold`: cases below their thresholds. `regression`: worse than the base. `not_measured`: something could "
+        "not be evaluated. `inconclusive`: there is not enough data to tell.",
+        json_schema_extra=INPUT,
     )
     threshold: Literal["all", "new"] = Field(
         default="all",
-        description="Which cases below their thresholds fail the gate: `all`, or only `new` ones, which the base "
-        "passes and which fresh runs confirm. Needs a base; without one it is `all`.",
+        description="Which failed cases count: `all`, or only `new` ones.\n"
+        "`new`: cases that pass on the base, and whose failure is confirmed by reruns. Without a base it is `all`.",
+        json_schema_extra=INPUT,
     )
     confirm: int = Field(
-        default=2, ge=1, le=20, description="With `threshold: new`: fresh runs of both sides that must agree, at least."
+        default=2,
+        ge=1,
+        le=20,
+        description="With `threshold: new`: minimum number of confirming reruns before a new failure blocks.",
     )
     alpha: float = Field(
-        default=0.05, gt=0, lt=0.5, description="How often a comparison with the base may be wrong by chance."
+        default=0.05, gt=0, lt=0.5, description="False-positive rate of the comparison (significance level)."
     )
     max_drop: float = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="The drop of a criterion's mean that is let pass, on its scale; a share of the base's mean for "
-        "tokens, calls and seconds.",
+        description="Largest drop in a criterion's mean that is tolerated, on its scale; for tokens, calls and seconds "
+        "a share of the base's mean.",
     )
     policy: Literal["head", "base"] = Field(
         default="head",
-        description="Whose thresholds, criteria and rules decide: the head's, or the base's. What head loosens is "
-        "shown either way.",
+        description="Whose rules apply: the pull request's (`head`) or the base branch's (`base`).\n"
+        "Rules are thresholds, criteria and what decides. Relaxed rules are always reported.",
+        json_schema_extra=INPUT,
     )
     admission: int = Field(
         default=0,
         ge=0,
-        description="Runs on the base branch that a case must have been reliable in before it decides; needs stored "
-        "results. 0: every case decides at once.",
+        description="New or flaky cases do not block until they passed this many runs on the base branch; needs stored "
+        "results. 0: every case can block at once.",
     )
     pass_rate: float = Field(
-        default=1.0, ge=0, le=1, description="Share of a suite's measured cases that must pass; 1.0 is ADK's meaning."
+        default=1.0,
+        ge=0,
+        le=1,
+        description="Share of a suite's measured cases that must pass.\n1.0 is what ADK does.",
+        json_schema_extra=INPUT,
     )
     min_measured: float = Field(
         default=1.0, ge=0, le=1, description="Share of a suite's cases that must have been measured."
@@ -293,90 +322,100 @@ class Settings(BaseModel):
         description="ADK's arithmetic also where ADK is wrong (docs/adk-parity.md); may be a false green.",
     )
     skip_judged: bool = Field(
-        default=False, description="Ask no judge: judged criteria are not measured, and the verdict says so."
+        default=False,
+        description="Skip criteria that need an LLM judge.\nThey are reported as not measured.",
+        json_schema_extra=INPUT,
     )
     name: str = Field(
         default="",
         max_length=60,
-        description="What to call this gate in the comment and the check run, where a pull request has several.",
+        description="Name of this gate, where a pull request has several.\nShown in the comment and the check run.",
+        json_schema_extra=INPUT,
     )
     comment: Literal["always", "changes", "failures", "off"] = Field(
         default="always",
-        description="When a pull request gets a comment: `always`, on `changes` (something turned, failed or could not "
-        "be measured), on `failures`, or `off`. One that is there is kept up to date in any case but `off`.",
+        description="When to comment: `always`, `changes`, `failures`, `off`.\n"
+        "`changes`: if a case turned, failed or could not be measured. An existing comment is kept up to date, except "
+        "with `off`.",
         json_schema_extra={"doors": ["action", "file"]},
     )
     check_run: bool = Field(
         default=True,
         description="Report as a check run `evalgate` as well; needs `checks: write`, and is left out without it.",
-        json_schema_extra={"doors": ["action", "file"]},
+        json_schema_extra={"doors": ["file"]},
     )
     shard: str = Field(
         default="",
         pattern=SHARD,
-        description="Measure one part of the cases: `2/8` is the second of eight. A part decides nothing: `evalgate "
-        "merge` (in a workflow `mode: merge`) joins the results of all parts.",
-        json_schema_extra=DOORS_ONLY,
+        description="Run one shard of the cases: `2/8`.\n"
+        "Shards report no verdict; merge them with `evalgate merge`, in a workflow with `mode: merge`.",
+        json_schema_extra=STARTER,
     )
     durations: str = Field(
         default="",
-        description="A results.json or durations.json of an earlier run, by which parts are made equally long; the "
-        "same file for all of them. Nothing: the file of `baseline: file:PATH`, else all cases count alike.",
+        description="Timings of an earlier run, used to balance shards: a results.json or durations.json, the same for "
+        "all shards. Default: the file of `baseline: file:PATH`, else all cases count alike.",
     )
     mode: Literal["run", "merge", "post"] = Field(
         default="run",
-        description="`run` is the gate; `merge` joins the `results` of all parts and decides; `post`, in a workflow on "
-        "`workflow_run`, posts what a run on a fork's pull request found (docs/forks.md).",
-        json_schema_extra={"doors": ["action"]},
+        description="`run` the gate, `merge` shards, or `post` results of a fork.\n"
+        "`merge` joins the `results` of all shards and decides; `post`, in a workflow on `workflow_run`, posts what a "
+        "run on a fork's pull request found (docs/forks.md).",
+        json_schema_extra=WORKFLOW,
     )
     results: Lines = Field(
         default=(),
-        description="With `mode: merge`: files, or folders to search for results.json, one a line; in the workspace.",
-        json_schema_extra={"doors": ["action"]},
+        description="With `mode: merge`: files or folders with results.json, one per line.\n"
+        "In the workspace; folders are searched.",
+        json_schema_extra=WORKFLOW,
     )
     artifact: str = Field(
         default="evalgate",
         min_length=1,
         max_length=200,
-        description="With `mode: post`: the name of the artifact that holds the run's report folder.",
-        json_schema_extra={"doors": ["action"]},
+        description="With `mode: post`: name of the artifact with the run's report folder.",
+        json_schema_extra=WORKFLOW,
     )
     allow_pull_request_target: bool = Field(
         default=False,
-        description="Run on `pull_request_target`: the agent sees no variable and no judge is asked, unless a "
+        description="Run on `pull_request_target`.\nThe agent sees no variable and no judge is asked, unless a "
         "maintainer has approved the commit (`approve-label`, `approve-environment`).",
         json_schema_extra={"doors": ["action"]},
     )
     approve_label: str = Field(
         default="",
         max_length=50,
-        description="A label by which a maintainer lets the one commit that is the head when it is added run with "
+        description="A label that approves one commit.\nBy it a maintainer lets the one commit that is the head "
+        "when it is added run with "
         "secrets; for `allow-pull-request-target` (docs/forks.md).",
         json_schema_extra={"doors": ["action"]},
     )
     approve_environment: str = Field(
         default="",
         max_length=255,
-        description="The environment of the job, whose reviewers let the commit of this run go, which then runs with "
+        description="The environment of the job.\nIts reviewers let the commit of this run go, which then runs with "
         "secrets; for `allow-pull-request-target` (docs/forks.md).",
         json_schema_extra={"doors": ["action"]},
     )
-    strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
+    strict: bool = Field(default=False, description="Treat warnings about evaluation files as errors.")
     output: str = Field(
-        default="evalgate-report", description="Folder for reports, results and the journal, below `root`."
+        default="evalgate-report",
+        description="Folder for reports and results.\nRelative to `root`; it has the journal as well.",
+        json_schema_extra=INPUT,
     )
     cache: str = Field(
         default="",
-        description="Folder for the agents' environments and the judges' replies. Nothing: the user's cache folder.",
-        json_schema_extra=DOORS_ONLY,
+        description="Folder to keep with actions/cache: environments, judges' replies.\n"
+        "Holds the agents' environments and the judges' replies. Default: the user's cache folder.",
+        json_schema_extra=STARTER,
     )
     resume: bool = Field(
         default=False,
-        description="Go on with an interrupted run: what its journal holds is not run again.",
-        json_schema_extra=DOORS_ONLY,
+        description="Continue an interrupted run: completed runs in its journal are not repeated.",
+        json_schema_extra=TERMINAL,
     )
     debug: bool = Field(
-        default=False, description="Show the traceback of what stops the run.", json_schema_extra=DOORS_ONLY
+        default=False, description="Show the traceback of what stops the run.", json_schema_extra=TERMINAL
     )
 
 
@@ -387,7 +426,7 @@ def doors_of(name: str) -> tuple[str, ...]:
         doors = extra.get("doors")
         if isinstance(doors, list):
             return tuple(str(door) for door in doors)
-    return ("cli", "action", "file")
+    return ("cli", "file")
 
 
 def input_name(name: str) -> str:

@@ -11,14 +11,10 @@ from contextlib import contextmanager
 from evalgate.errors import EvalgateError, Problem, below
 from evalgate.markup import commands
 
-TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
-"""How a switch may be set, as settings read it."""
-
 
 def wants_tracebacks(environ: Mapping[str, str]) -> bool:
-    """Whether somebody looks for a fault: the input `debug`, or a job that runs again with debug logging. Read before
-    the settings are, which may be what is wrong."""
-    return environ.get("RUNNER_DEBUG") == "1" or environ.get("INPUT_DEBUG", "").strip().lower() in TRUE
+    """Whether the job runs with debug logging."""
+    return environ.get("RUNNER_DEBUG") == "1"
 
 
 def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:

@@ -52,6 +52,12 @@ def test_inputs_are_the_settings_that_a_workflow_can_give() -> None:
     assert list(table_under("inputs", README)) == expected
 
 
+def test_the_table_of_inputs_fits_a_screen() -> None:
+    rows = table_under("inputs", README)
+    assert len(rows) <= 27
+    assert [name for name, row in rows.items() if len(row.rpartition(" | ")[0]) > 80] == []
+
+
 def test_every_setting_stands_in_the_settings_page() -> None:
     assert list(table_under("settings", PAGE)) == [settings.input_name(name) for name in Settings.model_fields]
 

@@ -107,8 +107,37 @@ def test_files_that_cannot_be_a_gate_end_red(runner, name: str, text: str, code:
 
 
 @pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("seed", "7", "Write this line in evalgate.yml: `seed: 7`."),
+        ("turn_timeout", "7.5", "`turn-timeout: 7.5`"),
+        ("strict", "true", "`strict: true`"),
+        ("requirements", "a.txt\nb, c", '`requirements: ["a.txt", "b, c"]`'),
+        ("criteria", "a: b #c", '`criteria: "a: b #c"`'),
+        ("criteria", "@x", '`criteria: "@x"`'),
+        ("tools", "replay", "`tools: replay`"),
+        ("grep", "Paris", "Only the command line takes it: `evalgate run --grep`."),
+        ("fail_onn", "regression", "Did you mean `fail-on`?"),
+        ("output_", "x", "Did you mean `output`?"),
+    ],
+)
+def test_an_input_that_would_not_be_obeyed_is_refused(passing, name: str, value: str, said: str) -> None:
+    step = passing.run(agent="command:python3 agent.py", **{name: value})
+    assert (step.code, step.outputs["verdict"]) == (2, "error")
+    (line,) = (line for line in step.commands() if "is not an input of this action" in line)
+    assert said in line
+    assert passing.asked() == []
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_variable_of_another_program_is_no_input(passing) -> None:
+    assert passing.run(agent="command:python3 agent.py", baseline="none", whatever="1", seed="").code == 0
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_nothing_is_never_green(passing) -> None:
-    step = passing.run(agent="command:python3 agent.py", grep="no such case")
+    step = passing.run(agent="command:python3 agent.py", paths="no/such/*.evalset.json")
 
     assert (step.code, step.outputs["verdict"]) == (4, "error")
     assert any(line.startswith("::error") for line in step.commands())
@@ -184,7 +213,8 @@ def test_a_wrong_input_is_named_as_the_workflow_names_it(passing) -> None:
     assert step.code == 2
     assert any("fail-on" in line for line in step.commands())
     assert "Traceback" not in step.stdout
-    step = passing.run(agent="command:python3 agent.py", fail_on="failure", debug="true")
+    passing.environment["RUNNER_DEBUG"] = "1"
+    step = passing.run(agent="command:python3 agent.py", fail_on="failure")
     assert "Traceback (most recent call last)" in step.stdout
 
 
@@ -294,7 +324,7 @@ def test_an_event_that_runs_foreign_code_with_secrets_is_refused(passing, double
 
 @pytest.mark.usefixtures("in_this_process")
 def test_no_command_for_the_desk_names_what_only_a_workflow_takes(passing) -> None:
-    step = passing.run(agent="command:python3 agent.py", comment="failures", check_run="false", runs="2")
+    step = passing.run(agent="command:python3 agent.py", comment="failures", runs="2")
 
     report = (passing.workspace / step.outputs["comment"]).read_text(encoding="utf-8")
     assert "--runs 2" in report

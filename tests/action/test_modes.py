@@ -81,7 +81,7 @@ def on_workflow_run(runner, **run) -> None:
 
 def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Double) -> None:
     failing.on_pull_request(fork="mallory/r")
-    first = failing.run(agent=AGENT, baseline="none", comment="off", check_run="false")
+    first = failing.run(agent=AGENT, baseline="none", comment="off")
     assert first.code == 1
     assert double.seen == []
     made = (failing.workspace / "evalgate-report/results.json").read_bytes()

@@ -95,7 +95,7 @@ def test_a_run_again_of_the_same_commit_makes_a_new_check_run_of_the_same_name(f
         ({"baseline": "none", "agent": "command:python3 no_such_agent.py"}, "action_required", 3),
         ({"baseline": "none", "agent": "command:python3 no_such_agent.py", "fail_on": "threshold"}, "neutral", 0),
         # one run of one case tells nothing about a regression; the head passes
-        ({"grep": "France"}, "failure", 1),
+        ({}, "failure", 1),
     ],
 )
 def test_the_check_run_ends_as_the_verdict_says(failing, double: Double, inputs, conclusion: str, code: int) -> None:
@@ -321,7 +321,8 @@ def test_a_comment_on_a_failure_is_brought_up_to_date_when_that_is_mended(failin
 
 
 def test_without_check_runs_and_comments_nobody_is_asked(passing, double: Double) -> None:
-    step = passing.run(agent=AGENT, baseline="none", comment="off", check_run="false")
+    (passing.workspace / "evalgate.yml").write_text("check-run: false\n")
+    step = passing.run(agent=AGENT, baseline="none", comment="off")
     assert (step.code, double.seen) == (0, [])
 
 
@@ -349,7 +350,7 @@ def test_named_gates_have_check_runs_of_their_own(passing, double: Double) -> No
 
 def test_the_token_is_shown_to_nobody(passing, double: Double) -> None:
     double.fail("PATCH", status=401, times=1_000, body={"message": "Bad credentials: ghs_token-of-the-job"})
-    step = passing.ended(passing.start(agent=AGENT, env="GOOGLE_API_KEY", debug="true"))
+    step = passing.ended(passing.start(agent=AGENT, env="GOOGLE_API_KEY"))
 
     reports = (path for path in (passing.workspace / "evalgate-report").rglob("*") if path.is_file())
     written = "".join(path.read_text(encoding="utf-8", errors="replace") for path in reports)
@@ -361,8 +362,9 @@ def test_the_token_is_shown_to_nobody(passing, double: Double) -> None:
 
 def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with(runner, double: Double) -> None:
     runner.write_gate(reference=ANSWER)
+    runner.write("evalgate.yml", "data-branch: evalgate-data\n")
     runner.check_out_main()
-    seeded = runner.run(agent=AGENT, data_branch="evalgate-data")
+    seeded = runner.run(agent=AGENT)
     assert seeded.code == 0, seeded.stdout + seeded.stderr
     assert repositories.git(runner.origin, "ls-tree", "-r", "--name-only", "evalgate-data")
     assert only(double.state.checks)["conclusion"] == "success"
@@ -370,7 +372,7 @@ def test_a_push_to_the_default_branch_seeds_what_pull_requests_are_compared_with
 
     runner.write_gate(reference=ANSWER, answer="Lyon is the capital of France.")
     runner.check_out()
-    step = runner.run(agent=AGENT, data_branch="evalgate-data")
+    step = runner.run(agent=AGENT)
 
     assert runner.asked()[asked:] == ["Lyon is the capital of France."], "the base's agent was not asked again"
     assert step.code == 1, step.stdout + step.stderr

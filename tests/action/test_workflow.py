@@ -68,7 +68,7 @@ class Job:
 @dataclass(frozen=True)
 class Change:
     """What a job is run for: the event's name, what is laid over the demo's repository, the inputs of the steps before
-    the last one and of that one, and a workflow instead of all that.
+    the last one and of that one, the repository's evalgate.yml, and a workflow instead of all that.
     """
 
     event: str = "pull_request"
@@ -76,6 +76,7 @@ class Change:
     patch: dict[str, str] = field(default_factory=dict)
     before: tuple[dict[str, str], ...] = ()
     inputs: dict[str, str] = field(default_factory=lambda: {"baseline": "none"})
+    gate_file: str = ""
     fork: str = ""
     example: str = ""
 
@@ -95,7 +96,7 @@ class Actor:
         )
         example = ROOT / "examples" / "workflows" / change.example
         text = example.read_text(encoding="utf-8") if change.example else yaml.safe_dump(workflow(change))
-        flow = {".github/workflows/gate.yml": text}
+        flow = {".github/workflows/gate.yml": text, "evalgate.yml": change.gate_file}
         base = repositories.commit(repository, flow)
         repositories.git(repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
         if change.overlay is not None:
@@ -291,13 +292,13 @@ def test_parts_are_joined_into_one_verdict(actor: Actor) -> None:
 
 
 def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_the_job_red(actor: Actor) -> None:
-    inputs = {"baseline-folder": "/cache/baseline"}
-    seeded = actor.run("pushed", Change(event="push", inputs=inputs))
+    gate_file = "baseline-folder: /cache/baseline\n"
+    seeded = actor.run("pushed", Change(event="push", inputs={}, gate_file=gate_file))
     assert seeded.code == 0, seeded.log[-6000:]
     assert [path for path in (actor.temp / "cache" / "baseline").rglob("*") if path.is_file()]
     assert f"results of {seeded.head[:7]} kept" in seeded.log
 
-    job = actor.run("compared", Change(overlay=DEMO / "change", inputs=inputs))
+    job = actor.run("compared", Change(overlay=DEMO / "change", inputs={}, gate_file=gate_file))
     assert job.base == seeded.head, "the same commit, made again"
     assert job.code == 1, job.log[-6000:]
     assert "Job failed" in job.log

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.config import settings
 from evalgate.errors import ConfigError, EvalgateError
 from evalgate.wiring import step_log
-
-
-def test_the_switch_is_read_as_the_setting_of_that_name() -> None:
-    read = {
-        word: settings.Settings.model_validate({"debug": word}).debug
-        for word in (*step_log.TRUE, "TRUE", "false", "0", "off")
-    }
-    assert read == {word: step_log.wants_tracebacks({"INPUT_DEBUG": word}) for word in read}
 
 
 @pytest.mark.parametrize(
     ("environ", "wants"),
     [
-        ({"INPUT_DEBUG": "true"}, True),
         ({"RUNNER_DEBUG": "1"}, True),
-        ({"RUNNER_DEBUG": "1", "INPUT_DEBUG": "false"}, True),  # a run again with debug logging asks for all there is
-        ({"INPUT_DEBUG": ""}, False),  # not given
         ({}, False),
     ],
 )
