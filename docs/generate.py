@@ -102,7 +102,7 @@ def render_settings_table() -> str:
     """The table of docs/settings.md: every setting and where it can be given."""
     rows = ["| Setting | Default | Command line | Workflow | evalgate.yml | What it does |"]
     rows.append("| --- | --- | :-: | :-: | :-: | --- |")
-    for name in Settings.model_fields:
+    for name in settings.NAMES:
         doors = settings.doors_of(name)
         given = " | ".join("yes" if door in doors else "" for door in ("cli", "action", "file"))
         default = default_text(name)
@@ -127,7 +127,7 @@ def documents() -> dict[Path, str]:
 
 def action_settings() -> list[str]:
     """Names of the settings that a workflow can give, in the order of the table."""
-    return [name for name in Settings.model_fields if "action" in settings.doors_of(name)]
+    return [name for name in settings.NAMES if "action" in settings.doors_of(name)]
 
 
 def description_of(name: str) -> str:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from evalgate import __version__, publish, reports, words
-from evalgate.config import gate_file, load, settings
+from evalgate.config import load, settings
 from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
@@ -93,7 +93,7 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
         for name, value in environ.items()
         if name.startswith(PREFIX) and value.strip()
     }
-    inputs = {settings.input_name(name): name for name in Settings.model_fields if "action" in settings.doors_of(name)}
+    inputs = {settings.input_name(name): name for name in settings.NAMES if "action" in settings.doors_of(name)}
     told = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
     if problems := [problem for problem in told if problem is not None]:
         raise ConfigError.collected(problems)
@@ -103,8 +103,8 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
 def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem | None:
     """What to write instead; None for a name that nothing here resembles, which may be of another program."""
     setting = name.replace("-", "_")
-    if setting in Settings.model_fields and setting not in inputs.values():
-        hint = gate_file.instead_of_input(setting, value)
+    if setting in settings.NAMES and setting not in inputs.values():
+        hint = load.instead_of_input(setting, value)
     elif close := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
         hint = f"Did you mean `{close}`?"
     else:

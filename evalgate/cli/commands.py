@@ -46,7 +46,7 @@ def options(*names: str) -> Callable[[Command], Command]:
 
 def settings_options(*names: str) -> Callable[[Command], Command]:
     """Adds an option for each named setting (all where none is named)."""
-    chosen = names or tuple(name for name in Settings.model_fields if "cli" in settings.doors_of(name))
+    chosen = names or tuple(name for name in settings.NAMES if "cli" in settings.doors_of(name))
 
     def add(command: Command) -> Command:
         for name in reversed(chosen):

@@ -1,21 +1,11 @@
-"""evalgate.yml: which agents serve which suites, overrides by suite, and defaults for the settings."""
+"""What evalgate.yml holds beside settings: which agents serve which suites, overrides by suite, judges, tools."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from evalgate import words
-from evalgate.config import settings, yaml
-from evalgate.config.settings import Settings
-from evalgate.config.yaml import Locator
-from evalgate.errors import Place, Problem, Severity
-from evalgate.wire import generation_config
 from evalgate.wire.generation_config import GenerationConfig
 
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
@@ -164,128 +154,3 @@ class GateFile(BaseModel):
     compare: dict[str, CompareRule] = Field(default_factory=dict, description="By criterion name.")
     tools: ToolsRule = Field(default_factory=ToolsRule)
     exclude: list[str] = Field(default_factory=list, description="Globs of files that are no evaluation files.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateFileReading:
-    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it. A key that
-    is wrong is left out of the rules.
-
-    `places`: where in the file something stands; None where there is none.
-    """
-
-    gate_file: GateFile = field(default_factory=GateFile)
-    given: dict[str, Any] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
-    places: Locator | None = None
-
-
-def parse_gate_file(text: str, *, file: str) -> GateFileReading:
-    """Read evalgate.yml. Setting names may be written with hyphens or underscores."""
-    document = yaml.load(text, file=file)
-    if isinstance(document, Problem):
-        return GateFileReading(problems=(document,))
-    raw = document.raw
-    if raw is None:
-        return GateFileReading()
-    if not isinstance(raw, dict):
-        found = f"evalgate.yml holds {_kind(raw)} where a mapping was expected"
-        return GateFileReading(problems=(_problem("gate-file-shape", found, Place(file=file, line=1)),))
-
-    locate = Locator(document.node, file)
-    rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
-    rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
-    given, problems = _settings_given(rest, locate)
-    problems.extend(document.warnings)
-    gate_file = GateFile()
-    try:
-        gate_file = GateFile.model_validate(rules)
-    except ValidationError as error:
-        problems.extend(_validation_problems(error, locate, model=GateFile))
-        gate_file = GateFile.model_validate({key: value for key, value in rules.items() if _is_sound(key, value)})
-    return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
-
-
-def instead_of_input(name: str, value: str) -> str:
-    """What to do about a setting that is given as an input of the action and is none: the line to write here."""
-    shown = settings.input_name(name)
-    if "file" not in settings.doors_of(name) and name not in GateFile.model_fields:
-        return f"Only the command line takes it: `evalgate run --{shown}`."
-    items = [line.strip() for line in value.splitlines() if line.strip()]
-    text = json.dumps(items) if len(items) > 1 else value
-    document = yaml.load(f"{shown}: {text}", file="")
-    read = None if isinstance(document, Problem) else document.raw[shown]
-    is_plain = read == text or isinstance(read, int | float | list)
-    return f"Write this line in evalgate.yml: `{shown}: {text if is_plain else json.dumps(text)}`."
-
-
-def _is_sound(key: str, value: Any) -> bool:
-    try:
-        GateFile.model_validate({key: value})
-    except ValidationError:
-        return False
-    return True
-
-
-def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:
-    name = settings.input_name(key.replace("-", "_"))
-    if name.replace("-", "_") in Settings.model_fields:
-        doors = settings.doors_of(name.replace("-", "_"))
-        said = {"cli": f"`--{name}` of the command", "action": f"the input `{name}` of the action"}
-        message = f"`{key}` cannot be set here: whoever starts a run says it"
-        return _problem("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
-    known = [*GateFile.model_fields, *(settings.input_name(each) for each in allowed)]
-    close = words.nearest(key, known)
-    hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
-    return _problem("unknown-setting", f"`{key}` is no setting", place, hint)
-
-
-def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
-    given: dict[str, Any] = {}
-    problems: list[Problem] = []
-    allowed = [name for name in Settings.model_fields if "file" in settings.doors_of(name)]
-    for key, value in rest.items():
-        name = str(key).replace("-", "_")
-        if name not in allowed:
-            problems.append(_not_allowed(str(key), allowed, locate(key)))
-            continue
-        try:
-            Settings.model_validate({name: value})
-        except ValidationError as error:
-            message = "; ".join(each["msg"] for each in error.errors())
-            problems.append(_problem("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
-            continue
-        if name in given:  # `fail-on` and `fail_on`
-            twice = _problem(
-                "duplicate-key", f"`{key}` stands twice, in two spellings; the last one counts", locate(key)
-            )
-            problems.append(dataclasses.replace(twice, severity=Severity.WARNING))
-        given[name] = value
-    return given, problems
-
-
-def _validation_problems(error: ValidationError, locate: Locator, *, model: type[BaseModel]) -> list[Problem]:
-    problems = []
-    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, SimulatorRule, ToolsRule, CompareRule)
-    known = [name for rule in rules for name in rule.model_fields]
-    for each in error.errors():
-        path = each["loc"]
-        hint, at = "", ()
-        if each["type"] == "extra_forbidden":
-            close = words.nearest(str(path[-1]), known)
-            hint = f"Did you mean `{close}`?" if close else ""
-        elif each["type"] == generation_config.REFUSED:
-            at, near = each["ctx"]["at"], each["ctx"]["near"]
-            hint = f"Did you mean `{near}`?" if near else ""
-        where = ".".join(str(step) for step in path)
-        problems.append(_problem("gate-file-shape", f"`{where}`: {each['msg']}", locate(*path, *at), hint))
-    return problems
-
-
-def _problem(code: str, message: str, place: Place, hint: str = "") -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
-
-
-def _kind(value: Any) -> str:
-    names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
-    return names.get(type(value), type(value).__name__)

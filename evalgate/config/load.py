@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from evalgate import formats
+from evalgate import formats, words
 from evalgate.config import gate_file as gate_files
-from evalgate.config import globs
+from evalgate.config import globs, yaml
 from evalgate.config import settings as settings_table
-from evalgate.config.gate_file import AgentRule, GateFile
+from evalgate.config.gate_file import (
+    AgentRule,
+    BudgetRule,
+    CompareRule,
+    GateFile,
+    JudgeRule,
+    SimulatorRule,
+    SuiteRule,
+    ToolsRule,
+)
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
+from evalgate.wire import generation_config
+
+Choice = Settings
 
 DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http": "url", "replay": "path"}
 """Which option of each driver the text after the colon of `agent: driver:text` fills."""
@@ -42,62 +55,43 @@ NEVER = (
 """What no pattern passes on: it belongs to the workflow."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What the user chose, all sources merged; `problems` of the gate file, found on the way. `given`: what the door
-    was given, raw: it holds for the base as well. `places`: of what stands in the gate file.
-    """
-
-    settings: Settings
-    gate_file: GateFile
-    root: Path
-    problems: tuple[Problem, ...] = ()
-    given: Mapping[str, Any] = field(default_factory=dict)
-    places: Locator | None = None
-
-
-def load_settings(given: Mapping[str, Any]) -> Choice:
-    """Merge what a door was given (raw values by setting name, unset ones absent) with evalgate.yml.
+def load_settings(given: Mapping[str, Any]) -> Settings:
+    """What a door was given (raw values by setting name, unset ones absent) with what evalgate.yml says.
 
     The door wins over the file, the file over the defaults. Raises ConfigError for a value that a door was given
-    and that cannot be; what is wrong in the file is among the choice's problems.
+    and that cannot be; what is wrong in the file is among the settings' problems.
     """
     doors = _validate(given)
-    root = Path(doors.root).resolve()
+    root = doors.root.resolve()
     if not root.is_dir():
-        raise ConfigError(f"the folder {doors.root!r} does not exist", hint="`root` must be a folder.")
+        raise ConfigError(f"the folder {str(doors.root)!r} does not exist", hint="`root` must be a folder.")
     reading = _read_gate_file(root, doors.config)
     merged = _validate({**reading.given, **given})
     _refuse_secrets(merged)
     rules = reading.gate_file
     if merged.agent:
         rules = rules.model_copy(update={"agents": [agent_rule(merged.agent)]})
-    return Choice(
-        settings=merged,
-        gate_file=rules,
-        root=root,
-        problems=reading.problems,
-        given=dict(given),
-        places=reading.places,
-    )
+    found = {"gate_file": rules, "problems": reading.problems, "given": dict(given), "places": reading.places}
+    return merged.model_copy(update={"root": root, **found})
 
 
-def render_command(choice: Choice, *, folder: str) -> str:
-    """The run as it is typed at the top of the repository; `folder`: the choice's root there, "" where it is the top.
+def render_command(settings: Settings, *, folder: str) -> str:
+    """The run as it is typed at the top of the repository; `folder`: the root there, "" where it is the top.
 
     What is said of this machine alone, or only to a workflow, is left out.
     """
-    words = ["evalgate", "run", *choice.settings.paths, *(["--root", folder] if folder else [])]
-    for name in sorted(choice.settings.model_fields_set - {"paths", "root", "output", "cache", "resume", "debug"}):
+    command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
+    elsewhere = {"paths", "root", "output", "cache", "resume", "debug"}
+    for name in sorted(settings.model_fields_set.intersection(settings_table.NAMES) - elsewhere):
         if "cli" not in settings_table.doors_of(name):
             continue
-        value = getattr(choice.settings, name)
+        value = getattr(settings, name)
         if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{settings_table.input_name(name)}")
+            command.append(f"--{'' if value else 'no-'}{settings_table.input_name(name)}")
             continue
         for item in value if isinstance(value, tuple) else (value,):
-            words += [f"--{settings_table.input_name(name)}", str(item)]
-    return shlex.join(words)
+            command += [f"--{settings_table.input_name(name)}", str(item)]
+    return shlex.join(command)
 
 
 def agent_rule(text: str) -> AgentRule:
@@ -108,13 +102,12 @@ def agent_rule(text: str) -> AgentRule:
     return AgentRule.model_validate({"driver": driver, DRIVER_ARGUMENT[driver]: rest})
 
 
-def policy_of(choice: Choice, suites: Iterable[Suite]) -> Policy:
+def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:
     """The policy for these suites; of several rules in evalgate.yml that match one, the last wins."""
-    settings = choice.settings
     rates: dict[str, float] = {}
     advisory: set[str] = set()
     for suite in suites:
-        for rule in choice.gate_file.suites:
+        for rule in settings.gate_file.suites:
             if not globs.matches(suite.key, rule.match):
                 continue
             if rule.pass_rate is not None:
@@ -134,7 +127,7 @@ def policy_of(choice: Choice, suites: Iterable[Suite]) -> Policy:
         advisory=frozenset(advisory),
         criteria={
             name: CriterionRule(gating=rule.gating, lower_is_better=rule.lower_is_better, max_drop=rule.max_drop)
-            for name, rule in choice.gate_file.compare.items()
+            for name, rule in settings.gate_file.compare.items()
         },
         admission=settings.admission,
     )
@@ -179,13 +172,13 @@ def _validate(given: Mapping[str, Any]) -> Settings:
         raise ConfigError.collected(problems) from error
 
 
-def _read_gate_file(root: Path, named: str) -> gate_files.GateFileReading:
+def _read_gate_file(root: Path, named: str) -> GateFileReading:
     names = (named,) if named else gate_files.NAMES
     there = [root / name for name in names if (root / name).is_file()]
     if not there:
         if named:
             raise ConfigError(f"the configuration {named!r} does not exist in {root}", hint="Check `config`.")
-        return gate_files.GateFileReading()
+        return GateFileReading()
     file, *others = (path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there)
     try:
         text = formats.decode(there[0].read_bytes(), file=file)
@@ -193,8 +186,131 @@ def _read_gate_file(root: Path, named: str) -> gate_files.GateFileReading:
         raise ConfigError(f"cannot be read: {error}", where=Place(file=file)) from error
     if isinstance(text, Problem):
         raise ConfigError(text.message, where=text.place, hint=f"Save {file} as UTF-8.")
-    reading = gate_files.parse_gate_file(text.removeprefix("\ufeff"), file=file)
+    reading = parse_gate_file(text.removeprefix("\ufeff"), file=file)
     return dataclasses.replace(reading, problems=(*reading.problems, *(_unused(other, file) for other in others)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFileReading:
+    """The file's rules, the settings it gives (raw values by setting name), and all that is wrong with it. A key that
+    is wrong is left out of the rules.
+
+    `places`: where in the file something stands; None where there is none.
+    """
+
+    gate_file: GateFile = field(default_factory=GateFile)
+    given: dict[str, Any] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    places: Locator | None = None
+
+
+def parse_gate_file(text: str, *, file: str) -> GateFileReading:
+    """Read evalgate.yml. Setting names may be written with hyphens or underscores."""
+    document = yaml.load(text, file=file)
+    if isinstance(document, Problem):
+        return GateFileReading(problems=(document,))
+    raw = document.raw
+    if raw is None:
+        return GateFileReading()
+    if not isinstance(raw, dict):
+        found = f"evalgate.yml holds {_kind(raw)} where a mapping was expected"
+        return GateFileReading(problems=(_error("gate-file-shape", found, Place(file=file, line=1)),))
+
+    locate = Locator(document.node, file)
+    rules = {key: value for key, value in raw.items() if key in GateFile.model_fields}
+    rest = {key: value for key, value in raw.items() if key not in GateFile.model_fields}
+    given, problems = _settings_given(rest, locate)
+    problems.extend(document.warnings)
+    gate_file = GateFile()
+    try:
+        gate_file = GateFile.model_validate(rules)
+    except ValidationError as error:
+        problems.extend(_validation_problems(error, locate, model=GateFile))
+        gate_file = GateFile.model_validate({key: value for key, value in rules.items() if _is_sound(key, value)})
+    return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
+
+
+def instead_of_input(name: str, value: str) -> str:
+    """What to do about a setting that is given as an input of the action and is none: the line to write here."""
+    shown = settings_table.input_name(name)
+    if "file" not in settings_table.doors_of(name) and name not in GateFile.model_fields:
+        return f"Only the command line takes it: `evalgate run --{shown}`."
+    items = [line.strip() for line in value.splitlines() if line.strip()]
+    text = json.dumps(items) if len(items) > 1 else value
+    document = yaml.load(f"{shown}: {text}", file="")
+    read = None if isinstance(document, Problem) else document.raw[shown]
+    is_plain = read == text or isinstance(read, int | float | list)
+    return f"Write this line in evalgate.yml: `{shown}: {text if is_plain else json.dumps(text)}`."
+
+
+def _is_sound(key: str, value: Any) -> bool:
+    try:
+        GateFile.model_validate({key: value})
+    except ValidationError:
+        return False
+    return True
+
+
+def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:
+    name = settings_table.input_name(key.replace("-", "_"))
+    if name.replace("-", "_") in settings_table.NAMES:
+        doors = settings_table.doors_of(name.replace("-", "_"))
+        said = {"cli": f"`--{name}` of the command", "action": f"the input `{name}` of the action"}
+        message = f"`{key}` cannot be set here: whoever starts a run says it"
+        return _error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
+    known = [*GateFile.model_fields, *(settings_table.input_name(each) for each in allowed)]
+    close = words.nearest(key, known)
+    hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
+    return _error("unknown-setting", f"`{key}` is no setting", place, hint)
+
+
+def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
+    given: dict[str, Any] = {}
+    problems: list[Problem] = []
+    allowed = [name for name in settings_table.NAMES if "file" in settings_table.doors_of(name)]
+    for key, value in rest.items():
+        name = str(key).replace("-", "_")
+        if name not in allowed:
+            problems.append(_not_allowed(str(key), allowed, locate(key)))
+            continue
+        try:
+            Settings.model_validate({name: value})
+        except ValidationError as error:
+            message = "; ".join(each["msg"] for each in error.errors())
+            problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
+            continue
+        if name in given:  # `fail-on` and `fail_on`
+            twice = _error("duplicate-key", f"`{key}` stands twice, in two spellings; the last one counts", locate(key))
+            problems.append(dataclasses.replace(twice, severity=Severity.WARNING))
+        given[name] = value
+    return given, problems
+
+
+def _validation_problems(error: ValidationError, locate: Locator, *, model: type[BaseModel]) -> list[Problem]:
+    problems = []
+    rules = (model, SuiteRule, AgentRule, JudgeRule, BudgetRule, SimulatorRule, ToolsRule, CompareRule)
+    known = [name for rule in rules for name in rule.model_fields]
+    for each in error.errors():
+        path = each["loc"]
+        hint, at = "", ()
+        if each["type"] == "extra_forbidden":
+            close = words.nearest(str(path[-1]), known)
+            hint = f"Did you mean `{close}`?" if close else ""
+        elif each["type"] == generation_config.REFUSED:
+            at, near = each["ctx"]["at"], each["ctx"]["near"]
+            hint = f"Did you mean `{near}`?" if near else ""
+        where = ".".join(str(step) for step in path)
+        problems.append(_error("gate-file-shape", f"`{where}`: {each['msg']}", locate(*path, *at), hint))
+    return problems
+
+
+def _error(code: str, message: str, place: Place, hint: str = "") -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+    return names.get(type(value), type(value).__name__)
 
 
 def _unused(other: str, file: str) -> Problem:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
+
+from evalgate.config.gate_file import GateFile
+from evalgate.config.yaml import Locator
+from evalgate.errors import Problem
 
 
 def split_list(value: Any) -> Any:
@@ -131,9 +137,18 @@ class Settings(BaseModel):
     shown in action.yml, docs/settings.md and by `--help`.
 
     Times are seconds, sizes megabytes (10**6 bytes), shares 0..1.
+
+    What has no description is not a setting but comes along (`load`): evalgate.yml's own sections, `places` of what
+    stands in it and `problems` of it, and what a door was `given`, raw, which holds for the base as well. `root` is
+    then absolute.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    gate_file: GateFile = GateFile()
+    problems: SkipValidation[tuple[Problem, ...]] = ()
+    given: Mapping[str, Any] = Field(default_factory=dict)
+    places: SkipValidation[Locator | None] = None
 
     paths: Lines = Field(
         default=(),
@@ -146,8 +161,8 @@ class Settings(BaseModel):
         description="Only cases whose id or first user text matches this regular expression.",
         json_schema_extra=TERMINAL,
     )
-    root: str = Field(
-        default=".",
+    root: Path = Field(
+        default=Path(),
         description="The repository, or a folder in it to treat as one.\n"
         "`output` and other paths are relative to it (docs/settings.md).",
         json_schema_extra=STARTER,
@@ -417,6 +432,14 @@ class Settings(BaseModel):
     debug: bool = Field(
         default=False, description="Show the traceback of what stops the run.", json_schema_extra=TERMINAL
     )
+
+    @property
+    def settings(self) -> Settings:
+        """These."""
+        return self
+
+
+NAMES = tuple(name for name, field in Settings.model_fields.items() if field.description)
 
 
 def doors_of(name: str) -> tuple[str, ...]:

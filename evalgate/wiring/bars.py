@@ -144,9 +144,9 @@ def _ruled(choice: Choice, theirs: Choice) -> Choice:
     """Head's choice with the base's rules in it, and its stores; where other things lie and how fast they go stays
     head's."""
     names = (*RULES, *base_sought.STORES)
-    settings = choice.settings.model_copy(update={name: getattr(theirs.settings, name) for name in names})
     rules = {name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
-    return dataclasses.replace(choice, settings=settings, gate_file=choice.gate_file.model_copy(update=rules))
+    ruled = {name: getattr(theirs, name) for name in names}
+    return choice.model_copy(update={**ruled, "gate_file": choice.gate_file.model_copy(update=rules)})
 
 
 def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:

@@ -157,10 +157,9 @@ def _bar(
     if origin is None or origin.source is BaseSource.FILE:
         return Bar(choice=choice, suites=suites, policy=policy), {}
     # its code and its rules, whatever was run of it
-    settings = choice.settings.model_copy(update={"baseline": "rerun", "base": origin.commit})
     given = {**choice.given, "baseline": "rerun"}
     search = bases.Search(
-        choice=dataclasses.replace(choice, settings=settings, given=given),
+        choice=choice.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
         suites=suites,
         environ=scene.environ,
         cache=cache,

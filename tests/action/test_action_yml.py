@@ -46,7 +46,7 @@ def table_under(heading: str, page: str) -> dict[str, str]:
 
 
 def test_inputs_are_the_settings_that_a_workflow_can_give() -> None:
-    taken = [settings.input_name(n) for n in Settings.model_fields if "action" in settings.doors_of(n)]
+    taken = [settings.input_name(n) for n in settings.NAMES if "action" in settings.doors_of(n)]
     expected = [*taken, *generator().SECRETS]
     assert list(ACTION["inputs"]) == expected
     assert list(table_under("inputs", README)) == expected
@@ -59,7 +59,7 @@ def test_the_table_of_inputs_fits_a_screen() -> None:
 
 
 def test_every_setting_stands_in_the_settings_page() -> None:
-    assert list(table_under("settings", PAGE)) == [settings.input_name(name) for name in Settings.model_fields]
+    assert list(table_under("settings", PAGE)) == [settings.input_name(name) for name in settings.NAMES]
 
 
 def test_no_setting_has_a_default_so_that_evalgate_yml_can_speak() -> None:
@@ -70,7 +70,7 @@ def test_no_setting_has_a_default_so_that_evalgate_yml_can_speak() -> None:
 
 def test_the_token_is_the_jobs_own_and_nothing_that_a_file_or_a_command_line_could_hold() -> None:
     assert ACTION["inputs"]["github-token"]["default"] == "${{ github.token }}"
-    assert "github_token" not in Settings.model_fields
+    assert "github_token" not in settings.NAMES
 
 
 def test_defaults_of_the_readme_are_the_real_ones() -> None:

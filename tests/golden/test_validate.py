@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalgate import criteria
-from evalgate.config import gate_file
+from evalgate.config import load
 from evalgate.errors import NothingToDo
 from evalgate.judging.options import JudgeDefaults
 from evalgate.project import discovery, linter
@@ -189,7 +189,7 @@ def write(root, files):
 def told(root):
     """Everything that is said of the repository, as plain lines."""
     rules = root / "evalgate.yml"
-    read = gate_file.parse_gate_file(rules.read_text() if rules.is_file() else "", file="evalgate.yml")
+    read = load.parse_gate_file(rules.read_text() if rules.is_file() else "", file="evalgate.yml")
     try:
         found = discovery.discover(root, gate_file=read.gate_file, places=read.places, specs=criteria.CRITERIA)
     except NothingToDo as error:

@@ -9,8 +9,6 @@ import pytest
 from builders import repositories
 from builders.repositories import ENVIRON, git
 
-from evalgate.config.gate_file import GateFile
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.wiring import committed, folders
 
@@ -86,7 +84,7 @@ def test_the_cache_that_is_used(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, named: str, home: str, used: str
 ) -> None:
     monkeypatch.chdir(checkout)
-    choice = Choice(settings=Settings(cache=named), gate_file=GateFile(), root=checkout)
+    choice = Settings(cache=named, root=checkout)
     said: list[str] = []
     environ = {**ENVIRON, "HOME": str(checkout.parent / home)}
     environ.pop("XDG_CACHE_HOME", None)

@@ -15,8 +15,6 @@ from builders import build
 from builders.github_state import zipped
 from cmarkgfm.cmark import Options
 
-from evalgate.config.gate_file import GateFile
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, UnavailableError
 from evalgate.github.events import EventContext, EventKind
@@ -77,7 +75,7 @@ def upload(double, files: Any, **more: Any) -> None:
 
 
 def post(client, tmp_path: Path, event: EventContext = EVENT, **given: Any) -> claims.Posted:
-    choice = Choice(settings=Settings(**given), gate_file=GateFile(), root=tmp_path)
+    choice = Settings(**given, root=tmp_path)
     job = Job(workflow="post", job="post", run=100, address=LINKS.workflow_run, revision=SHA[:7])
     return claims.post(choice, event, client, job=job, links=LINKS)
 

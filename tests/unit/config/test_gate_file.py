@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.config import gate_file
+from evalgate.config import load
 
 FULL = """\
 agents:
@@ -26,7 +26,7 @@ turn_timeout: 20
 
 
 def test_everything_is_read() -> None:
-    reading = gate_file.parse_gate_file(FULL, file="evalgate.yml")
+    reading = load.parse_gate_file(FULL, file="evalgate.yml")
     assert reading.problems == ()
     first, second = reading.gate_file.agents
     assert (first.driver, first.options) == ("adk", {"path": "agents/weather"})
@@ -60,7 +60,7 @@ def test_everything_is_read() -> None:
     ],
 )
 def test_mistakes_name_their_line(text: str, code: str, line: int, words: str) -> None:
-    (problem,) = gate_file.parse_gate_file(text, file="evalgate.yml").problems
+    (problem,) = load.parse_gate_file(text, file="evalgate.yml").problems
     assert problem.code == code
     assert problem.place is not None
     assert problem.place.line == line
@@ -68,7 +68,7 @@ def test_mistakes_name_their_line(text: str, code: str, line: int, words: str) -
 
 
 def test_all_mistakes_at_once() -> None:
-    reading = gate_file.parse_gate_file("runz: 1\nseed: -1\nexclude: 5\nruns: 2\n", file="f")
+    reading = load.parse_gate_file("runz: 1\nseed: -1\nexclude: 5\nruns: 2\n", file="f")
     assert sorted(problem.code for problem in reading.problems) == [
         "bad-setting",
         "gate-file-shape",
@@ -79,19 +79,19 @@ def test_all_mistakes_at_once() -> None:
 
 @pytest.mark.parametrize("wrong", ["exclude: evals/drafts", "judge: gpt-4", "suites: {a: 1}", "compare: {x: off}"])
 def test_a_mistake_costs_its_own_key_alone(wrong: str) -> None:
-    reading = gate_file.parse_gate_file(f"agents: [{{driver: command, command: node a.mjs}}]\n{wrong}\n", file="f")
+    reading = load.parse_gate_file(f"agents: [{{driver: command, command: node a.mjs}}]\n{wrong}\n", file="f")
     assert [problem.code for problem in reading.problems] == ["gate-file-shape"]
     assert [rule.driver for rule in reading.gate_file.agents] == ["command"]
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_text_crashes_the_reader(text: str) -> None:
-    reading = gate_file.parse_gate_file(text, file="f")
+    reading = load.parse_gate_file(text, file="f")
     assert all(problem.place is not None and problem.place.file == "f" for problem in reading.problems)
 
 
 def test_an_empty_file_says_nothing() -> None:
-    assert gate_file.parse_gate_file("# nothing yet\n", file="f") == gate_file.GateFileReading()
+    assert load.parse_gate_file("# nothing yet\n", file="f") == load.GateFileReading()
 
 
 TEXT = """\
@@ -117,7 +117,7 @@ suites:
     ],
 )
 def test_a_path_in_words_has_a_line(json_path: str, line: int) -> None:
-    places = gate_file.parse_gate_file(TEXT, file="gate.yml").places
+    places = load.parse_gate_file(TEXT, file="gate.yml").places
     assert places is not None
     found = places.find(json_path)
     assert (found.file, found.line) == ("gate.yml", line)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.config import gate_file, tool_mocks, yaml
+from evalgate.config import load, tool_mocks, yaml
 from evalgate.errors import Problem, Severity
 
 LAUGHS = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
@@ -30,7 +30,7 @@ def test_what_cannot_be_read_is_a_problem(text: str, code: str) -> None:
     found = yaml.load(text, file="f.yml")
     assert isinstance(found, Problem)
     assert (found.code, found.severity, found.place is not None) == (code, Severity.ERROR, True)
-    (problem,) = gate_file.parse_gate_file(text, file="f.yml").problems
+    (problem,) = load.parse_gate_file(text, file="f.yml").problems
     assert problem == found
     (problem,) = tool_mocks.parse_mocks(text, file="f.yml").problems
     assert (problem.code, problem.message) == ("tool-mocks", found.message)
@@ -64,7 +64,7 @@ def test_keys_that_stand_twice(text: str, places: list[tuple[int, int, str]] | N
 
 
 def test_the_last_one_counts() -> None:
-    reading = gate_file.parse_gate_file("fail-on: [threshold]\nruns: 2\nfail_on: [regression]\nruns: 3\n", file="f")
+    reading = load.parse_gate_file("fail-on: [threshold]\nruns: 2\nfail_on: [regression]\nruns: 3\n", file="f")
     assert reading.given == {"fail_on": ["regression"], "runs": 3}
     told = [(each.code, each.severity, each.place.line) for each in reading.problems if each.place is not None]
     assert told == [("duplicate-key", Severity.WARNING, 3), ("duplicate-key", Severity.WARNING, 4)]

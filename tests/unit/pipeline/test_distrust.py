@@ -12,8 +12,6 @@ from builders import build
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evalgate.config.gate_file import GateFile
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import InMemoryTranscripts, Links
@@ -136,7 +134,7 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
     for trial in (trial for case in suite["cases"] for trial in case["trials"]):
         grade = {"score": 1.0}
         trial["grades"] = dict.fromkeys(("final_response_match_v2", "per_turn_user_simulator_quality_v1"), grade)
-    choice = Choice(settings=Settings(), gate_file=GateFile(), root=tmp_path)
+    choice = Settings(root=tmp_path)
     report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     (asked,) = report.asked
     assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == ("final_response_match_v2", "a|b", 3)
@@ -178,7 +176,7 @@ def test_whatever_is_changed_is_refused_or_shown(
                 at[place[-1]] = json.loads(json.dumps(value))  # a later change may go into it
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change took the place away
-    choice = Choice(settings=Settings(), gate_file=GateFile(), root=tmp_path)
+    choice = Settings(root=tmp_path)
     try:
         report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     except EvalgateError:

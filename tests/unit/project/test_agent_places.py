@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalgate.config import gate_file
+from evalgate.config import load
 from evalgate.errors import Severity
 from evalgate.model import AgentUse
 from evalgate.project import agent_places
@@ -92,6 +92,6 @@ def test_an_agent_that_nobody_named_is_not_looked_for(root):
 
 
 def test_the_line_of_evalgate_yml(root):
-    places = gate_file.parse_gate_file("agents:\n- driver: adk\n  path: gone\n", file="evalgate.yml").places
+    places = load.parse_gate_file("agents:\n- driver: adk\n  path: gone\n", file="evalgate.yml").places
     (problem,) = told(root, "adk", path="gone", places=places)
     assert (problem.place.file, problem.place.line) == ("evalgate.yml", 3)

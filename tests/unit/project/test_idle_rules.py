@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalgate.config import gate_file
+from evalgate.config import load
 from evalgate.project import idle_rules
 
 FOUND = ("evals/desk.evalset.json", "evals/slow/night.evalset.json", "weather/w.test.json")
@@ -10,7 +10,7 @@ LEFT_OUT = ("drafts/d.evalset.json",)
 
 
 def told(text, found=FOUND):
-    reading = gate_file.parse_gate_file(text, file="evalgate.yml")
+    reading = load.parse_gate_file(text, file="evalgate.yml")
     assert reading.problems == ()
     problems = idle_rules.pattern_problems(reading.gate_file, places=reading.places, found=found, left_out=LEFT_OUT)
     return [(each.place.line, each.message.partition(" matches")[0], each.hint) for each in problems]
@@ -58,7 +58,7 @@ def test_a_rule_that_matches(text):
 
 def test_names_of_criteria():
     text = "compare:\n  made_up: {gating: true}\n  mine.x: {gating: true}\njudge:\n  criteria:\n    safety_v2: {}\n"
-    reading = gate_file.parse_gate_file(text, file="evalgate.yml")
+    reading = load.parse_gate_file(text, file="evalgate.yml")
     problems = idle_rules.name_problems(reading.gate_file, places=reading.places, known=["safety_v1"], used=["mine.x"])
     assert [(each.place.line, each.message, each.hint) for each in problems] == [
         (2, "`compare.made_up`: no suite has a criterion of this name", "Take the rule out, or correct its name."),
@@ -68,7 +68,7 @@ def test_names_of_criteria():
 
 def test_files_that_rules_name_exactly():
     text = "suites:\n- match: [nightly.json, '*.nothing.json']\nagents: [{path: a, suites: [evals/x.json]}]\n"
-    assert idle_rules.exact_names(gate_file.parse_gate_file(text, file="evalgate.yml").gate_file) == {
+    assert idle_rules.exact_names(load.parse_gate_file(text, file="evalgate.yml").gate_file) == {
         "nightly.json",
         "evals/x.json",
     }

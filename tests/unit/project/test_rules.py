@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.config import gate_file
+from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.project.linter import rules
 
 
 def told(text: str, **typed: object) -> list[tuple[str, int | None]]:
-    read = gate_file.parse_gate_file(text, file="evalgate.yml")
+    read = load.parse_gate_file(text, file="evalgate.yml")
     assert read.problems == ()
     settings = Settings.model_validate({**read.given, **typed})
     found = rules.lint_rules(settings, read.gate_file.suites, given=typed, places=read.places)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
@@ -45,7 +44,7 @@ def suite(key: str, agent: AgentUse, *, threshold: float = 0.9, cases: str = "ab
 
 def chosen(*, judge: dict[str, object] | None = None, **given: object) -> Choice:
     rules = GateFile.model_validate({"judge": judge or {}})
-    return Choice(settings=Settings.model_validate(given), gate_file=rules, root=Path())
+    return Settings.model_validate({**given, "gate_file": rules})
 
 
 BY_BASE = chosen(policy="base")
@@ -95,7 +94,7 @@ def test_a_new_file_stands_under_the_bases_own_globs() -> None:
     """Neither is it let off more than the base says of such files, nor does a trial of theirs decide of a sudden."""
     rules = [{"match": ["critical/*"], "pass_rate": 1.0}, {"match": ["trial/*"], "severity": "advisory"}]
     gate_file = GateFile.model_validate({"suites": rules})
-    theirs = dataclasses.replace(chosen(policy="base", pass_rate=0.5), gate_file=gate_file)
+    theirs = chosen(policy="base", pass_rate=0.5).model_copy(update={"gate_file": gate_file})
     head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
     bar = bars.of(BY_BASE, head, Policy(), base(suite("old", ONE), choice=theirs))
     assert bar.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
@@ -197,13 +196,13 @@ def test_a_base_whose_rules_are_not_known_is_said(
 
 
 def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> None:
-    theirs = dataclasses.replace(chosen(runs=3, max_drop=0.05), places=Locator(None, "evalgate.yml"))
+    theirs = chosen(runs=3, max_drop=0.05).model_copy(update={"places": Locator(None, "evalgate.yml")})
     ours = chosen(runs=1, max_drop=0.5)
     then = dataclasses.replace(NOT_THERE, choice=theirs)
     head = (suite("s", ONE),)
     bar = bars.of(ours, head, Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}), then)
     assert {each.subject for each in bar.loosened} == {"runs", "max_drop"}
-    without_one = dataclasses.replace(then, choice=dataclasses.replace(theirs, places=None))
+    without_one = dataclasses.replace(then, choice=theirs.model_copy(update={"places": None}))
     assert bars.of(ours, head, Policy(max_drop=0.5), without_one).loosened == ()
 
 

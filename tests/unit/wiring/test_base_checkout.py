@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -150,7 +149,7 @@ def test_what_the_base_gates_itself(
     root = side(tmp_path / "base", agents=agents, files={"a.evalset.json": ["1"]})
     head = load.load_settings({"root": str(side(tmp_path / "head", agents=[COMMAND], files={"b.evalset.json": ["2"]}))})
     suites = preparing.prepare(head, environ={}).suites
-    found = base_checkout.read(dataclasses.replace(head, given={**head.given, **given}), root, suites, {})
+    found = base_checkout.read(head.model_copy(update={"given": {**head.given, **given}}), root, suites, {})
     assert found.own_files() == own
     assert found.rules is not None
     assert found.rules.is_empty() is empty

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 from builders import build, comparing
 
-from evalgate.config.gate_file import GateFile
 from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.model import GradedTrial, Links
@@ -46,8 +44,7 @@ def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> Non
 
 
 def choice() -> Choice:
-    settings = Settings(threshold="new", fail_on=frozenset({"threshold"}), confirm=2)
-    return Choice(settings=settings, gate_file=GateFile(), root=Path())
+    return Settings(threshold="new", fail_on=frozenset({"threshold"}), confirm=2)
 
 
 def claimed(word: str, fresh: str) -> Stored:

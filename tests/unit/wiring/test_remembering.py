@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from builders import build
 
-from evalgate.config.gate_file import GateFile
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem
 from evalgate.model import Policy, Run
@@ -46,7 +44,7 @@ def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bo
     heard = io.StringIO()
     scene = Scene(environ={}, watcher=watching.PlainWatcher(heard), on_base_branch=True)
     gated = Gated(report=build.report(outcomes), exit_code=ExitCode.PASS, files={"results": Path("results.json")})
-    choice = Choice(settings=Settings(), gate_file=GateFile(), root=Path())
+    choice = Settings(root=Path())
     keeping = Noted()
     remembering.keep(gated, keeping, scene, choice, now=NOW)  # type: ignore[arg-type]  # it has all that is asked of it
     assert keeping.kept == [Path("results.json")] * kept

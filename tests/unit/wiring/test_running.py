@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from builders.build import case, suite, turn
 
-from evalgate.config.gate_file import GateFile
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError
 from evalgate.model import Case, ConversationScenario, CriterionUse, Policy, Suite
@@ -38,7 +36,7 @@ def test_nobody_is_asked_for_a_stranger(
     skip_judged: bool,
     asked: bool,
 ) -> None:
-    choice = Choice(settings=Settings(skip_judged=skip_judged), gate_file=GateFile(), root=Path())
+    choice = Settings(skip_judged=skip_judged, root=Path())
     bar = Bar(choice=choice, suites=judging.settle(suites, judging.defaults_of(choice)), policy=Policy())
     scene = Scene(environ={}, watcher=watching.PlainWatcher(io.StringIO()), may_ask=False)
     running.insist_silent(bar, dataclasses.replace(scene, may_ask=True))

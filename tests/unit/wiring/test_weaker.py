@@ -11,7 +11,6 @@ import pytest
 from evalgate.config import gate_file, load, settings
 from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
 from evalgate.config.load import Choice
-from evalgate.config.settings import Settings
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, Suite
 from evalgate.wiring import weaker
@@ -192,7 +191,7 @@ def test_a_new_file_that_stands_before_an_installed_module_is_told(tmp_path: Pat
 
 def test_no_setting_and_no_rule_is_forgotten() -> None:
     """A new one has to be put where it belongs: told, told elsewhere, or unable to weaken anything."""
-    known = {name for name in Settings.model_fields if "file" in settings.doors_of(name)}
+    known = {name for name in settings.NAMES if "file" in settings.doors_of(name)}
     known |= set(GateFile.model_fields) - {"judge", "tools"}
     known |= {f"judge.{name}" for name in JudgeRule.model_fields}
     known |= {f"tools.{name}" for name in ToolsRule.model_fields}
