@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any
 
 from evalgate import __version__, publish, reports, words
-from evalgate.config import load, settings
-from evalgate.config.load import Choice
+from evalgate.config import load
+from evalgate.config import settings as settings_table
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
 from evalgate.github import events
@@ -93,7 +93,11 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
         for name, value in environ.items()
         if name.startswith(PREFIX) and value.strip()
     }
-    inputs = {settings.input_name(name): name for name in settings.NAMES if "action" in settings.doors_of(name)}
+    inputs = {
+        settings_table.input_name(name): name
+        for name in settings_table.NAMES
+        if "action" in settings_table.doors_of(name)
+    }
     told = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
     if problems := [problem for problem in told if problem is not None]:
         raise ConfigError.collected(problems)
@@ -103,7 +107,7 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
 def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem | None:
     """What to write instead; None for a name that nothing here resembles, which may be of another program."""
     setting = name.replace("-", "_")
-    if setting in settings.NAMES and setting not in inputs.values():
+    if setting in settings_table.NAMES and setting not in inputs.values():
         hint = load.instead_of_input(setting, value)
     elif close := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
         hint = f"Did you mean `{close}`?"
@@ -129,16 +133,16 @@ def read_event(environ: Mapping[str, str]) -> Mapping[str, Any]:
 def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     given = given_inputs(environ)
     workspace = _workspace(environ)
-    choice = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
+    settings = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
     event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
-    approved = _approval(environ, choice, event)
-    rules.check(event, choice.settings, root=choice.root, approved=approved)
-    if choice.settings.mode == "post":
-        return _post(environ, choice, event, told)
-    with _posting(environ, choice, event) as posting:
+    approved = _approval(environ, settings, event)
+    rules.check(event, settings, root=settings.root, approved=approved)
+    if settings.mode == "post":
+        return _post(environ, settings, event, told)
+    with _posting(environ, settings, event) as posting:
         try:
             with step_log.disarmed():
-                gated = _gated(environ, choice, event, posting, may_ask=rules.may_ask(event, approved))
+                gated = _gated(environ, settings, event, posting, may_ask=rules.may_ask(event, approved))
         finally:
             publish.hand_over(workspace)
         _tell(gated, environ, told, workspace=workspace, debug=debug)
@@ -148,7 +152,7 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
 
 
 def _gated(
-    environ: Mapping[str, str], choice: Choice, event: EventContext, posting: Posting | None, *, may_ask: bool
+    environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None, *, may_ask: bool
 ) -> Gated:
     watcher: Watcher = watching.PlainWatcher(sys.stdout)
     links = linking.links_of(environ, event)
@@ -157,58 +161,56 @@ def _gated(
         watcher=watcher if posting is None else posting.watching(watcher),
         links=links,
         commit=links.commit,
-        reproduce=load.render_command(choice, folder=links.folder),
+        reproduce=load.render_command(settings, folder=links.folder),
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
         may_ask=may_ask,
         present=lambda report: None if posting is None else posting.prepare(report),
     )
-    if choice.settings.mode == "merge":
-        gated, listed = merging.merge_gate(choice, _places(environ, choice), scene), frozenset[Problem]()
+    if settings.mode == "merge":
+        gated, listed = merging.merge_gate(settings, _places(environ, settings), scene), frozenset[Problem]()
     else:
-        prepared = _prepared(environ, choice)
-        gated, listed = running.run_gate(choice, prepared, scene), frozenset(prepared.problems)
+        prepared = _prepared(environ, settings)
+        gated, listed = running.run_gate(settings, prepared, scene), frozenset(prepared.problems)
     step_log.list_problems(problem for problem in gated.report.problems if problem not in listed)
     sys.stdout.write(reports.render_terminal(gated.report))
     return gated
 
 
-def _prepared(environ: Mapping[str, str], choice: Choice) -> Prepared:
+def _prepared(environ: Mapping[str, str], settings: Settings) -> Prepared:
     """What is to run; what was found wrong with it stands in the log before anything is spent."""
-    prepared = preparing.prepare(choice, environ=environ)
-    preparing.insist(prepared, strict=choice.settings.strict)
+    prepared = preparing.prepare(settings, environ=environ)
+    preparing.insist(prepared, strict=settings.strict)
     step_log.list_problems(prepared.problems)
     return prepared
 
 
-def _places(environ: Mapping[str, str], choice: Choice) -> list[Path]:
+def _places(environ: Mapping[str, str], settings: Settings) -> list[Path]:
     """What the input `results` names: in the workspace, where other steps bring it, or else below `root`."""
     workspace = _workspace(environ)
-    named = [(workspace / place, choice.root / place) for place in choice.settings.results]
+    named = [(workspace / place, settings.root / place) for place in settings.results]
     return [below if below.exists() and not there.exists() else there for there, below in named]
 
 
-def _approval(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Approved | None:
+def _approval(environ: Mapping[str, str], settings: Settings, event: EventContext) -> Approved | None:
     token = token_of(environ)
-    if token is None or not choice.settings.allow_pull_request_target:
+    if token is None or not settings.allow_pull_request_target:
         return None
     run = environ.get("GITHUB_RUN_ID", "")
     with closing(Client(connection_of(environ, token=token))) as client:
-        return rules.approval(
-            event, choice.settings, client, run_id=int(run) if run.isascii() and run.isdigit() else None
-        )
+        return rules.approval(event, settings, client, run_id=int(run) if run.isascii() and run.isdigit() else None)
 
 
-def _post(environ: Mapping[str, str], choice: Choice, event: EventContext, told: _Told) -> int:
+def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, told: _Told) -> int:
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
     token = token_of(environ)
     if token is None:
         raise ConfigError("`mode: post` needs a token", hint="The input github-token holds the job's by default.")
     links = linking.links_of_trigger(environ, event)
-    job = posts.job_of(environ, choice.settings, address=links.workflow_run, head_sha=event.head_sha)
+    job = posts.job_of(environ, settings, address=links.workflow_run, head_sha=event.head_sha)
     with closing(Client(connection_of(environ, token=token))) as client, step_log.disarmed():
-        posted = claims.post(choice, event, client, job=job, links=links)
+        posted = claims.post(settings, event, client, job=job, links=links)
         if posted.report is not None:
             sys.stdout.write(reports.render_terminal(posted.report))
     if posted.report is None:
@@ -226,12 +228,12 @@ def _post(environ: Mapping[str, str], choice: Choice, event: EventContext, told:
 
 
 @contextmanager
-def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Iterator[Posting | None]:
+def _posting(environ: Mapping[str, str], settings: Settings, event: EventContext) -> Iterator[Posting | None]:
     """What the pull request is told with; None where there is nobody to tell, or it may not be told.
 
     A run that ends without a verdict ends its check run as well.
     """
-    posting = _opened_posting(environ, choice, event)
+    posting = _opened_posting(environ, settings, event)
     if posting is None:
         yield None
         return
@@ -247,9 +249,9 @@ def _posting(environ: Mapping[str, str], choice: Choice, event: EventContext) ->
         posting.close()
 
 
-def _opened_posting(environ: Mapping[str, str], choice: Choice, event: EventContext) -> Posting | None:
+def _opened_posting(environ: Mapping[str, str], settings: Settings, event: EventContext) -> Posting | None:
     token = token_of(environ)
-    if not _is_told(choice.settings, event) or not environ.get("GITHUB_REPOSITORY"):
+    if not _is_told(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
     if event.is_fork and event.kind is EventKind.PULL_REQUEST:
         step_log.say(commands.render_command("notice", FORK))
@@ -258,11 +260,11 @@ def _opened_posting(environ: Mapping[str, str], choice: Choice, event: EventCont
         step_log.say(commands.render_command("notice", UNTOLD))
         return None
     job = posts.job_of(
-        environ, choice.settings, address=linking.links_of(environ, event).workflow_run, head_sha=event.head_sha
+        environ, settings, address=linking.links_of(environ, event).workflow_run, head_sha=event.head_sha
     )
     try:
         place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
-        return Posting(place, job, choice.settings)
+        return Posting(place, job, settings)
     except ConfigError as error:
         step_log.say(commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None

@@ -148,13 +148,13 @@ def _free_partner(
 ) -> int | None:
     queue = [start]
     for item in queue:  # it grows while it is walked
-        for choice in choices[item]:
-            if choice in reached_from:
+        for settings in choices[item]:
+            if settings in reached_from:
                 continue
-            reached_from[choice] = item
-            if choice not in taken_by:
-                return choice
-            queue.append(taken_by[choice])
+            reached_from[settings] = item
+            if settings not in taken_by:
+                return settings
+            queue.append(taken_by[settings])
     return None
 
 

@@ -13,7 +13,7 @@ import click
 from evalgate import cli, publish, words
 from evalgate.cli import commands
 from evalgate.config import load
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.exhibits import calibration as exhibit
 from evalgate.gate import calibrations
@@ -64,19 +64,19 @@ def command(labels: str, **values: Any) -> None:
 
 def calibrate(labels: str, values: dict[str, Any]) -> int:
     """Calibrate, or draft; the exit code. Raises EvalgateError."""
-    choice = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
+    settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
     if values["draft"]:
-        return _draft(Path(labels), values, choice)
-    written = _written(values["written"], choice)
+        return _draft(Path(labels), values, settings)
+    written = _written(values["written"], settings)
     order = Order(
         labels=Path(labels).absolute(),
         results=_path(values["results"]),
-        conversations=_path(values["conversations"]) or _last_results(choice),
+        conversations=_path(values["conversations"]) or _last_results(settings),
         against=_path(values["against"]) or (written if written.is_file() else None),
     )
-    cache = folders.cache_of(choice, os.environ, say=_say)
+    cache = folders.cache_of(settings, os.environ, say=_say)
     desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
-    done = calibrating.calibrate(choice, order, desk)
+    done = calibrating.calibrate(settings, order, desk)
     _show(done)
     problem = publish.write_file(written, [calibration_files.render(done.calibration)])
     if problem is not None:
@@ -113,11 +113,11 @@ def _verdict(calibration: Calibration, least: float | None) -> int:
     return ExitCode.FAIL if below else ExitCode.PASS
 
 
-def _draft(path: Path, values: dict[str, Any], choice: Choice) -> int:
+def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="A draft never overwrites labels: name another file.")
-    results = _path(values["results"]) or _path(values["conversations"]) or _last_results(choice)
-    lines = drafting.draft(stored.read_results(results), most=values["most"], seed=choice.settings.seed)
+    results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
+    lines = drafting.draft(stored.read_results(results), most=values["most"], seed=settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdict that can be labelled")
     problem = publish.write_file(path, [f"{line}\n" for line in lines])
@@ -127,14 +127,14 @@ def _draft(path: Path, values: dict[str, Any], choice: Choice) -> int:
     return ExitCode.PASS
 
 
-def _written(named: str | None, choice: Choice) -> Path:
+def _written(named: str | None, settings: Settings) -> Path:
     if named:
         return Path(named).absolute()
-    return choice.root / (choice.gate_file.judge.calibration or WRITTEN)
+    return settings.root / (settings.gate_file.judge.calibration or WRITTEN)
 
 
-def _last_results(choice: Choice) -> Path:
-    return choice.root / choice.settings.output / RESULTS
+def _last_results(settings: Settings) -> Path:
+    return settings.root / settings.output / RESULTS
 
 
 def _path(named: str | None) -> Path | None:

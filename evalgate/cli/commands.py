@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from evalgate import cli, reports, words
-from evalgate.config import load, settings
+from evalgate.config import load
+from evalgate.config import settings as settings_table
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem, Severity
 from evalgate.wiring import comparing_files, merging, preparing, running, watching
@@ -46,7 +47,7 @@ def options(*names: str) -> Callable[[Command], Command]:
 
 def settings_options(*names: str) -> Callable[[Command], Command]:
     """Adds an option for each named setting (all where none is named)."""
-    chosen = names or tuple(name for name in settings.NAMES if "cli" in settings.doors_of(name))
+    chosen = names or tuple(name for name in settings_table.NAMES if "cli" in settings_table.doors_of(name))
 
     def add(command: Command) -> Command:
         for name in reversed(chosen):
@@ -64,10 +65,10 @@ def given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _option(name: str) -> Callable[[Command], Command]:
     field = Settings.model_fields[name]
-    flag = f"--{settings.input_name(name)}"
+    flag = f"--{settings_table.input_name(name)}"
     description = field.description or ""
     if field.annotation is bool:
-        return click.option(f"{flag}/--no-{settings.input_name(name)}", name, default=None, help=description)
+        return click.option(f"{flag}/--no-{settings_table.input_name(name)}", name, default=None, help=description)
     if _is_listed(field.annotation):
         return click.option(flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated.")
     description += _default(field.default)
@@ -97,11 +98,11 @@ def run(**values: Any) -> None:
 
 
 def _run(given: dict[str, Any]) -> int:
-    choice = load.load_settings(given)
-    prepared = preparing.prepare(choice, environ=os.environ)
-    preparing.insist(prepared, strict=choice.settings.strict)
+    settings = load.load_settings(given)
+    prepared = preparing.prepare(settings, environ=os.environ)
+    preparing.insist(prepared, strict=settings.strict)
     cli.show_problems(prepared.problems)
-    return _show(running.run_gate(choice, prepared, _scene()), shown=prepared.problems)
+    return _show(running.run_gate(settings, prepared, _scene()), shown=prepared.problems)
 
 
 @click.command("merge")
@@ -129,8 +130,8 @@ def compare(base: str, head: str, **values: Any) -> None:
 
 
 def _compare(base: str, head: str, given: dict[str, Any]) -> int:
-    choice = load.load_settings(given)
-    return _show(comparing_files.compare(choice, base=Path(base), head=Path(head), reproduce=_typed()))
+    settings = load.load_settings(given)
+    return _show(comparing_files.compare(settings, base=Path(base), head=Path(head), reproduce=_typed()))
 
 
 @click.command("validate")
@@ -142,8 +143,8 @@ def validate(**values: Any) -> None:
 
 def _validate(given: dict[str, Any]) -> int:
     """Exit code 2 where a run would be refused."""
-    choice = load.load_settings(given)
-    prepared = preparing.prepare(choice, environ=os.environ)
+    settings = load.load_settings(given)
+    prepared = preparing.prepare(settings, environ=os.environ)
     cli.show_problems(prepared.problems)
     counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
@@ -151,7 +152,7 @@ def _validate(given: dict[str, Any]) -> int:
         f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(cases, 'case')}: "
         f"{words.counted(counts[Severity.ERROR], 'error')}, {words.counted(counts[Severity.WARNING], 'warning')}"
     )
-    return ExitCode.CONFIG if prepared.stops(strict=choice.settings.strict) else ExitCode.PASS
+    return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
 def _scene() -> Scene:

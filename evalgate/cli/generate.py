@@ -39,9 +39,9 @@ def command(**values: Any) -> None:
 
 def generate(values: dict[str, Any]) -> int:
     """Write the scenarios; the exit code. Raises EvalgateError."""
-    choice = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
+    settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
     if values["from_results"]:
-        return record(values, root=choice.root)
+        return record(values, root=settings.root)
     order = Order(
         count=values["count"],
         instruction=values["instruction"],
@@ -49,7 +49,7 @@ def generate(values: dict[str, Any]) -> int:
         into=values["into"] or "generated",
     )
     done = generating.generate(
-        choice, order, environ=os.environ, say=lambda line: click.echo(plain.one_line(line), err=True)
+        settings, order, environ=os.environ, say=lambda line: click.echo(plain.one_line(line), err=True)
     )
     for path in done.files:
         click.echo(f"wrote {os.path.relpath(path)}")

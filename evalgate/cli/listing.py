@@ -38,12 +38,12 @@ def command(with_cases: bool, **values: Any) -> None:
 
 def show(given: dict[str, Any], *, with_cases: bool) -> int:
     """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
-    choice = load.load_settings(given)
-    prepared = preparing.prepare(choice, environ=os.environ)
+    settings = load.load_settings(given)
+    prepared = preparing.prepare(settings, environ=os.environ)
     for suite in prepared.suites:
-        for line in suite_lines(suite, estimated(suite, choice.settings), with_cases=with_cases):
+        for line in suite_lines(suite, estimated(suite, settings), with_cases=with_cases):
             click.echo(plain.visible(line))
-    total = [estimated(suite, choice.settings) for suite in prepared.suites]
+    total = [estimated(suite, settings) for suite in prepared.suites]
     judge_calls = sum(each.judge_calls for each in total)
     asked = f", {judge_calls:,} of judges (cached replies cost none)" if judge_calls else ""
     click.echo(
@@ -51,10 +51,10 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
         f"{words.counted(sum(each.trials for each in total), 'trial')}, "
         f"at least {words.counted(sum(each.model_calls for each in total), 'model call')} of the agents{asked}"
     )
-    for line in more_lines(choice.settings, trials=sum(each.trials for each in total)):
+    for line in more_lines(settings, trials=sum(each.trials for each in total)):
         click.echo(line)
     cli.show_problems(prepared.problems)
-    return ExitCode.CONFIG if prepared.stops(strict=choice.settings.strict) else ExitCode.PASS
+    return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
 def more_lines(settings: Settings, *, trials: int) -> list[str]:

@@ -33,8 +33,6 @@ from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
 from evalgate.wire import generation_config
 
-Choice = Settings
-
 DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http": "url", "replay": "path"}
 """Which option of each driver the text after the colon of `agent: driver:text` fills."""
 

@@ -433,11 +433,6 @@ class Settings(BaseModel):
         default=False, description="Show the traceback of what stops the run.", json_schema_extra=TERMINAL
     )
 
-    @property
-    def settings(self) -> Settings:
-        """These."""
-        return self
-
 
 NAMES = tuple(name for name, field in Settings.model_fields.items() if field.description)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from evalgate.agents import replay
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.model import AgentUse
 from evalgate.pipeline import trials
 from evalgate.project import source_files, tree
@@ -20,10 +20,10 @@ ELSEWHERE = frozenset({"http", "absent"})
 """Drivers of agents whose code is not in the checkout."""
 
 
-def apart_of(choice: Choice) -> tuple[str, ...]:
+def apart_of(settings: Settings) -> tuple[str, ...]:
     """What of a checkout is no part of any agent: what runs write, and what answers in the stead of tools and judges.
     Relative to a side's root, or absolute."""
-    settings, rules = choice.settings, choice.gate_file
+    rules = settings.gate_file
     named = (
         *(settings.output, settings.baseline_folder, settings.cache, settings.config, settings.criteria),
         *(rules.tools.cassettes, rules.tools.mocks, rules.judge.record, rules.judge.replay, rules.judge.calibration),

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from evalgate import criteria
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import (
     AgentUse,
@@ -63,46 +63,44 @@ class Judged:
     took: tuple[JudgeUse, ...] = ()
 
 
-def ask(choice: Choice, read: LabelsReading, *, conversations: Path | None, desk: Desk) -> Judged:
+def ask(settings: Settings, read: LabelsReading, *, conversations: Path | None, desk: Desk) -> Judged:
     """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once."""
-    suites, problems = settled_suites(choice, {label.criterion for label in read.labels})
+    suites, problems = settled_suites(settings, {label.criterion for label in read.labels})
     recorded = _conversations(conversations, read.labels)
-    finds = labelled.find_evidence(
-        read.labels, uses=_uses(suites), stored=recorded, adk_compat=choice.settings.adk_compat
-    )
+    finds = labelled.find_evidence(read.labels, uses=_uses(suites), stored=recorded, adk_compat=settings.adk_compat)
     insist([*problems, *read.problems, *finds.problems])
     asked_of = _only(finds.asked)
-    insist(judging.missing([asked_of], judging.defaults_of(choice), desk.environ))
-    with judging.opened_panel(choice, [asked_of], environ=desk.environ, cache=desk.cache, say=desk.say) as panel:
+    insist(judging.missing([asked_of], judging.defaults_of(settings), desk.environ))
+    with judging.opened_panel(settings, [asked_of], environ=desk.environ, cache=desk.cache, say=desk.say) as panel:
         if panel is None:
             raise ConfigError("`skip-judged` is set: nobody may be asked", hint="Take it out of evalgate.yml.")
-        verdicts = _ask(finds.asked, panel, adk_compat=choice.settings.adk_compat)
+        verdicts = _ask(finds.asked, panel, adk_compat=settings.adk_compat)
         return Judged(verdicts=verdicts, notes=_unlabelled(suites, read.labels), took=panel.uses())
 
 
-def settled_suites(choice: Choice, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
+def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
     """The repository's suites with the judges settled, and one more with the wanted criteria that none of them uses.
 
     Problems of agents do not count: none is run.
     """
     try:
         found = discovery.discover(
-            choice.root,
-            gate_file=choice.gate_file,
-            places=choice.places,
-            criteria_file=Path(choice.settings.criteria) if choice.settings.criteria else None,
+            settings.root,
+            gate_file=settings.gate_file,
+            places=settings.places,
+            criteria_file=Path(settings.criteria) if settings.criteria else None,
             specs=criteria.CRITERIA,
         )
         suites, problems = found.suites, [each for each in found.problems if each.code not in agent_choice.CODES]
     except NothingToDo:
         suites, problems = (), []
-    problems = [*choice.problems, *problems]
+    problems = [*settings.problems, *problems]
     if has_errors(problems):
         return (), problems
     used = {use.name for suite in suites for use in suite.criteria}
     unused = tuple(_default_use(name) for name in sorted(set(wanted) - used))
     nowhere = _suite(unused)
-    return judging.settle([*suites, *([nowhere] if unused else [])], judging.defaults_of(choice)), problems
+    return judging.settle([*suites, *([nowhere] if unused else [])], judging.defaults_of(settings)), problems
 
 
 def _conversations(path: Path | None, labels: Iterable[Label]) -> Stored | None:

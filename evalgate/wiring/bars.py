@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evalgate import words
 from evalgate.config import load
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
@@ -29,11 +29,11 @@ GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 class Bar:
     """What is measured, by which rules, and which of head's own rules are weaker than the base's.
 
-    `choice`: the settings and the gate file that decide: head's, with the base's rules in them where those decide
+    `settings`: the settings and the gate file that decide: head's, with the base's rules in them where those decide
     (`by_base`). `problems`: why rules that were asked for could not be had.
     """
 
-    choice: Choice
+    settings: Settings
     suites: tuple[Suite, ...]
     policy: Policy
     loosened: tuple[Loosening, ...] = ()
@@ -41,7 +41,7 @@ class Bar:
     problems: tuple[Problem, ...] = ()
 
 
-def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | None) -> Bar:
+def of(settings: Settings, suites: tuple[Suite, ...], policy: Policy, base: Base | None) -> Bar:
     """Head's rules; with `policy: base` the base's where they are known: its policy, its criteria and thresholds for
     every suite that it has, its judges, and the cases that head deleted. The content of cases is head's, where head has
     them. What of the base's rules cannot be read is a problem, and head's stand in for just that.
@@ -50,16 +50,16 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
     """
     if base is None or base.rules is None:
         return Bar(
-            choice=choice,
+            settings=settings,
             suites=suites,
-            policy=_at_least(policy, choice, base),
-            loosened=_of_settings(choice, policy, base),
-            problems=_unknown(choice, base),
+            policy=_at_least(policy, settings, base),
+            loosened=_of_settings(settings, policy, base),
+            problems=_unknown(settings, base),
         )
-    theirs, rules = base.choice, base.rules
+    theirs, rules = base.settings, base.rules
     renamed = base.renamed or base_checkout.renames(rules.suites, suites)
     loosened = (
-        *(() if theirs is None else weaker.find(theirs, choice, rules.suites)),
+        *(() if theirs is None else weaker.find(theirs, settings, rules.suites)),
         *loosening.find(
             loosening.Rules(suites=tuple(map(_with_known_agent, rules.suites)), policy=rules.policy),
             loosening.Rules(suites=suites, policy=policy),
@@ -67,13 +67,13 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
             renamed=renamed,
         ),
     )
-    by_base = base_sought.rules_of_base(choice, theirs)
+    by_base = base_sought.rules_of_base(settings, theirs)
     problems = tuple(_faulty(rules, by_base=by_base))
     if not by_base:
-        return Bar(choice=choice, suites=suites, policy=policy, loosened=loosened, problems=problems)
-    ruling = choice if theirs is None else _ruled(choice, theirs)
+        return Bar(settings=settings, suites=suites, policy=policy, loosened=loosened, problems=problems)
+    ruling = settings if theirs is None else _ruled(settings, theirs)
     return Bar(
-        choice=ruling,
+        settings=ruling,
         suites=_restored(rules, suites, renamed, ruling),
         policy=_with_new(_renamed(rules.policy, renamed), _new(rules, suites, renamed), ruling),
         loosened=loosened,
@@ -87,36 +87,36 @@ def _with_known_agent(suite: Suite) -> Suite:
     return dataclasses.replace(suite, agent=AgentUse(driver="")) if base_checkout.is_unknown(suite.agent) else suite
 
 
-def _of_settings(choice: Choice, policy: Policy, base: Base | None) -> tuple[Loosening, ...]:
+def _of_settings(settings: Settings, policy: Policy, base: Base | None) -> tuple[Loosening, ...]:
     """What head's evalgate.yml asks less than that of a base which has no evaluation file."""
-    if base is None or base.choice is None or base.choice.places is None:
+    if base is None or base.settings is None or base.settings.places is None:
         return ()
-    theirs, ours = (loosening.Rules(suites=(), policy=each) for each in (load.policy_of(base.choice, ()), policy))
-    return (*weaker.find(base.choice, choice), *loosening.find(theirs, ours, fingerprint=fingerprints.of_case))
+    theirs, ours = (loosening.Rules(suites=(), policy=each) for each in (load.policy_of(base.settings, ()), policy))
+    return (*weaker.find(base.settings, settings), *loosening.find(theirs, ours, fingerprint=fingerprints.of_case))
 
 
-def _unknown(choice: Choice, base: Base | None) -> tuple[Problem, ...]:
+def _unknown(settings: Settings, base: Base | None) -> tuple[Problem, ...]:
     """That the base's rules are not known, where there are to be some."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
         return ()
     if base.problem:
-        return (_unchecked(choice, "the base's rules", base.problem),)
-    if choice.settings.policy != "base":
+        return (_unchecked(settings, "the base's rules", base.problem),)
+    if settings.policy != "base":
         return ()
     message = "`policy: base`: the base has no evaluation file, and so no rules of its own: head's decide"
     return (Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message),)
 
 
-def _at_least(policy: Policy, choice: Choice, base: Base | None) -> Policy:
+def _at_least(policy: Policy, settings: Settings, base: Base | None) -> Policy:
     """Head's policy; where the base's was to decide and something is wrong with the base, head's cannot let that
     pass."""
-    if base is None or not base.problem or base.no_agent or choice.settings.policy != "base":
+    if base is None or not base.problem or base.no_agent or settings.policy != "base":
         return policy
     return dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
 
 
-def _unchecked(choice: Choice, what: str, why: str) -> Problem:
-    if choice.settings.policy == "base":
+def _unchecked(settings: Settings, what: str, why: str) -> Problem:
+    if settings.policy == "base":
         message = f"`policy: base`: head's rules decide, since {what} are not known: {why}"
         return Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=UNCHECKED)
     message = f"whether this change weakens {what} could not be checked: {why}"
@@ -140,13 +140,13 @@ def _faulty(rules: Rules, *, by_base: bool) -> Iterator[Problem]:
         yield Problem(severity=Severity.WARNING, code="base-rules-unchecked", message=message, hint=UNCHECKED)
 
 
-def _ruled(choice: Choice, theirs: Choice) -> Choice:
-    """Head's choice with the base's rules in it, and its stores; where other things lie and how fast they go stays
+def _ruled(settings: Settings, theirs: Settings) -> Settings:
+    """Head's settings with the base's rules in it, and its stores; where other things lie and how fast they go stays
     head's."""
     names = (*RULES, *base_sought.STORES)
     rules = {name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
     ruled = {name: getattr(theirs, name) for name in names}
-    return choice.model_copy(update={**ruled, "gate_file": choice.gate_file.model_copy(update=rules)})
+    return settings.model_copy(update={**ruled, "gate_file": settings.gate_file.model_copy(update=rules)})
 
 
 def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:
@@ -167,7 +167,7 @@ def _new(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> l
     return [suite for suite in ours if suite.key not in known]
 
 
-def _with_new(policy: Policy, new: list[Suite], ruling: Choice) -> Policy:
+def _with_new(policy: Policy, new: list[Suite], ruling: Settings) -> Policy:
     """The base's policy with what the ruling evalgate.yml says of files that the base does not have yet."""
     own = load.policy_of(ruling, new)
     keys = {suite.key for suite in new}
@@ -178,7 +178,7 @@ def _with_new(policy: Policy, new: list[Suite], ruling: Choice) -> Policy:
     )
 
 
-def _restored(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Choice) -> tuple[Suite, ...]:
+def _restored(rules: Rules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings) -> tuple[Suite, ...]:
     before = {suite.key: suite for suite in rules.suites}
     kept = [(suite, before.get(renamed.get(suite.key, suite.key))) for suite in ours]
     # without cases there is nothing to run, by criteria that cannot be read nothing could be decided
@@ -202,7 +202,7 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
     return agent_pools.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
 
 
-def _with_base(suite: Suite, then: Suite, ruling: Choice, rules: Rules) -> Suite:
+def _with_base(suite: Suite, then: Suite, ruling: Settings, rules: Rules) -> Suite:
     """Head's suite with the cases that head deleted and by the base's rules; by its own criteria where the base's
     cannot be read."""
     ids = {case.case_id for case in suite.eval_set.cases}

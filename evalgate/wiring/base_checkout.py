@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from evalgate import criteria
 from evalgate.config import load
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import AgentUse, Policy, Suite
 from evalgate.pipeline import fingerprints
@@ -58,11 +58,11 @@ class Rules:
 class BaseSide:
     """What the base's files say, for the suites of head.
 
-    `choice`: what its own evalgate.yml and the doors ask for. `agents`: by head's suite keys. `renamed`: the base's
+    `settings`: what its own evalgate.yml and the doors ask for. `agents`: by head's suite keys. `renamed`: the base's
     name of an evaluation file by head's, where they differ. `rules`: None where it has no evaluation file at all.
     """
 
-    choice: Choice
+    settings: Settings
     agents: Mapping[str, AgentUse]
     rules: Rules | None = None
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -75,23 +75,23 @@ class BaseSide:
         return tuple(sorted(served | self.rules.unread))
 
 
-def read(head: Choice, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseSide:
+def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseSide:
     """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or gives values that
     cannot be."""
-    choice = _choice(head, root)
-    errors = [problem for problem in choice.problems if problem.severity is Severity.ERROR]
+    settings = _settings(head, root)
+    errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(told_of(errors))
-    rules = _rules(choice, suites, environ, head=head.root)
+    rules = _rules(settings, suites, environ, head=head.root)
     renamed = {} if rules is None else renames(rules.suites, suites)
-    found = _chosen(choice, suites)
+    found = _chosen(settings, suites)
     before = {} if rules is None else {suite.key: _known(suite.agent) for suite in rules.suites}
     agents = {}
     for suite in suites:
         use = before[renamed[suite.key]] if suite.key in renamed else found[suite.key]
         agents[suite.key] = _usable(use, suite)
     agents |= {key: _checked(use) for key, use in before.items() if key not in agents}
-    return BaseSide(choice=choice, agents=agents, rules=rules, renamed=renamed)
+    return BaseSide(settings=settings, agents=agents, rules=rules, renamed=renamed)
 
 
 def told_of(problems: Sequence[Problem]) -> str:
@@ -124,10 +124,10 @@ def _questions(suite: Suite) -> set[tuple[str, str]]:
     return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
 
 
-def _choice(head: Choice, root: Path) -> Choice:
+def _settings(head: Settings, root: Path) -> Settings:
     """Head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none."""
     given = {**head.given, "root": str(root)}
-    given["paths"] = [_within(head.root, path) for path in head.settings.paths]
+    given["paths"] = [_within(head.root, path) for path in head.paths]
     config = given.get("config")
     if config and not (root / str(config)).is_file():
         given = {name: value for name, value in given.items() if name != "config"}
@@ -142,16 +142,16 @@ def _within(root: Path, path: str) -> str:
     return f"{Path(name).resolve().relative_to(root).as_posix()}{colon}{cases}"
 
 
-def _chosen(choice: Choice, suites: Sequence[Suite]) -> dict[str, AgentUse]:
+def _chosen(settings: Settings, suites: Sequence[Suite]) -> dict[str, AgentUse]:
     """The base's agent for every suite of head's: as the base's evalgate.yml says, else as found in its tree."""
-    seen = tree.walk(choice.root, exclude=choice.gate_file.exclude)
+    seen = tree.walk(settings.root, exclude=settings.gate_file.exclude)
     chosen = agent_choice.choose_agents(
         {suite.key: suite.eval_set for suite in suites},
-        gate_file=choice.gate_file,
+        gate_file=settings.gate_file,
         files=seen.agent_files,
-        read=lambda path: reading.read_source(choice.root, path),
+        read=lambda path: reading.read_source(settings.root, path),
     )
-    return {key: _known(preparing.with_defaults(use, choice.settings)) for key, use in chosen.by_key.items()}
+    return {key: _known(preparing.with_defaults(use, settings)) for key, use in chosen.by_key.items()}
 
 
 def is_unknown(use: AgentUse) -> bool:
@@ -184,16 +184,16 @@ def _checked(use: AgentUse) -> AgentUse:
     return use
 
 
-def _rules(choice: Choice, ours: Sequence[Suite], environ: Mapping[str, str], *, head: Path) -> Rules | None:
+def _rules(settings: Settings, ours: Sequence[Suite], environ: Mapping[str, str], *, head: Path) -> Rules | None:
     """The rules of its own files, of which a door may select cases: those that it has none of are rules all the same,
     where the change asks other cases of them (`ours`) or has moved them."""
     try:
-        prepared = preparing.prepare(choice, environ=environ)
+        prepared = preparing.prepare(settings, environ=environ)
         found, unread, problems = prepared.suites, prepared.unread, prepared.of_files
     except NothingToDo:
         found, unread, problems = (), (), ()
     known = {suite.key for suite in (*found, *unread)}
-    beside = _unselected(choice, [suite for suite in ours if suite.key not in known], head=head)
+    beside = _unselected(settings, [suite for suite in ours if suite.key not in known], head=head)
     if not known and beside is None:
         return None
     others, led, theirs = beside or ((), frozenset(), ())
@@ -202,7 +202,7 @@ def _rules(choice: Choice, ours: Sequence[Suite], environ: Mapping[str, str], *,
     suites = tuple(sorted((*found, *unread, *others), key=lambda suite: suite.key))
     return Rules(
         suites=suites,
-        policy=load.policy_of(choice, suites),
+        policy=load.policy_of(settings, suites),
         unread=frozenset(suite.key for suite in unread),
         unruled=frozenset(suite.key for suite in suites if suite.criteria_source.file in wrong),
         led=led,
@@ -216,19 +216,18 @@ def _is_fault(problem: Problem) -> bool:
 
 
 def _unselected(
-    choice: Choice, ours: Sequence[Suite], *, head: Path
+    settings: Settings, ours: Sequence[Suite], *, head: Path
 ) -> tuple[tuple[Suite, ...], frozenset[str], tuple[Problem, ...]] | None:
     """The base's files that are `ours`: those of the same names, without cases and by the base's rules for those cases,
     and those that are gone from `head` and stand there under another name; which of them have simulated users, and
     what is wrong with their criteria. None where there is no evaluation file at all, whatever is selected."""
-    settings = choice.settings
     if not settings.paths and not settings.grep:
         return None
     try:
         whole = discovery.discover(
-            choice.root,
-            gate_file=choice.gate_file,
-            places=choice.places,
+            settings.root,
+            gate_file=settings.gate_file,
+            places=settings.places,
             criteria_file=Path(settings.criteria) if settings.criteria else None,
             specs=criteria.CRITERIA,
         )
@@ -243,7 +242,7 @@ def _unselected(
     as_asked = [
         dataclasses.replace(each, eval_set=asked[each.key]) if each.key in led - moved else each for each in theirs
     ]
-    settled = judging.settle(simulating.settle(as_asked, choice), judging.defaults_of(choice))
+    settled = judging.settle(simulating.settle(as_asked, settings), judging.defaults_of(settings))
     found = tuple(
         dataclasses.replace(
             suite,

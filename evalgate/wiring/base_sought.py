@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.model import AgentUse, BaseOrigin, Suite
 from evalgate.pipeline.stored import Stored
 from evalgate.wiring import agent_pools
@@ -18,9 +18,9 @@ STORES = ("data_branch", "baseline_folder", "baseline_artifact")
 """Settings that name where results and the ledger of base runs are kept."""
 
 
-def rules_of_base(head: Choice, theirs: Choice | None) -> bool:
+def rules_of_base(head: Settings, theirs: Settings | None) -> bool:
     """Whether the base's rules decide: one of both evalgate.yml says so, and head's cannot take back the base's."""
-    return head.settings.policy == "base" or (theirs is not None and theirs.settings.policy == "base")
+    return head.policy == "base" or (theirs is not None and theirs.policy == "base")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Base:
     """The base, before anything of it was measured.
 
     `root`: its code on disk, None where only results are at hand. `agents`: of every suite of head's, by its key; a
-    suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `choice`: the
+    suite without one has an absent agent. `reusable`: suites whose stored trials may stand in. `rules`, `settings`: the
     base's own, None where they are not known. `renamed`: the base's name of an evaluation file by head's, where they
     differ. `rerun`: the origin if nothing that is stored stands in, after all. `problem`: why there is nothing to
     compare with; `no_agent`: because the base has no agent yet, or no case of those that are run, which is nobody's
@@ -40,7 +40,7 @@ class Base:
     reusable: frozenset[str] = frozenset()
     agents: Mapping[str, AgentUse] = dataclasses.field(default_factory=dict)
     rules: Rules | None = None
-    choice: Choice | None = None
+    settings: Settings | None = None
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     stored: Stored | None = None
     rerun: BaseOrigin | None = None
@@ -59,7 +59,7 @@ class Search:
     of what answers tool calls in the agents' stead, by a side's checkout.
     """
 
-    choice: Choice
+    settings: Settings
     suites: tuple[Suite, ...]
     environ: Mapping[str, str]
     cache: Path

@@ -14,7 +14,6 @@ from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.baseline.worktree import NoSuchFolder
 from evalgate.config import load
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
@@ -50,10 +49,10 @@ def opened(search: Search) -> Iterator[Base | None]:
 
 
 def _open(search: Search, stack: contextlib.ExitStack) -> Base | None:
-    settings = search.choice.settings
+    settings = search.settings
     named = bool(settings.base or search.event_base)
     wanted = settings.baseline
-    if "baseline" not in search.choice.given and named and wanted != "auto":
+    if "baseline" not in search.settings.given and named and wanted != "auto":
         return _as_file_says(search, stack, wanted)
     if wanted == "none" or (wanted == "auto" and not named):
         return None
@@ -64,11 +63,11 @@ def _as_file_says(search: Search, stack: contextlib.ExitStack, wanted: str) -> B
     """evalgate.yml is part of the change that it judges: the base's own word on `baseline` counts where it differs, or
     a change could switch the comparison off. Where it is not known, head's."""
     base = _from_git(search, stack, "rerun")
-    theirs = base.choice.settings.baseline if base.choice is not None else wanted
+    theirs = base.settings.baseline if base.settings is not None else wanted
     if theirs == wanted == "rerun":
         return base
     if theirs == wanted:
-        if base.choice is None and wanted == "none":
+        if base.settings is None and wanted == "none":
             search.say(f"the base's evalgate.yml is not known ({base.problem}): `baseline: none` as head's says")
         return None if wanted == "none" else _wanted(search, stack, wanted)
     search.say(f"`baseline` is {wanted} in this evalgate.yml and {theirs} in the base's, which counts")
@@ -85,17 +84,17 @@ def _wanted(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 
 def _from_file(search: Search, named: str) -> Base:
     """Results that somebody named. Raises ConfigError where they cannot be read: the user asked for this very file."""
-    stored = stored_results.read_results(search.choice.root / named, shown_as=named, of="the base")
+    stored = stored_results.read_results(search.settings.root / named, shown_as=named, of="the base")
     unknown = "`policy: base`: a results file does not hold all of the base's rules, so head's decide"
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
         measured_at=stored.run.started_at,
-        notes=(unknown,) if search.choice.settings.policy == "base" else (),
+        notes=(unknown,) if search.settings.policy == "base" else (),
     )
     absent = agent_pools.absent(WHY_NOT_STORED)
     return Base(
-        origin=stores.aged(origin, settings=search.choice.settings, now=search.now),
+        origin=stores.aged(origin, settings=search.settings, now=search.now),
         agents={suite.key: absent for suite in search.suites},
         reusable=frozenset(suite.key for suite in search.suites),
         stored=stored,
@@ -103,13 +102,13 @@ def _from_file(search: Search, named: str) -> Base:
 
 
 def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
-    settings = search.choice.settings
+    settings = search.settings
     source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
     said: list[str] = []
     try:
         under = search.cache / "bases"
         repo = stack.enter_context(
-            repository.opened(search.choice.root, environ=search.environ, token=search.token, under=under)
+            repository.opened(search.settings.root, environ=search.environ, token=search.token, under=under)
         )
         picked = commits.pick_base(
             repo, wanted=settings.base, event_base=search.event_base, head="", environ=search.environ
@@ -118,8 +117,8 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
         if wanted == "auto" and (timed := _timed(search, base)):
             search.say(f"{words.listed(timed)} decides by the clock: the base is run, whatever is stored of it")
             wanted = "rerun"
-        kept = _where_kept(search.choice, base)
-        named = stores.opened(kept, repo, root=search.choice.root, say=_both(search.say, said))
+        kept = _where_kept(search.settings, base)
+        named = stores.opened(kept, repo, root=search.settings.root, say=_both(search.say, said))
         artifact = artifact_store.opened(
             "" if wanted == "rerun" else kept.baseline_artifact,
             environ=search.environ,
@@ -139,17 +138,17 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 
 def _timed(search: Search, base: Base) -> tuple[str, ...]:
     """What decides and cannot be compared with what was measured at another time, by the rules of either side."""
-    rules = [load.policy_of(search.choice, search.suites), *([base.rules.policy] if base.rules else ())]
+    rules = [load.policy_of(search.settings, search.suites), *([base.rules.policy] if base.rules else ())]
     return tuple(dict.fromkeys(name for policy in rules for name in comparisons.clocked(policy)))
 
 
-def _where_kept(head: Choice, base: Base) -> Settings:
+def _where_kept(head: Settings, base: Base) -> Settings:
     """Head's settings; where the base's rules decide, with the base's stores: others may hold whatever the change
     likes to be compared with."""
-    if base.choice is None or not base_sought.rules_of_base(head, base.choice):
-        return head.settings
-    theirs = {name: getattr(base.choice.settings, name) for name in base_sought.STORES}
-    return head.settings.model_copy(update=theirs)
+    if base.settings is None or not base_sought.rules_of_base(head, base.settings):
+        return head
+    theirs = {name: getattr(base.settings, name) for name in base_sought.STORES}
+    return head.model_copy(update=theirs)
 
 
 def _both(say: Callable[[str], None], said: list[str]) -> Callable[[str], None]:
@@ -172,7 +171,7 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
     rules that cannot be read, and have nothing of what the base has not."""
     if found is None or _is_beyond_stores(search, base, found):
         origin = dataclasses.replace(base.origin, source=BaseSource.STORE)
-        why = base.problem if found is not None or base.choice is None else nothing
+        why = base.problem if found is not None or base.settings is None else nothing
         return dataclasses.replace(base, origin=origin, root=None, problem=why)
     absent = agent_pools.absent(WHY_NOT_STORED)
     code = None if base.root is None else _code(search, base.root)
@@ -186,7 +185,7 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
         agents={suite.key: absent for suite in search.suites},
         reusable=frozenset(suite.key for suite in search.suites),
         rules=base.rules,
-        choice=base.choice,
+        settings=base.settings,
         renamed=base.renamed,
         stored=found.stored,
     )
@@ -195,7 +194,7 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
 def _is_beyond_stores(search: Search, base: Base, found: Found) -> bool:
     """Whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
     among the base's files can be compared with."""
-    if not base.problem or base.choice is None:  # or its evalgate.yml could not be read
+    if not base.problem or base.settings is None:  # or its evalgate.yml could not be read
         return bool(base.problem)
     no_case = base.rules is not None and base.rules.is_empty()
     return no_case or all(_then(found, base, suite) is None for suite in search.suites)
@@ -217,11 +216,11 @@ def _with_stored(search: Search, base: Base, found: Found) -> Base:
 def _stored_origin(search: Search, origin: BaseOrigin, found: Found) -> BaseOrigin:
     measured = found.stored.run.started_at or found.saved_at
     known = dataclasses.replace(origin, source=BaseSource.STORE, measured_at=measured, distance=found.distance)
-    return stores.aged(known, settings=search.choice.settings, now=search.now)
+    return stores.aged(known, settings=search.settings, now=search.now)
 
 
 def _code(search: Search, root: Path) -> AgentCode:
-    return AgentCode(root, apart=agent_code.apart_of(search.choice))
+    return AgentCode(root, apart=agent_code.apart_of(search.settings))
 
 
 def _same_agent(search: Search, found: Found, base: Base, suite: Suite, code: AgentCode) -> bool:
@@ -265,16 +264,16 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     origin = dataclasses.replace(origin, notes=(*notes, *checkout.notes))
     search.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
     try:
-        side = base_checkout.read(search.choice, checkout.root, search.suites, search.environ)
+        side = base_checkout.read(search.settings, checkout.root, search.suites, search.environ)
     except EvalgateError as error:
         return Base(origin=origin, problem=f"the base's own configuration cannot be read: {_told(error)}")
-    known = Base(origin=origin, rules=side.rules, choice=side.choice, renamed=side.renamed)
+    known = Base(origin=origin, rules=side.rules, settings=side.settings, renamed=side.renamed)
     if side.rules is not None and side.rules.is_empty():
         return dataclasses.replace(known, problem="the base has no case of those that are run here", no_agent=True)
     own = [side.agents[suite.key] for suite in search.suites]
     if all(agent_pools.is_missing(use) for use in own):
         return _without_agent(known, side.own_files())
-    borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.choice.root)
+    borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.settings.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
     origin = dataclasses.replace(origin, notes=(*origin.notes, *lent))
     return dataclasses.replace(known, origin=origin, root=checkout.root, agents=side.agents)

@@ -10,7 +10,7 @@ from statistics import fmean
 from pydantic import ValidationError
 
 from evalgate import criteria
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate import calibrations, judge_bias, pairing
 from evalgate.judged import identity
@@ -32,33 +32,33 @@ LABELS = "labels.jsonl"
 MOST_JUDGES = 200
 
 
-def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
+def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     """What keeps the settled suites' judges from being relied on: errors where `min_kappa` asks for a calibration,
     notices where one is only named. Nobody is asked where no judge is."""
-    rule = choice.gate_file.judge
-    if choice.settings.skip_judged or not (rule.calibration or rule.min_kappa is not None):
+    rule = settings.gate_file.judge
+    if settings.skip_judged or not (rule.calibration or rule.min_kappa is not None):
         return []
     if not rule.calibration:
-        hint = f"Write `calibration: calibration.json` beside it, then {_repair(choice, None)}"
+        hint = f"Write `calibration: calibration.json` beside it, then {_repair(settings, None)}"
         message = f"`judge: min_kappa` is {rule.min_kappa:g}, and `judge: calibration` names no file"
         return [_problem("calibration-missing", message, severity=Severity.ERROR, hint=hint)]
-    calibration, unreadable = _calibration_of(choice)
+    calibration, unreadable = _calibration_of(settings)
     if unreadable is not None:
         return [unreadable]
     problems = []
     seen: list[tuple[str, JudgeIdentity | None]] = []
-    for _, use, judge in _judged_uses(suites, adk_compat=choice.settings.adk_compat):
+    for _, use, judge in _judged_uses(suites, adk_compat=settings.adk_compat):
         if (use.name, judge) not in seen:
             seen.append((use.name, judge))
-            problems += _problems_of(choice, use, judge, calibration)
+            problems += _problems_of(settings, use, judge, calibration)
     return problems
 
 
-def with_calibration(report: Report, choice: Choice) -> Report:
+def with_calibration(report: Report, settings: Settings) -> Report:
     """The report with each judged criterion's calibration and its corrected score, where evalgate.yml names one."""
-    if not choice.gate_file.judge.calibration or choice.settings.skip_judged:
+    if not settings.gate_file.judge.calibration or settings.skip_judged:
         return report
-    calibration, _ = _calibration_of(choice)
+    calibration, _ = _calibration_of(settings)
     verdicts = {suite.suite: suite for suite in report.verdict.suites}
     judged = tuple(
         _judged(suite, use, judge, calibration, verdicts[suite.key])
@@ -68,13 +68,13 @@ def with_calibration(report: Report, choice: Choice) -> Report:
     return dataclasses.replace(report, judged=judged)
 
 
-def asked(suites: Iterable[Suite], choice: Choice) -> tuple[AskedJudge, ...]:
+def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]:
     """Who judges each criterion of settled suites, once; nobody where no judge is asked."""
-    if choice.settings.skip_judged:
+    if settings.skip_judged:
         return ()
     found = [
         AskedJudge(criterion=use.name, judge=judge)
-        for _, use, judge in _judged_uses(suites, adk_compat=choice.settings.adk_compat)
+        for _, use, judge in _judged_uses(suites, adk_compat=settings.adk_compat)
         if judge is not None
     ]
     return tuple(each for at, each in enumerate(found) if each not in found[:at])
@@ -138,16 +138,16 @@ def _judged_uses(
 
 
 def _problems_of(
-    choice: Choice, use: CriterionUse, judge: JudgeIdentity | None, calibration: Calibration | None
+    settings: Settings, use: CriterionUse, judge: JudgeIdentity | None, calibration: Calibration | None
 ) -> list[Problem]:
-    rule = choice.gate_file.judge
+    rule = settings.gate_file.judge
     if judge is None:
         message = f"`{use.name}` gives no yes or no that people could label: no calibration covers it"
         return [_problem("label-without-verdict", message, severity=Severity.NOTE, place=use.place)]
     fault = calibrations.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
     if fault is not None:
         severity = Severity.NOTE if rule.min_kappa is None else Severity.ERROR
-        message, hint = f"`{use.name}`: {fault.message}", _repair(choice, calibration)
+        message, hint = f"`{use.name}`: {fault.message}", _repair(settings, calibration)
         return [_problem(fault.code, message, severity=severity, place=use.place, hint=hint)]
     found = calibrations.of_judge(use.name, judge, calibration)
     if found is None:
@@ -159,10 +159,10 @@ def _problems_of(
     ]
 
 
-def _calibration_of(choice: Choice) -> tuple[Calibration | None, Problem | None]:
+def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | None]:
     """The calibration, None where the file is not there; and what is wrong with a file that is."""
-    rule = choice.gate_file.judge
-    path = Path(choice.root, rule.calibration)
+    rule = settings.gate_file.judge
+    path = Path(settings.root, rule.calibration)
     if not path.exists():
         return None, None
     try:
@@ -170,13 +170,13 @@ def _calibration_of(choice: Choice) -> tuple[Calibration | None, Problem | None]
     except ConfigError as error:
         severity = Severity.WARNING if rule.min_kappa is None else Severity.ERROR
         place = Place(file=rule.calibration)
-        hint = _repair(choice, None)
+        hint = _repair(settings, None)
         return None, _problem("calibration-unreadable", error.message, severity=severity, place=place, hint=hint)
 
 
-def _repair(choice: Choice, calibration: Calibration | None) -> str:
+def _repair(settings: Settings, calibration: Calibration | None) -> str:
     labels = calibration.labels_file if calibration is not None and calibration.labels_file else LABELS
-    where = choice.gate_file.judge.calibration or "calibration.json"
+    where = settings.gate_file.judge.calibration or "calibration.json"
     return f"Run `evalgate calibrate {labels}` and commit {where} (docs/calibration.md)."
 
 

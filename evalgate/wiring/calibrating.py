@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import __version__, criteria, formats, words
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.gate import agreement, calibrations
 from evalgate.model import (
@@ -54,21 +54,21 @@ class Calibrated:
     took: tuple[JudgeUse, ...] = ()
 
 
-def calibrate(choice: Choice, order: Order, desk: Desk) -> Calibrated:
+def calibrate(settings: Settings, order: Order, desk: Desk) -> Calibrated:
     """Compare the judge with the labels. Raises ConfigError with every problem of the labels at once, NothingToDo
     where nothing is labelled, UnavailableError where the judge decided nothing."""
-    shown = _shown(order.labels, choice.root)
+    shown = _shown(order.labels, settings.root)
     read = _read_labels(order.labels, shown)
     if not read.labels and not asking_labels.has_errors(read.problems):
         waiting = (
             f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
         )
         raise NothingToDo(f"{shown} holds no label{waiting}")
-    before = read_calibration(order.against, shown=_shown(order.against, choice.root)) if order.against else None
+    before = read_calibration(order.against, shown=_shown(order.against, settings.root)) if order.against else None
     judged = (
         _from_results(read, order.results)
         if order.results
-        else asking_labels.ask(choice, read, conversations=order.conversations, desk=desk)
+        else asking_labels.ask(settings, read, conversations=order.conversations, desk=desk)
     )
     made = _calibrations(judged.verdicts)
     if not any(each.matrix.total for each in made):

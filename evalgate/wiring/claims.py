@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from evalgate import __version__, reports
 from evalgate.config import load
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import decision
 from evalgate.gate.two_stage import Stage
@@ -60,7 +60,7 @@ class Posted:
     done: bool = True
 
 
-def post(choice: Choice, event: EventContext, client: Client, *, job: Job, links: Links) -> Posted:
+def post(settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links) -> Posted:
     """Find the pull request and the artifact of the run that ended, decide on its results, and post.
 
     `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
@@ -78,20 +78,20 @@ def post(choice: Choice, event: EventContext, client: Client, *, job: Job, links
             f"several pull requests have the head {event.head_sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
-        head, base = _fetched(choice, event, client, Path(folder))
-    report = decide(choice, head, base, links=links)
+        head, base = _fetched(settings, event, client, Path(folder))
+    report = decide(settings, head, base, links=links)
     lead = github.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
     client.end_within(PUBLISHING_S)
-    problems = _posted(choice, client, found[0], report, job=job, lead=lead)
-    wanted = (choice.settings.comment != "off") + choice.settings.check_run
+    problems = _posted(settings, client, found[0], report, job=job, lead=lead)
+    wanted = (settings.comment != "off") + settings.check_run
     summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
     return Posted(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
 
 
-def decide(choice: Choice, head: Stored, base: Stored | None, *, links: Links) -> Report:
-    """The report on claimed results, by the choice's policy; what they say of verdicts is not looked at."""
+def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
+    """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
     run = dataclasses.replace(head.run, commit=links.commit, shard=None)
-    policy = dataclasses.replace(load.policy_of(choice, run.suites), adk_compat=head.adk_compat)
+    policy = dataclasses.replace(load.policy_of(settings, run.suites), adk_compat=head.adk_compat)
     comparison = _comparison(head, base, run, policy=policy)
     verdict = decision.decide(run, policy, scales=comparisons.scales(), comparison=comparison)
     lacking = () if comparison is None else confirming.not_run(comparison)
@@ -114,8 +114,8 @@ def _insist_known(event: EventContext, client: Client) -> None:
         raise ConfigError(f"the run that ended is of {event.repository}, this workflow of {client.repository}")
 
 
-def _fetched(choice: Choice, event: EventContext, client: Client, folder: Path) -> tuple[Stored, Stored | None]:
-    name, run_id = choice.settings.artifact, event.trigger_run_id
+def _fetched(settings: Settings, event: EventContext, client: Client, folder: Path) -> tuple[Stored, Stored | None]:
+    name, run_id = settings.artifact, event.trigger_run_id
     assert run_id is not None
     named = [each for each in artifacts.list_of_run(client, run_id, name=name) if not each.expired]
     if not named:
@@ -145,7 +145,7 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
     except (ValidationError, TypeError) as error:
         raise ConfigError("has a comparison that cannot be read", where=Place(file=RESULTS)) from error
     if base is None:
-        # by whose rules their run was decided is one more claim; here they are the choice's
+        # by whose rules their run was decided is one more claim; here they are the settings'
         why = told.problem or "there are no results of the base"
         return dataclasses.replace(told, problem=why, cases=(), by_base=False)
     made = comparisons.compare(
@@ -160,9 +160,11 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
     return confirming.settle_files(made, head=run, base=base.run, policy=policy)
 
 
-def _posted(choice: Choice, client: Client, pull: PullRequest, report: Report, *, job: Job, lead: str) -> list[Problem]:
+def _posted(
+    settings: Settings, client: Client, pull: PullRequest, report: Report, *, job: Job, lead: str
+) -> list[Problem]:
     """Comment and check run, as far as they are wanted; what could not be posted."""
-    settings, problems = choice.settings, []
+    problems = []
     decided = posts.decided(job, report, comment=settings.comment)
     if settings.comment != "off":
         headline = "\n\n".join(part for part in (lead, decided.section.headline) if part)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evalgate.config import load
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
@@ -37,7 +37,7 @@ from evalgate.wiring.concluding import Ending, Gated
 from evalgate.wiring.measuring import Measured
 
 
-def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
+def compare(settings: Settings, *, base: Path, head: Path, reproduce: str) -> Gated:
     """Decide on head with the results of a base at hand, and write the reports; results.json stays as it is.
 
     What head loosens is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
@@ -46,13 +46,13 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
     theirs, ours = _whole(base, of="the base"), _whole(head, of="the head")
     origin = stores.aged(
         BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at),
-        settings=choice.settings,
+        settings=settings,
         now=datetime.now(UTC),
     )
-    policy = dataclasses.replace(load.policy_of(choice, ours.run.suites), adk_compat=ours.adk_compat)
+    policy = dataclasses.replace(load.policy_of(settings, ours.run.suites), adk_compat=ours.adk_compat)
     renamed = base_checkout.renames(theirs.run.suites, ours.run.suites)
     known = Base(origin=origin, rules=Rules(suites=theirs.run.suites, policy=policy), renamed=renamed)
-    bar = bars.of(choice, ours.run.suites, policy, known)
+    bar = bars.of(settings, ours.run.suites, policy, known)
     theirs = _under_new_names(theirs, {then: now for now, then in renamed.items()})
     head_run = dataclasses.replace(ours.run, suites=bar.suites)
     base_run, notes = _comparable(theirs, ours, head_run.suites)
@@ -70,8 +70,8 @@ def compare(choice: Choice, *, base: Path, head: Path, reproduce: str) -> Gated:
     )
     settled = confirming.settle_files(comparison, head=head_run, base=base_run, policy=bar.policy)
     found = Measured(head=head_run, base=base_run, comparison=settled)
-    problems = (*choice.problems, *confirming.not_run(settled))
-    ending = Ending(choice=choice, problems=problems, links=Links(), reproduce=reproduce, by_base=bar.by_base)
+    problems = (*settings.problems, *confirming.not_run(settled))
+    ending = Ending(settings=settings, problems=problems, links=Links(), reproduce=reproduce, by_base=bar.by_base)
     return concluding.conclude(found, bar.policy, ending, None, unreliable=frozenset())
 
 

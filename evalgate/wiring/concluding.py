@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import __version__, publish, reports
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem
 from evalgate.gate import decision, reliability
 from evalgate.gate.pairing import CaseKey
@@ -43,7 +43,7 @@ class Sources:
 class Ending:
     """What a report needs beside the measured. `by_base`: the base's rules decide."""
 
-    choice: Choice
+    settings: Settings
     problems: tuple[Problem, ...]
     links: Links
     reproduce: str
@@ -56,7 +56,7 @@ def conclude(
 ) -> Gated:
     """Decide and write every report; what could not be written is among the report's problems. Without `sources`
     there are results already, and none are written."""
-    head = dataclasses.replace(found.head, root=linking.root_of(ending.choice.root, ending.links))
+    head = dataclasses.replace(found.head, root=linking.root_of(ending.settings.root, ending.links))
     verdict = decision.decide(
         head, policy, scales=comparisons.scales(), comparison=found.comparison, unreliable=unreliable
     )
@@ -67,14 +67,14 @@ def conclude(
         policy=policy,
         comparison=found.comparison and dataclasses.replace(found.comparison, by_base=ending.by_base),
         trends=reliability.trends(ending.past.ledger, saving.means_of(head)),
-        asked=calibrated.asked(head.suites, ending.choice),
+        asked=calibrated.asked(head.suites, ending.settings),
         problems=ending.problems,
         links=ending.links,
         reproduce=ending.reproduce,
         version=__version__,
     )
-    report = calibrated.with_calibration(report, ending.choice)
-    output = ending.choice.root / ending.choice.settings.output
+    report = calibrated.with_calibration(report, ending.settings)
+    output = ending.settings.root / ending.settings.output
     published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
     written = {}
     if sources is not None:

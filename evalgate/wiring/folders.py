@@ -7,18 +7,18 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.wiring import committed
 
 
-def cache_of(choice: Choice, environ: Mapping[str, str], *, say: Callable[[str], None]) -> Path:
+def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[str], None]) -> Path:
     """The absolute folder of the agents' environments and the judges' verdicts; the user's where the named one is part
     of the commit: a change could bring the verdicts on itself along."""
     own = _user_cache(environ).absolute()
-    named = Path(choice.settings.cache).expanduser().absolute() if choice.settings.cache else own
-    if not committed.found_in(named, choice.root, environ):
+    named = Path(settings.cache).expanduser().absolute() if settings.cache else own
+    if not committed.found_in(named, settings.root, environ):
         return named
-    say(f"the cache {choice.settings.cache or named} was not used: files in it are part of the commit; take them out")
+    say(f"the cache {settings.cache or named} was not used: files in it are part of the commit; take them out")
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import criteria, formats, judges, words
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.judging import opening
 from evalgate.judging.options import ADK_MODEL, JudgeDefaults
@@ -66,34 +66,34 @@ class Generated:
     count: int
 
 
-def generate(choice: Choice, order: Order, *, environ: Mapping[str, str], say: Callable[[str], None]) -> Generated:
+def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], say: Callable[[str], None]) -> Generated:
     """Ask the agent what it can do, have scenarios written, and keep them as an evaluation set.
 
     Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
     the agent or the model gives nothing.
     """
-    model = order.model or choice.gate_file.simulator.model or choice.gate_file.judge.model or ADK_MODEL
-    use = preparing.with_defaults(_agent(choice), choice.settings)
-    name = _name(use, order, model=model, seed=choice.settings.seed)
-    path = choice.root / order.into / f"{name}.evalset.json"
+    model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
+    use = preparing.with_defaults(_agent(settings), settings)
+    name = _name(use, order, model=model, seed=settings.seed)
+    path = settings.root / order.into / f"{name}.evalset.json"
     if path.exists():
         raise ConfigError(
-            f"{path.relative_to(choice.root)} exists already: the same was generated before",
+            f"{path.relative_to(settings.root)} exists already: the same was generated before",
             hint="Review it, or ask for something else: --instruction, --count, --seed.",
         )
-    defaults = judging.defaults_of(choice)
+    defaults = judging.defaults_of(settings)
     _insist(model, defaults, environ)
-    introduction = _introduce(use, choice, environ=environ, say=say)
+    introduction = _introduce(use, settings, environ=environ, say=say)
     panel = opening.open_panel(
         [model],
         drivers=judges.JUDGES,
         defaults=defaults,
         environment=environ,
-        cache=folders.cache_of(choice, environ, say=say) / "verdicts",
+        cache=folders.cache_of(settings, environ, say=say) / "verdicts",
         warn=say,
     )
     try:
-        scenarios = _scenarios(panel, order, introduction, model=model, seed=choice.settings.seed)
+        scenarios = _scenarios(panel, order, introduction, model=model, seed=settings.seed)
     finally:
         panel.close()
     text = render(name, scenarios)
@@ -117,13 +117,13 @@ def render(name: str, scenarios: list[ConversationScenario]) -> str:
     return text
 
 
-def _agent(choice: Choice) -> AgentUse:
+def _agent(settings: Settings) -> AgentUse:
     """The one agent that there is. Raises ConfigError."""
-    rules = choice.gate_file.agents
+    rules = settings.gate_file.agents
     if len(rules) == 1:
         return AgentUse(driver=rules[0].driver, options=rules[0].options)
     try:
-        found = discovery.discover(choice.root, gate_file=choice.gate_file, specs=criteria.CRITERIA)
+        found = discovery.discover(settings.root, gate_file=settings.gate_file, specs=criteria.CRITERIA)
         uses = {trials.agent_key(suite.agent): suite.agent for suite in found.suites}
     except NothingToDo:
         uses = {}
@@ -147,7 +147,9 @@ def _insist(model: str, defaults: JudgeDefaults, environ: Mapping[str, str]) -> 
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
 
 
-def _introduce(use: AgentUse, choice: Choice, *, environ: Mapping[str, str], say: Callable[[str], None]) -> Invocation:
+def _introduce(
+    use: AgentUse, settings: Settings, *, environ: Mapping[str, str], say: Callable[[str], None]
+) -> Invocation:
     """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
     case = Case(case_id="introduction", conversation=())
     suite = Suite(
@@ -158,13 +160,13 @@ def _introduce(use: AgentUse, choice: Choice, *, environ: Mapping[str, str], say
         agent=use,
     )
     around = Surroundings(
-        root=choice.root,
-        settings=choice.settings,
+        root=settings.root,
+        settings=settings,
         environ=environ,
-        cache=folders.cache_of(choice, environ, say=say),
+        cache=folders.cache_of(settings, environ, say=say),
         say=say,
-        tools=choice.gate_file.tools,
-        tools_root=choice.root,
+        tools=settings.gate_file.tools,
+        tools_root=settings.root,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
     with agent_pools.opened((suite,), around) as opened:

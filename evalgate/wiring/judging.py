@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from evalgate import criteria, judges
 from evalgate.config.gate_file import JudgeOptionsRule
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, Severity
 from evalgate.judged import settling
 from evalgate.judging import governors, opening
@@ -26,17 +26,17 @@ from evalgate.plugins import Need
 from evalgate.wiring import simulating
 
 
-def defaults_of(choice: Choice) -> JudgeDefaults:
+def defaults_of(settings: Settings) -> JudgeDefaults:
     """What evalgate.yml says of judges; its paths made absolute."""
-    rule = choice.gate_file.judge
+    rule = settings.gate_file.judge
     return JudgeDefaults(
         options=_options(rule),
         criteria={name: _options(own) for name, own in rule.criteria.items()},
         client=rule.client or ("replay" if rule.replay else ""),
         base_url=rule.base_url,
         api_key_env=rule.api_key_env,
-        replay=str(choice.root / rule.replay) if rule.replay else "",
-        record=str(choice.root / rule.record) if rule.record else "",
+        replay=str(settings.root / rule.replay) if rule.replay else "",
+        record=str(settings.root / rule.record) if rule.record else "",
         timeout_s=rule.timeout,
         calls_at_once=rule.calls_at_once,
         deadline_s=rule.deadline,
@@ -73,14 +73,14 @@ def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
     )
 
 
-def governors_of(choice: Choice) -> Governors:
+def governors_of(settings: Settings) -> Governors:
     """The governors of a run, one a provider, for its agents and its judges."""
-    return governors.paced_by(defaults_of(choice), SystemClock())
+    return governors.paced_by(defaults_of(settings), SystemClock())
 
 
 @contextmanager
 def opened_panel(
-    choice: Choice,
+    settings: Settings,
     suites: Iterable[Suite],
     *,
     environ: Mapping[str, str],
@@ -89,14 +89,14 @@ def opened_panel(
     governed: Governors | None = None,
 ) -> Iterator[VotingPanel | None]:
     """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user."""
-    models = models_of(choice, suites)
+    models = models_of(settings, suites)
     if not models:
         yield None
         return
     panel = opening.open_panel(
         models,
         drivers=judges.JUDGES,
-        defaults=defaults_of(choice),
+        defaults=defaults_of(settings),
         environment=environ,
         cache=cache / "verdicts",
         warn=say,
@@ -108,10 +108,10 @@ def opened_panel(
         panel.close()
 
 
-def models_of(choice: Choice, suites: Iterable[Suite]) -> tuple[str, ...]:
+def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
     """Every model that a run of settled suites asks, to judge or to play a user."""
     listed = tuple(suites)
-    return (*(() if choice.settings.skip_judged else judge_models(listed)), *simulating.simulator_models(listed))
+    return (*(() if settings.skip_judged else judge_models(listed)), *simulating.simulator_models(listed))
 
 
 def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:

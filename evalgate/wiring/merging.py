@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from evalgate import publish
 from evalgate.config import load
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
@@ -51,27 +51,27 @@ class Sides:
     told: tuple[Comparison, ...]
 
 
-def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
-    """Join what lies in `places` (files, or folders to search), decide by the choice's policy, write every report.
+def merge_gate(settings: Settings, places: Sequence[Path], scene: Scene) -> Gated:
+    """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
 
     Raises ConfigError where results do not belong together, UnavailableError where there are none at all.
     """
     now = datetime.now(UTC)
-    sides = _read(places, apart=choice.root / choice.settings.output)
+    sides = _read(places, apart=settings.root / settings.output)
     head = joining.join(sides.head)
-    _insist_at_home(head.run, choice, scene)
+    _insist_at_home(head.run, settings, scene)
     with ExitStack() as stack:
-        cache = folders.cache_of(choice, scene.environ, say=scene.watcher.say)
-        bar, renamed = _bar(choice, sides, head, scene, now=now, cache=cache)
-        keeping = remembering.opened(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
-        choice, policy = bar.choice, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
+        cache = folders.cache_of(settings, scene.environ, say=scene.watcher.say)
+        bar, renamed = _bar(settings, sides, head, scene, now=now, cache=cache)
+        keeping = remembering.opened(settings if scene.on_base_branch else bar.settings, scene, cache, stack)
+        settings, policy = bar.settings, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
         past = dataclasses.replace(remembering.past_of(keeping, policy, scene), renamed=renamed)
         unreliable = remembering.unreliable_of(keeping, past, lambda: head.run, policy, scene)
         found, sources = _compared(sides, head, policy, unreliable=unreliable)
-        remarks = dict.fromkeys((*choice.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
+        remarks = dict.fromkeys((*settings.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
         problems = (*remarks, *_without_base(sides))
         ending = Ending(
-            choice=choice,
+            settings=settings,
             problems=problems,
             links=scene.links,
             reproduce=scene.reproduce,
@@ -80,8 +80,8 @@ def merge_gate(choice: Choice, places: Sequence[Path], scene: Scene) -> Gated:
         )
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
-        publish.write_file(choice.root / choice.settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
-        return remembering.keep(gated, keeping, scene, choice, now=now)
+        publish.write_file(settings.root / settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
+        return remembering.keep(gated, keeping, scene, settings, now=now)
 
 
 def _read(places: Sequence[Path], *, apart: Path) -> Sides:
@@ -105,10 +105,10 @@ def _read(places: Sequence[Path], *, apart: Path) -> Sides:
     return Sides(head=heads, base=bases_, told=tuple(_told(heads)))
 
 
-def _insist_at_home(run: Run, choice: Choice, scene: Scene) -> None:
-    """Raises ConfigError where the parts are of another folder of the repository than the choice's: its evalgate.yml
+def _insist_at_home(run: Run, settings: Settings, scene: Scene) -> None:
+    """Raises ConfigError where the parts are of another folder of the repository than the settings': its evalgate.yml
     and its links are not theirs."""
-    here = linking.root_of(choice.root, scene.links)
+    here = linking.root_of(settings.root, scene.links)
     if None in (run.root, here) or run.root == here:
         return
     theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
@@ -146,20 +146,20 @@ def _told(heads: Iterable[Part]) -> Iterable[Comparison]:
 
 
 def _bar(
-    choice: Choice, sides: Sides, head: Joined, scene: Scene, *, now: datetime, cache: Path
+    settings: Settings, sides: Sides, head: Joined, scene: Scene, *, now: datetime, cache: Path
 ) -> tuple[Bar, Mapping[str, str]]:
-    """By which rules the parts are decided: the choice's, or the base's where it or the base's own evalgate.yml says
+    """By which rules the parts are decided: the settings', or the base's where it or the base's own evalgate.yml says
     `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
     """
     suites = head.run.suites
-    policy = load.policy_of(choice, suites)
+    policy = load.policy_of(settings, suites)
     origin = next((each.origin for each in sides.told if each.origin.commit), None)
     if origin is None or origin.source is BaseSource.FILE:
-        return Bar(choice=choice, suites=suites, policy=policy), {}
+        return Bar(settings=settings, suites=suites, policy=policy), {}
     # its code and its rules, whatever was run of it
-    given = {**choice.given, "baseline": "rerun"}
+    given = {**settings.given, "baseline": "rerun"}
     search = bases.Search(
-        choice=choice.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
+        settings=settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
         suites=suites,
         environ=scene.environ,
         cache=cache,
@@ -168,7 +168,7 @@ def _bar(
         token=scene.token,
     )
     with bases.opened(search) as base:
-        bar = bars.of(choice, suites, policy, base)
+        bar = bars.of(settings, suites, policy, base)
         if base is not None and base.problem and not base.origin.commit:
             bar = dataclasses.replace(bar, problems=tuple(_ruleless(bar.problems)))
         return bar, {} if base is None else base.renamed

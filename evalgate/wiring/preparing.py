@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate import agents, criteria, words
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
@@ -42,35 +41,34 @@ class Prepared:
         return any(problem.severity in worst for problem in self.problems)
 
 
-def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
+def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Prepared:
     """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
-    settings = choice.settings
     found = discovery.discover(
-        choice.root,
+        settings.root,
         selections=settings.paths,
         grep=settings.grep,
-        gate_file=choice.gate_file,
-        places=choice.places,
+        gate_file=settings.gate_file,
+        places=settings.places,
         criteria_file=Path(settings.criteria) if settings.criteria else None,
         specs=criteria.CRITERIA,
     )
     suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
-    suites = simulating.settle(suites, choice)
+    suites = simulating.settle(suites, settings)
     linted = (
-        *rules.lint_rules(settings, choice.gate_file.suites, given=choice.given, places=choice.places),
+        *rules.lint_rules(settings, settings.gate_file.suites, given=settings.given, places=settings.places),
         *linter.lint(suites, specs=criteria.CRITERIA, metricless=METRICLESS, adk_compat=settings.adk_compat),
     )
     told = found.problems
-    if _may_name_agents(choice.problems):
+    if _may_name_agents(settings.problems):
         told = tuple(each for each in told if each.code not in agent_choice.CODES)
     problems = (
-        *choice.problems, *told, *linted, *_agent_problems(choice, suites), *tooling.check(choice, suites)
+        *settings.problems, *told, *linted, *_agent_problems(settings, suites), *tooling.check(settings, suites)
     )  # fmt: skip
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
-    defaults = judging.defaults_of(choice)
+    defaults = judging.defaults_of(settings)
     suites = judging.settle(suites, defaults)
     if sound:
-        problems = (*problems, *unready(choice, suites, environ=environ))
+        problems = (*problems, *unready(settings, suites, environ=environ))
     elif not settings.skip_judged:
         problems = (*problems, *judging.missing(suites, defaults, environ))
     unread = tuple(dataclasses.replace(each, agent=with_defaults(each.agent, settings)) for each in found.unread)
@@ -92,11 +90,11 @@ def _may_name_agents(problems: Iterable[Problem]) -> bool:
     return False
 
 
-def unready(choice: Choice, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
+def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str, str]) -> tuple[Problem, ...]:
     """What settled suites would not find: judges and simulated users that could not be asked, calibrations."""
-    listed, defaults = tuple(suites), judging.defaults_of(choice)
-    judges = () if choice.settings.skip_judged else judging.missing(listed, defaults, environ)
-    return (*judges, *simulating.missing(listed, defaults, environ), *calibrated.check(choice, listed))
+    listed, defaults = tuple(suites), judging.defaults_of(settings)
+    judges = () if settings.skip_judged else judging.missing(listed, defaults, environ)
+    return (*judges, *simulating.missing(listed, defaults, environ), *calibrated.check(settings, listed))
 
 
 def insist(prepared: Prepared, *, strict: bool) -> None:
@@ -145,11 +143,11 @@ def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def _agent_problems(choice: Choice, suites: Sequence[Suite]) -> tuple[Problem, ...]:
+def _agent_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
     """What is wrong with the agents' options, and agents that are named and are not there."""
-    places = None if choice.settings.agent else choice.places
+    places = None if settings.agent else settings.places
     uses = [suite.agent for suite in suites]
-    missing = agent_places.problems(uses, root=choice.root, places=places, drivers=agents.DRIVERS)
+    missing = agent_places.problems(uses, root=settings.root, places=places, drivers=agents.DRIVERS)
     return (*_option_problems(suites), *missing)
 
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Policy, Run
@@ -18,14 +17,13 @@ from evalgate.wiring.saving import Keeping, Past
 from evalgate.wiring.scenes import Scene
 
 
-def opened(choice: Choice, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
+def opened(settings: Settings, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
     """The stores that the settings name, to be kept in and for their ledger; opened before any agent runs."""
-    settings = choice.settings
     named = bool(settings.data_branch or settings.baseline_folder)
     if not named or (settings.shard and not settings.admission):  # a part is not kept, and shows no trend
         return None
     found = saving.opened(
-        settings, choice.root, environ=scene.environ, token=scene.token, cache=cache, say=scene.watcher.say
+        settings, settings.root, environ=scene.environ, token=scene.token, cache=cache, say=scene.watcher.say
     )
     return stack.enter_context(found)
 
@@ -52,10 +50,10 @@ def unreliable_of(
     return saving.unreliable(past, run(), policy=policy, say=scene.watcher.say)
 
 
-def keep(gated: Gated, keeping: Keeping | None, scene: Scene, choice: Choice, *, now: datetime) -> Gated:
+def keep(gated: Gated, keeping: Keeping | None, scene: Scene, settings: Settings, *, now: datetime) -> Gated:
     """Keep a complete run on the base branch, whatever its verdict: later runs are compared with what is there."""
     results, run = gated.files.get("results"), gated.report.run
-    if keeping is None or results is None or not _is_saved(choice.settings, scene) or not run.complete:
+    if keeping is None or results is None or not _is_saved(settings, scene) or not run.complete:
         return gated
     if run.truncated:  # it would take the place of a whole run
         scene.watcher.say(f"the results are not kept: {run.truncated}")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from evalgate import __version__, words
 from evalgate.config import load
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
@@ -53,16 +52,16 @@ class Journals:
     base: Journal | None = None
 
 
-def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
+def run_gate(settings: Settings, prepared: Prepared, scene: Scene) -> Gated:
     """Measure the prepared suites, decide, and write every report.
 
     Raises UnavailableError where the journal cannot be written, ConfigError where the base's rules decide and cannot be
     kept to. Everything that was measured until then is in it.
     """
     now = datetime.now(UTC)
-    cache = folders.cache_of(choice, scene.environ, say=scene.watcher.say)
+    cache = folders.cache_of(settings, scene.environ, say=scene.watcher.say)
     search = bases.Search(
-        choice=choice,
+        settings=settings,
         suites=prepared.suites,
         environ=scene.environ,
         cache=cache,
@@ -70,37 +69,39 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         now=now,
         event_base=scene.event_base,
         token=scene.token,
-        tools=_tools_of(choice),
+        tools=_tools_of(settings),
     )
-    output = choice.root / choice.settings.output
+    output = settings.root / settings.output
     with ExitStack() as stack:
         base = stack.enter_context(bases.opened(search))
-        bar = bars.of(choice, prepared.suites, load.policy_of(choice, prepared.suites), base)
+        bar = bars.of(settings, prepared.suites, load.policy_of(settings, prepared.suites), base)
         insist_silent(bar, scene)
         _insist(bar, scene)
         # what is on the base branch already has its own stores
-        keeping = remembering.opened(choice if scene.on_base_branch else bar.choice, scene, cache, stack)
-        choice = bar.choice
-        shard = shards.of(choice, bar.suites)
+        keeping = remembering.opened(settings if scene.on_base_branch else bar.settings, scene, cache, stack)
+        settings = bar.settings
+        shard = shards.of(settings, bar.suites)
         if shard is not None:
             bar = dataclasses.replace(bar, suites=sharding.own(bar.suites, shard))
-        journal = stack.enter_context(_open_journal(output / JOURNAL, choice.settings, scene.watcher.say))
+        journal = stack.enter_context(_open_journal(output / JOURNAL, settings, scene.watcher.say))
         base_journal = None
         if base is not None and not base.problem:
-            base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, choice.settings, scene.watcher.say))
+            base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, settings, scene.watcher.say))
         journals = Journals(head=journal, base=base_journal)
         # by the ledger as it was, before agents ran: regressions of these cases do not decide either
         past = dataclasses.replace(
             remembering.past_of(keeping, bar.policy, scene), renamed={} if base is None else base.renamed
         )
         unreliable = remembering.unreliable_of(keeping, past, lambda: _unmeasured(bar, journal), bar.policy, scene)
-        found = _measured(choice, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable)
+        found = _measured(
+            settings, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable
+        )
         problems = (*prepared.problems, *bar.problems, *past.problems, *found.problems)
         if shard is not None:
             problems = (shards.note(shard), *problems)
         policy = bar.policy if shard is None else dataclasses.replace(bar.policy, fail_on=frozenset())
         ending = Ending(
-            choice=choice,
+            settings=settings,
             problems=problems,
             links=scene.links,
             reproduce=scene.reproduce,
@@ -110,12 +111,12 @@ def run_gate(choice: Choice, prepared: Prepared, scene: Scene) -> Gated:
         sources = Sources(head=journals.head, base=journals.base)
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
-        return remembering.keep(gated, keeping, scene, choice, now=now)
+        return remembering.keep(gated, keeping, scene, settings, now=now)
 
 
 def insist_silent(bar: Bar, scene: Scene) -> None:
     """Raises ConfigError where nobody may be asked and somebody would be: by the base's rules, or a simulated user."""
-    models = () if scene.may_ask else judging.models_of(bar.choice, bar.suites)
+    models = () if scene.may_ask else judging.models_of(bar.settings, bar.suites)
     if models:
         raise ConfigError(
             f"pull_request_target: {words.listed(dict.fromkeys(models), limit=3)} would be asked, to judge or to play "
@@ -129,17 +130,17 @@ def _insist(bar: Bar, scene: Scene) -> None:
     """Raises ConfigError where the base's rules decide and ask for what is not there: a judge's key, a calibration."""
     if not bar.by_base:
         return
-    problems = preparing.unready(bar.choice, bar.suites, environ=scene.environ)
-    problems += tuple(tooling.check(bar.choice, bar.suites))
+    problems = preparing.unready(bar.settings, bar.suites, environ=scene.environ)
+    problems += tuple(tooling.check(bar.settings, bar.suites))
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
         scene.watcher.say("`policy: base`: the base's rules decide, and not all that they need is there")
         raise ConfigError.collected(errors)
 
 
-def _tools_of(choice: Choice) -> Callable[[Path], str]:
+def _tools_of(settings: Settings) -> Callable[[Path], str]:
     """The fingerprint of what answers tool calls in a side's checkout."""
-    return lambda own: tooling.fingerprint(choice.settings, choice.gate_file.tools, root=choice.root, own=own)
+    return lambda own: tooling.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=own)
 
 
 def _unmeasured(bar: Bar, journal: Journal) -> Run:
@@ -155,7 +156,7 @@ def _unmeasured(bar: Bar, journal: Journal) -> Run:
 
 
 def _measured(
-    choice: Choice,
+    settings: Settings,
     bar: Bar,
     base: Base | None,
     scene: Scene,
@@ -166,23 +167,23 @@ def _measured(
     shard: Shard | None,
     unreliable: frozenset[CaseKey],
 ) -> Measured:
-    settings, say = choice.settings, scene.watcher.say
-    around = _surroundings(choice, scene, cache=cache)
-    governed = judging.governors_of(choice)
+    say = scene.watcher.say
+    around = _surroundings(settings, scene, cache=cache)
+    governed = judging.governors_of(settings)
     with ExitStack() as stack:
         pools = stack.enter_context(agent_pools.opened(bar.suites, around))
         base_pools: Mapping[str, Agent] = {}
         if base is not None and journals.base is not None:
             with_base = counterparts.with_agents(bar.suites, base)
-            there = dataclasses.replace(around, root=base.root or choice.root)
+            there = dataclasses.replace(around, root=base.root or settings.root)
             base_pools = stack.enter_context(agent_pools.opened(with_base, there))
         panel = stack.enter_context(
-            judging.opened_panel(choice, bar.suites, environ=scene.environ, cache=cache, say=say, governed=governed)
+            judging.opened_panel(settings, bar.suites, environ=scene.environ, cache=cache, say=say, governed=governed)
         )
         found = measuring.measure(
             Bout(
                 settings=settings,
-                root=choice.root,
+                root=settings.root,
                 suites=bar.suites,
                 policy=bar.policy,
                 agents=pools,
@@ -191,14 +192,14 @@ def _measured(
                 watcher=scene.watcher,
                 governors=governed,
                 now=now,
-                apart=agent_code.apart_of(choice),
+                apart=agent_code.apart_of(settings),
                 base=base,
                 base_agents=base_pools,
                 base_journal=journals.base,
                 loosened=bar.loosened,
                 unreliable=unreliable,
                 shard=shard,
-                tools=_tools_of(choice),
+                tools=_tools_of(settings),
             )
         )
         uses = panel.uses() if panel is not None else ()
@@ -213,16 +214,16 @@ def _with_plan(run: Run | None, base: Base | None, shard: Shard | None) -> Run |
     return dataclasses.replace(run, shard=dataclasses.replace(shard, plan=counterparts.with_agents(shard.plan, base)))
 
 
-def _surroundings(choice: Choice, scene: Scene, *, cache: Path) -> Surroundings:
+def _surroundings(settings: Settings, scene: Scene, *, cache: Path) -> Surroundings:
     """Where head's agents live; the base's live in its own checkout."""
     return Surroundings(
-        root=choice.root,
-        settings=choice.settings,
+        root=settings.root,
+        settings=settings,
         environ=scene.environ,
         cache=cache,
         say=scene.watcher.say,
-        tools=choice.gate_file.tools,
-        tools_root=choice.root,
+        tools=settings.gate_file.tools,
+        tools_root=settings.root,
     )
 
 

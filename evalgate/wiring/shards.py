@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate.pairing import CaseKey
@@ -19,18 +18,17 @@ DURATIONS = "durations.json"
 _SHAPE = TypeAdapter(dict[str, dict[str, float]])
 
 
-def of(choice: Choice, suites: Sequence[Suite]) -> Shard | None:
+def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
     """The part that `shard` names, None where this machine measures everything. Raises ConfigError."""
-    named = numbers(choice.settings)
+    named = numbers(settings)
     if named is None:
         return None
     index, count = named
-    settings = choice.settings
     return sharding.plan(
         suites,
         index=index,
         of=count,
-        durations=_durations(choice),
+        durations=_durations(settings),
         more=settings.runs.more,
         settings=[str(settings.runs), settings.seed, settings.skip_judged, settings.adk_compat],
     )
@@ -80,8 +78,8 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     return {(suite, case_id): seconds for suite, cases in read.items() for case_id, seconds in cases.items()}
 
 
-def _durations(choice: Choice) -> Mapping[CaseKey, float]:
-    named = choice.settings.durations
-    if not named and choice.settings.baseline.startswith("file:"):
-        named = choice.settings.baseline.removeprefix("file:")
-    return read_durations(choice.root / named, shown_as=named) if named else {}
+def _durations(settings: Settings) -> Mapping[CaseKey, float]:
+    named = settings.durations
+    if not named and settings.baseline.startswith("file:"):
+        named = settings.baseline.removeprefix("file:")
+    return read_durations(settings.root / named, shown_as=named) if named else {}

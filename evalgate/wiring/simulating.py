@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from evalgate import criteria, judges, simulation
 from evalgate.config.gate_file import SimulatorRule
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.judging import models as model_names
@@ -26,9 +25,9 @@ REPEATS: Final = 10_000_000
 """More than any run has, so that each seed has draws of its own."""
 
 
-def settle(suites: Iterable[Suite], choice: Choice) -> tuple[Suite, ...]:
+def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
     """The suites with scenarios, told who plays the user and what its faults mean; the others as they are."""
-    return tuple(_settle(suite, choice) if has_scenarios(suite) else suite for suite in suites)
+    return tuple(_settle(suite, settings) if has_scenarios(suite) else suite for suite in suites)
 
 
 def has_scenarios(suite: Suite) -> bool:
@@ -67,10 +66,10 @@ def simulation_of(panel: Panel | None, settings: Settings) -> Simulate:
     return simulate
 
 
-def _settle(suite: Suite, choice: Choice) -> Suite:
-    rule = choice.gate_file.simulator
-    simulator = _overridden(suite.simulator, rule, client=choice.gate_file.judge.client)
-    compat = choice.settings.adk_compat
+def _settle(suite: Suite, settings: Settings) -> Suite:
+    rule = settings.gate_file.simulator
+    simulator = _overridden(suite.simulator, rule, client=settings.gate_file.judge.client)
+    compat = settings.adk_compat
     uses = [
         _on_the_test(use, simulator, by_policy=not compat and rule.on_poor_quality == "not_measured")
         for use in suite.criteria

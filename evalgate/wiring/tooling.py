@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents, words
 from evalgate.config import tool_mocks
 from evalgate.config.gate_file import ToolsRule
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.config.tool_mocks import MockReading
 from evalgate.errors import Place, Problem, Severity
@@ -24,10 +23,10 @@ def mode_of(settings: Settings, rule: ToolsRule) -> ToolMode:
     return ToolMode(settings.tools or rule.mode)
 
 
-def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
+def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     """All that forbids the mode, or makes it pointless, before anything runs."""
-    rule, listed = choice.gate_file.tools, tuple(suites)
-    mode = mode_of(choice.settings, rule)
+    rule, listed = settings.gate_file.tools, tuple(suites)
+    mode = mode_of(settings, rule)
     if mode is ToolMode.LIVE:
         return []
     outside = [named for named in (rule.cassettes, rule.mocks) if _is_outside(named)]
@@ -38,10 +37,10 @@ def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
         hint = "Name the file in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(_problem("tool-mocks", "`tools: mock` needs a file of rules", hint))
     if rule.mocks:
-        reading = _mocks(choice.root, rule)
+        reading = _mocks(settings.root, rule)
         problems += [*reading.problems, *_unknown_tools(reading, listed)]
     if mode is ToolMode.REPLAY:
-        problems += _cassettes(choice.root, rule, listed)
+        problems += _cassettes(settings.root, rule, listed)
     return problems
 
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from evalgate.config.gate_file import ToolsRule
-from evalgate.config.load import Choice
-from evalgate.config.settings import Runs
+from evalgate.config.settings import Runs, Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place
 from evalgate.model import Loosening, LooseningKind, Suite
@@ -131,11 +130,11 @@ NOT_WEAKER: Final[Mapping[str, str]] = {
 """What cannot weaken the gate, and why."""
 
 
-def find(base: Choice, head: Choice, suites: Iterable[Suite] = ()) -> Iterator[Loosening]:
+def find(base: Settings, head: Settings, suites: Iterable[Suite] = ()) -> Iterator[Loosening]:
     """Every setting and every rule on judges and tools that asks for less than the base's, and files of which only a
     reader can tell. `suites`: the base's, whose custom metrics are such files."""
     for name, is_weaker in SETTINGS.items():
-        was, now = getattr(base.settings, name), getattr(head.settings, name)
+        was, now = getattr(base, name), getattr(head, name)
         if is_weaker(was, now):
             yield _told(head, name, was=was, now=now)
     for name, is_weaker in JUDGE.items():
@@ -146,11 +145,11 @@ def find(base: Choice, head: Choice, suites: Iterable[Suite] = ()) -> Iterator[L
     yield from _contents(base, head, _metrics(suites, base.root) | _metrics(suites, head.root))
 
 
-def _contents(base: Choice, head: Choice, metrics: Collection[str]) -> Iterator[Loosening]:
+def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Iterator[Loosening]:
     """Files that judge or answer otherwise now. One that is new counts as code of a metric: it may stand before another
     of its name."""
     for name in sorted({*metrics, *(set(_files(base)) & set(_files(head)))}):
-        was, now = (_digest(choice.root / name) for choice in (base, head))
+        was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
             yield Loosening(
                 kind=LooseningKind.POLICY,
@@ -161,9 +160,9 @@ def _contents(base: Choice, head: Choice, metrics: Collection[str]) -> Iterator[
             )
 
 
-def _files(choice: Choice) -> list[str]:
-    rules = choice.gate_file
-    mode = tooling.mode_of(choice.settings, rules.tools)
+def _files(settings: Settings) -> list[str]:
+    rules = settings.gate_file
+    mode = tooling.mode_of(settings, rules.tools)
     named = [rules.judge.calibration, rules.judge.replay]
     named += [rules.tools.mocks] if "mocks" in _used(mode, rules.tools) else []
     return [name for name in named if name]
@@ -194,10 +193,10 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _tools(base: Choice, head: Choice) -> Iterator[Loosening]:
+def _tools(base: Settings, head: Settings) -> Iterator[Loosening]:
     """Tools that run no longer, or whose answers are made up elsewhere."""
     theirs, ours = base.gate_file.tools, head.gate_file.tools
-    was, now = tooling.mode_of(base.settings, theirs), tooling.mode_of(head.settings, ours)
+    was, now = tooling.mode_of(base, theirs), tooling.mode_of(head, ours)
     if now not in (was, ToolMode.LIVE, ToolMode.RECORD):
         yield _told(head, "tools", "mode", was=was.value, now=now.value)
     for name in _used(now, ours):
@@ -212,7 +211,7 @@ def _used(mode: ToolMode, rule: ToolsRule) -> tuple[str, ...]:
     return ("mocks",) if mode is ToolMode.MOCK else ()
 
 
-def _told(head: Choice, *path: str, was: Any, now: Any) -> Loosening:
+def _told(head: Settings, *path: str, was: Any, now: Any) -> Loosening:
     place = None if head.places is None else _place(head.places, path)
     return Loosening(kind=LooseningKind.POLICY, subject=".".join(path), base=_said(was), head=_said(now), place=place)
 

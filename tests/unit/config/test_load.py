@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from evalgate.config import load
-from evalgate.config.settings import Runs
+from evalgate.config.settings import Runs, Settings
 from evalgate.errors import ConfigError
 
 
-def chosen(root: Path, gate_file: str = "", **given: object) -> load.Choice:
+def chosen(root: Path, gate_file: str = "", **given: object) -> Settings:
     if gate_file:
         (root / "evalgate.yml").write_text(gate_file)
     return load.load_settings({"root": str(root), **given})
@@ -19,13 +19,13 @@ def chosen(root: Path, gate_file: str = "", **given: object) -> load.Choice:
 
 def test_precedence(tmp_path: Path) -> None:
     choice = chosen(tmp_path, "runs: 3\nretries: 1\n", runs="5")
-    assert (str(choice.settings.runs), choice.settings.retries, choice.settings.seed) == ("5", 1, 0)
+    assert (str(choice.runs), choice.retries, choice.seed) == ("5", 1, 0)
 
 
 def test_the_gate_file_may_lie_in_dot_github(tmp_path: Path) -> None:
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/evalgate.yaml").write_text("runs: 4\n")
-    assert chosen(tmp_path).settings.runs == Runs(start=4)
+    assert chosen(tmp_path).runs == Runs(start=4)
 
 
 def test_two_gate_files_are_told(tmp_path: Path) -> None:
@@ -35,14 +35,14 @@ def test_two_gate_files_are_told(tmp_path: Path) -> None:
     (problem,) = choice.problems
     assert problem.place is not None
     assert (problem.code, problem.place.file) == ("unused-gate-file", ".github/evalgate.yml")
-    assert str(choice.settings.runs) == "3"
+    assert str(choice.runs) == "3"
     assert chosen(tmp_path, config=".github/evalgate.yml").problems == ()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-8"])
 def test_the_gate_file_is_read_as_evaluation_files_are(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "evalgate.yml").write_bytes("runs: 4  # caf\u00e9\n".encode(encoding))
-    assert chosen(tmp_path).settings.runs == Runs(start=4)
+    assert chosen(tmp_path).runs == Runs(start=4)
 
 
 @pytest.mark.parametrize("data", ["runs: 4  # caf\u00e9\n".encode("latin-1"), b"\xff\xfe\x00"])

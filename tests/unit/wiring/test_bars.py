@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from evalgate.config.gate_file import GateFile
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
@@ -42,7 +41,7 @@ def suite(key: str, agent: AgentUse, *, threshold: float = 0.9, cases: str = "ab
     )
 
 
-def chosen(*, judge: dict[str, object] | None = None, **given: object) -> Choice:
+def chosen(*, judge: dict[str, object] | None = None, **given: object) -> Settings:
     rules = GateFile.model_validate({"judge": judge or {}})
     return Settings.model_validate({**given, "gate_file": rules})
 
@@ -50,10 +49,10 @@ def chosen(*, judge: dict[str, object] | None = None, **given: object) -> Choice
 BY_BASE = chosen(policy="base")
 
 
-def base(*suites: Suite, choice: Choice | None = None, **options: object) -> Base:
+def base(*suites: Suite, settings: Settings | None = None, **options: object) -> Base:
     policy = Policy(suite_pass_rate={"old": 0.75}, advisory=frozenset({"new"}))
     rules = Rules(suites=suites, policy=policy)
-    made = Base(origin=BaseOrigin(source=BaseSource.RERUN), rules=rules, choice=choice)
+    made = Base(origin=BaseOrigin(source=BaseSource.RERUN), rules=rules, settings=settings)
     return dataclasses.replace(made, **options)  # type: ignore[arg-type]
 
 
@@ -96,7 +95,7 @@ def test_a_new_file_stands_under_the_bases_own_globs() -> None:
     gate_file = GateFile.model_validate({"suites": rules})
     theirs = chosen(policy="base", pass_rate=0.5).model_copy(update={"gate_file": gate_file})
     head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
-    bar = bars.of(BY_BASE, head, Policy(), base(suite("old", ONE), choice=theirs))
+    bar = bars.of(BY_BASE, head, Policy(), base(suite("old", ONE), settings=theirs))
     assert bar.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
     assert "trial/new" in bar.policy.advisory
 
@@ -145,8 +144,8 @@ def test_by_whose_settings_and_judges_it_is_measured(
 ) -> None:
     head = chosen(judge={"base_url": "mine", "min_kappa": 0.1}, output="here", **ours)
     then = None if theirs is None else chosen(judge={"base_url": "theirs", "min_kappa": 0.6}, output="there", **theirs)
-    bar = bars.of(head, (suite("s", ONE),), Policy(), base(suite("s", ONE), choice=then))
-    settings, judge = bar.choice.settings, bar.choice.gate_file.judge
+    bar = bars.of(head, (suite("s", ONE),), Policy(), base(suite("s", ONE), settings=then))
+    settings, judge = bar.settings, bar.settings.gate_file.judge
     assert (settings.runs.start, settings.skip_judged, judge.base_url) == ruling
     assert judge.min_kappa == (0.6 if judge.base_url == "theirs" else 0.1)
     assert settings.output == "here"
@@ -187,7 +186,7 @@ FIRST = dataclasses.replace(NOT_THERE, problem="it has no agent", no_agent=True)
     ],
 )
 def test_a_base_whose_rules_are_not_known_is_said(
-    choice: Choice, then: Base | None, codes: list[str], blocks: bool
+    choice: Settings, then: Base | None, codes: list[str], blocks: bool
 ) -> None:
     bar = bars.of(choice, (), Policy(fail_on=frozenset()), then)
     assert [problem.code for problem in bar.problems] == codes
@@ -198,11 +197,11 @@ def test_a_base_whose_rules_are_not_known_is_said(
 def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> None:
     theirs = chosen(runs=3, max_drop=0.05).model_copy(update={"places": Locator(None, "evalgate.yml")})
     ours = chosen(runs=1, max_drop=0.5)
-    then = dataclasses.replace(NOT_THERE, choice=theirs)
+    then = dataclasses.replace(NOT_THERE, settings=theirs)
     head = (suite("s", ONE),)
     bar = bars.of(ours, head, Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}), then)
     assert {each.subject for each in bar.loosened} == {"runs", "max_drop"}
-    without_one = dataclasses.replace(then, choice=theirs.model_copy(update={"places": None}))
+    without_one = dataclasses.replace(then, settings=theirs.model_copy(update={"places": None}))
     assert bars.of(ours, head, Policy(max_drop=0.5), without_one).loosened == ()
 
 
@@ -229,7 +228,7 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, t
     """For that file alone: a red main is repaired by the change, and weakens nothing else unseen."""
     suites = (suite("bad", ONE, threshold=0.0), suite("gone", ONE), suite("unread", ONE, cases=""), suite("whole", ONE))
     broken = with_faults(
-        base(*suites, choice=chosen(runs=3)),
+        base(*suites, settings=chosen(runs=3)),
         fault("c.json"),
         fault("unread"),
         unread=frozenset({"unread"}),
@@ -265,6 +264,6 @@ def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
 def test_in_which_stores_the_past_is_looked_up(policy: str, named: str) -> None:
     """A store of the change's own choice has no past, or whatever past it likes."""
     theirs = chosen(policy=policy, data_branch="kept", admission=2)
-    bar = bars.of(chosen(data_branch="mine", admission=2), (suite("s", ONE),), Policy(), base(choice=theirs))
-    assert bar.choice.settings.data_branch == named
+    bar = bars.of(chosen(data_branch="mine", admission=2), (suite("s", ONE),), Policy(), base(settings=theirs))
+    assert bar.settings.data_branch == named
     assert "data_branch" in {each.subject for each in bar.loosened}

@@ -10,7 +10,7 @@ from builders.build import case, suite, turn
 from builders.labels import JUDGE, MATCH, calibrated
 
 from evalgate.config import load
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import Severity
 from evalgate.model import Calibration, CriterionUse
 from evalgate.wire import calibration as files
@@ -22,12 +22,12 @@ POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
 BOTH = "calibration: calibration.json, min_kappa: 0.6"
 
 
-def chosen(root: Path, judge: str, **given: object) -> Choice:
+def chosen(root: Path, judge: str, **given: object) -> Settings:
     (root / "evalgate.yml").write_text(f"judge: {{{judge}}}\n")
     return load.load_settings({"root": str(root), **given})
 
 
-def problems(choice: Choice, *names: str) -> list[tuple[str, Severity]]:
+def problems(choice: Settings, *names: str) -> list[tuple[str, Severity]]:
     uses = tuple(CriterionUse(name=name, threshold=0.5) for name in names or (MATCH,))
     own = dataclasses.replace(suite(case("c", turn("x", answer="y"))), criteria=uses)
     settled = judging.settle([own, dataclasses.replace(own, key="another.json")], judging.defaults_of(choice))

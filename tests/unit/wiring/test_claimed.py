@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 from builders import build, comparing
 
-from evalgate.config.load import Choice
 from evalgate.config.settings import Settings
 from evalgate.model import GradedTrial, Links
 from evalgate.pipeline import desk
@@ -43,7 +42,7 @@ def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> Non
     assert not report.comparison.by_base
 
 
-def choice() -> Choice:
+def choice() -> Settings:
     return Settings(threshold="new", fail_on=frozenset({"threshold"}), confirm=2)
 
 

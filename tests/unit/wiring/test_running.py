@@ -37,7 +37,7 @@ def test_nobody_is_asked_for_a_stranger(
     asked: bool,
 ) -> None:
     choice = Settings(skip_judged=skip_judged, root=Path())
-    bar = Bar(choice=choice, suites=judging.settle(suites, judging.defaults_of(choice)), policy=Policy())
+    bar = Bar(settings=choice, suites=judging.settle(suites, judging.defaults_of(choice)), policy=Policy())
     scene = Scene(environ={}, watcher=watching.PlainWatcher(io.StringIO()), may_ask=False)
     running.insist_silent(bar, dataclasses.replace(scene, may_ask=True))
     if not asked:

@@ -132,7 +132,7 @@ def test_what_is_missing_names_the_model():
 
 
 def test_without_a_panel_a_scenario_cannot_be_played_and_a_written_case_can(tmp_path):
-    settings = load.load_settings({"root": str(tmp_path)}).settings
+    settings = load.load_settings({"root": str(tmp_path)})
     simulate = simulating.simulation_of(None, settings)
     key = TrialKey(suite="x", case_id="c")
     assert isinstance(simulate(suite(LED), LED, key).next_message([]), SimulatorFailure)

@@ -11,7 +11,7 @@ from builders import build
 
 from evalgate.config import load
 from evalgate.config.gate_file import ToolsRule
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.errors import Severity
 from evalgate.model import AgentUse, Invocation, Suite
 from evalgate.plugins import ToolMode
@@ -20,7 +20,7 @@ from evalgate.wiring import tooling
 CASSETTE = '{"evalgate_cassette": 1, "calls": []}'
 
 
-def chosen(root: Path, gate_file: str = "", **given: Any) -> Choice:
+def chosen(root: Path, gate_file: str = "", **given: Any) -> Settings:
     (root / "evalgate.yml").write_text(gate_file)
     return load.load_settings({"root": str(root), **given})
 
@@ -43,7 +43,7 @@ def suite(driver: str = "command", *turns: Invocation) -> Suite:
 def test_the_mode(tmp_path: Path, gate_file: str, given: dict[str, str], mode: str) -> None:
     choice = chosen(tmp_path, gate_file, **given)
     assert choice.problems == ()
-    assert tooling.mode_of(choice.settings, choice.gate_file.tools) is ToolMode(mode)
+    assert tooling.mode_of(choice, choice.gate_file.tools) is ToolMode(mode)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_fingerprint_follows_the_mode_and_what_answers(tmp_path: Path) -> No
 
     def of(**rule: str) -> str:
         choice = chosen(tmp_path, f"tools: {rule}" if rule else "")
-        return tooling.fingerprint(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path)
+        return tooling.fingerprint(choice, choice.gate_file.tools, root=tmp_path, own=tmp_path)
 
     seen = [
         of(),
@@ -146,13 +146,13 @@ def test_a_base_is_answered_by_its_own_cassettes_first_and_never_records(tmp_pat
     base = tmp_path / "base"
     (base / "tool-cassettes").mkdir(parents=True)
     replay, record = (chosen(tmp_path, tools=mode) for mode in ("replay", "record"))
-    assert tooling.source(record.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is None
-    before = tooling.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base)
+    assert tooling.source(record, ToolsRule(), root=tmp_path, own=base, environment={}) is None
+    before = tooling.fingerprint(replay, ToolsRule(), root=tmp_path, own=base)
     (base / "tool-cassettes" / "c.json").write_text(CASSETTE)
-    assert tooling.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base) != before
-    assert tooling.source(replay.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is not None
+    assert tooling.fingerprint(replay, ToolsRule(), root=tmp_path, own=base) != before
+    assert tooling.source(replay, ToolsRule(), root=tmp_path, own=base, environment={}) is not None
 
 
 def test_a_live_run_has_no_source(tmp_path: Path) -> None:
     choice = chosen(tmp_path)
-    assert tooling.source(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path, environment={}) is None
+    assert tooling.source(choice, choice.gate_file.tools, root=tmp_path, own=tmp_path, environment={}) is None

@@ -10,13 +10,13 @@ import pytest
 
 from evalgate.config import gate_file, load, settings
 from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
-from evalgate.config.load import Choice
+from evalgate.config.settings import Settings
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, Suite
 from evalgate.wiring import weaker
 
 
-def choice(root: Path, **rules: Any) -> Choice:
+def choice(root: Path, **rules: Any) -> Settings:
     root.mkdir(exist_ok=True)
     (root / "evalgate.yml").write_text(json.dumps(rules, indent=1))
     return load.load_settings({"root": str(root)})
