@@ -45,9 +45,6 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     metavar="FILE",
     help=f"Where the calibration goes. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
 )
-@click.option(
-    "--against", metavar="FILE", help="An earlier calibration to compare with. [default: the one to be replaced]"
-)
 @click.option("--fail-under-kappa", type=click.FloatRange(-1, 1), metavar="NUMBER", help="Exit 1 below this kappa.")
 @click.option(
     "--draft",
@@ -71,7 +68,6 @@ def calibrate(labels: str, values: dict[str, Any]) -> int:
         labels=Path(labels).absolute(),
         results=_path(values["results"]),
         conversations=_path(values["conversations"]) or _last_results(choice),
-        against=_path(values["against"]) or (written if written.is_file() else None),
     )
     cache = folders.cache_of(choice, os.environ, say=_say)
     desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
@@ -91,7 +87,7 @@ def _say(line: str) -> None:
 def _show(done: Calibrated) -> None:
     door.show_problems(done.problems)
     caveats = [(each.criterion, line) for each in done.calibration.criteria for line in calibrations.caveats(each)]
-    text = exhibit.render(done.calibration, drift=done.drift, before=done.before, caveats=caveats, notes=done.notes)
+    text = exhibit.render(done.calibration, caveats=caveats, notes=done.notes)
     click.echo(text, nl=False)
     calls, cached = sum(use.calls for use in done.took), sum(use.cached for use in done.took)
     costs = [use.cost_usd for use in done.took if use.cost_usd is not None]

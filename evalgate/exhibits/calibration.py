@@ -10,11 +10,9 @@ from evalgate.model import (
     Calibration,
     ConfusionKind,
     CriterionCalibration,
-    Drift,
     Example,
     JudgeIdentity,
     Rate,
-    RateChange,
 )
 
 NAME = 60
@@ -30,8 +28,6 @@ KINDS = {
 def render(
     calibration: Calibration,
     *,
-    drift: Sequence[Drift] = (),
-    before: Calibration | None = None,
     caveats: Sequence[tuple[str, str]] = (),
     notes: Iterable[str] = (),
 ) -> str:
@@ -43,7 +39,6 @@ def render(
         *(f"{plain.label(name, NAME)}: {sentence}" for name, sentence in caveats),
         *(f"note: {note}" for note in notes),
         *(line for each in calibration.criteria for line in _examples(each)),
-        *_drift(drift, before),
     ]
     return commands.disarm("\n".join(lines)) + "\n"
 
@@ -102,29 +97,6 @@ def _example(example: Example) -> Iterator[str]:
     for name, text in about:
         if text.strip():
             yield f"    {name:<5}{plain.label(text, TEXT)}"
-
-
-def _drift(drift: Sequence[Drift], before: Calibration | None) -> Iterator[str]:
-    if before is None:
-        return
-    yield ""
-    yield f"against the calibration of {plain.label(before.made_at, NAME)}:"
-    if not drift:
-        yield "  none of its criteria is labelled here"
-    for each in drift:
-        verdict = "drift beyond noise" if each.beyond_noise else "no drift that chance does not make"
-        shared = f", {each.turned} of {each.shared} shared labels judged otherwise" if each.shared else ""
-        yield f"  {plain.label(each.criterion, NAME)}: {verdict}{shared}"
-        for change in each.judge_changes:
-            yield f"    another judge: {plain.label(change, TEXT)}"
-        for moved in each.changes:
-            yield f"    {moved.name:<6}{_change(moved)}"
-
-
-def _change(moved: RateChange) -> str:
-    p = "" if moved.p is None else f", p {moved.p:.3f}"
-    low, high = moved.interval.low, moved.interval.high
-    return f"{moved.old.value:.2f} -> {moved.new.value:.2f} ({moved.delta:+.2f}, {low:+.2f} to {high:+.2f}{p})"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

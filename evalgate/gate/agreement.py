@@ -1,4 +1,4 @@
-"""How well a judge agrees with people: agreement, Cohen's kappa, true positive and true negative rates, drift.
+"""How well a judge agrees with people: agreement, Cohen's kappa, true positive and true negative rates.
 
 Labels of one case (its turns, its rubrics, its repeats) move together: every interval is made for as many independent
 labels as they are worth.
@@ -14,13 +14,10 @@ from random import Random
 from evalgate.gate import proportions
 from evalgate.model import (
     Confusion,
-    CriterionCalibration,
-    Drift,
     Interval,
     JudgeIdentity,
     LabelledVerdict,
     Rate,
-    RateChange,
 )
 
 DRAWS = 10_000
@@ -119,40 +116,6 @@ def labels_wanted(rate: Rate, labels: int, *, width: float = WIDE) -> int:
     return math.ceil(labels * ((rate.interval.high - rate.interval.low) / width) ** 2)
 
 
-# --- drift ----------------------------------------------------------------------------------------
-
-
-def drift(new: CriterionCalibration, old: CriterionCalibration) -> Drift:
-    """What changed since an earlier calibration, and whether chance alone would do that to one and the same judge.
-
-    TPR and TNR decide, each at half the error. Where both calibrations have half of the labels or more in common, by
-    an exact sign test on the labels that the judge now says otherwise; else by the interval of the difference. Kappa
-    does not decide: it also moves with the share of yes among the labels.
-    """
-    before = {item.address: item for item in old.items if item.judge is not None}
-    shared = [
-        (item.human, before[item.address].judge, item.judge)
-        for item in new.items
-        if item.judge is not None and item.address in before and before[item.address].human is item.human
-    ]
-    paired = bool(shared) and 2 * len(shared) >= max(new.matrix.total, old.matrix.total)
-    changes = [
-        _change("TPR", new.tpr, old.tpr, p=_sign_test(shared, human=True) if paired else None),
-        _change("TNR", new.tnr, old.tnr, p=_sign_test(shared, human=False) if paired else None),
-    ]
-    known = [change for change in changes if change is not None]
-    kappa_change = _change("kappa", new.kappa, old.kappa, p=None)
-    return Drift(
-        criterion=new.criterion,
-        judge=new.judge,
-        changes=(*([kappa_change] if kappa_change else []), *known),
-        judge_changes=judge_changes(new.judge, old.judge),
-        shared=len(shared),
-        turned=sum(1 for _, was, now in shared if was is not now),
-        beyond_noise=any(_beyond(change) for change in known),
-    )
-
-
 def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
     """What differs between two judges, in words: model and prompt version first, then what the model is asked with."""
     pairs: Mapping[str, tuple[object, object]] = {
@@ -167,27 +130,3 @@ def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
 def same_judge(one: JudgeIdentity, other: JudgeIdentity) -> bool:
     """Whether model and prompt are the same, so that what is known of one holds for the other."""
     return (one.model, one.prompt_version) == (other.model, other.prompt_version)
-
-
-def _change(name: str, new: Rate | None, old: Rate | None, *, p: float | None) -> RateChange | None:
-    if new is None or old is None:
-        return None
-    interval = proportions.difference(new.value, new.interval, old.value, old.interval)
-    return RateChange(name=name, new=new, old=old, interval=interval, p=p)
-
-
-def _beyond(change: RateChange) -> bool:
-    if change.p is not None:
-        return 2 * change.p < ALPHA
-    # the 95 % interval of the difference, stretched to 97.5 %: two rates share the error
-    stretch = proportions.quantile(1 - ALPHA / 2) / proportions.quantile(1 - ALPHA)
-    below, above = change.delta - change.interval.low, change.interval.high - change.delta
-    return change.delta > stretch * below or -change.delta > stretch * above
-
-
-def _sign_test(shared: Sequence[tuple[bool, bool | None, bool | None]], *, human: bool) -> float:
-    """Two-sided exact p-value of the labels of one kind whose verdict turned; 1 where none did."""
-    turned = [now for label, was, now in shared if label is human and was is not now]
-    more = max(turned.count(True), turned.count(False))
-    tail = sum(math.comb(len(turned), k) for k in range(more, len(turned) + 1)) / 2.0 ** len(turned)
-    return min(1.0, 2 * tail)

@@ -12,7 +12,6 @@ from evalgate.model import (
     ConfusionKind,
     CriterionCalibration,
     Example,
-    Item,
     JudgeIdentity,
     LabelledVerdict,
 )
@@ -37,7 +36,6 @@ def calibrate(
         tpr=agreement.true_positive_rate(verdicts),
         tnr=agreement.true_negative_rate(verdicts),
         examples=tuple(example for kind in ConfusionKind for example in _examples(verdicts, kind)),
-        items=tuple(Item(address=each.address, human=each.label.human, judge=each.judge) for each in verdicts),
     )
 
 

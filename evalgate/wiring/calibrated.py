@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from statistics import fmean
 
 from pydantic import ValidationError
 
 from evalgate import criteria
 from evalgate.errors import ConfigError, Place, Problem, Severity
-from evalgate.gate import calibrations, judge_bias, pairing
+from evalgate.gate import calibrations, pairing
 from evalgate.judged import identity
 from evalgate.model import (
     AskedJudge,
@@ -21,7 +20,6 @@ from evalgate.model import (
     JudgeIdentity,
     Report,
     Suite,
-    SuiteVerdict,
 )
 from evalgate.pipeline.stored import Stored
 from evalgate.plugins import Need
@@ -55,15 +53,20 @@ def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
 
 
 def with_calibration(report: Report, choice: Choice) -> Report:
-    """The report with each judged criterion's calibration and its corrected score, where evalgate.yml names one."""
+    """The report with each judged criterion's calibration, where evalgate.yml names one."""
     if not choice.gate_file.judge.calibration or choice.settings.skip_judged:
         return report
     calibration, _ = _calibration_of(choice)
-    verdicts = {suite.suite: suite for suite in report.verdict.suites}
+    decided = {suite.suite for suite in report.verdict.suites}
     judged = tuple(
-        _judged(suite, use, judge, calibration, verdicts[suite.key])
+        JudgedCriterion(
+            suite=suite.key,
+            criterion=use.name,
+            judge=judge,
+            calibration=calibrations.of_judge(use.name, judge, calibration),
+        )
         for suite, use, judge in _judged_uses(report.run.suites, adk_compat=report.policy.adk_compat)
-        if judge is not None and suite.key in verdicts
+        if judge is not None and suite.key in decided
     )
     return dataclasses.replace(report, judged=judged)
 
@@ -108,22 +111,6 @@ def _judge_then(use: CriterionUse, stored: Stored, *, suite: str) -> JudgeIdenti
         return None
     asked = stored.prompts.get((suite, use.name), "")
     return None if judge is None else dataclasses.replace(judge, prompt_version=asked)
-
-
-def _judged(
-    suite: Suite, use: CriterionUse, judge: JudgeIdentity, calibration: Calibration | None, verdict: SuiteVerdict
-) -> JudgedCriterion:
-    found = calibrations.of_judge(use.name, judge, calibration)
-    values = [
-        each.value
-        for case in verdict.cases
-        for each in case.criteria
-        if each.name == use.name and each.value is not None
-    ]
-    corrected = None
-    if found is not None and values:
-        corrected = judge_bias.correct(fmean(values), cases=len(values), calibration=found)
-    return JudgedCriterion(suite=suite.key, criterion=use.name, judge=judge, calibration=found, corrected=corrected)
 
 
 def _judged_uses(

@@ -14,7 +14,6 @@ from evalgate.gate import agreement, calibrations
 from evalgate.model import (
     Calibration,
     CriterionCalibration,
-    Drift,
     JudgeUse,
     Label,
     LabelledVerdict,
@@ -34,21 +33,18 @@ SEED = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What is wanted. `results`: take the verdicts from there and ask nobody. `conversations`: a results.json that
-    labels may refer to. `against`: an earlier calibration. Paths are absolute."""
+    labels may refer to. Paths are absolute."""
 
     labels: Path
     results: Path | None = None
     conversations: Path | None = None
-    against: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """The calibration, its drift from the earlier one, what else a reader must know, and what asking took."""
+    """The calibration, what else a reader must know, and what asking took."""
 
     calibration: Calibration
-    drift: tuple[Drift, ...] = ()
-    before: Calibration | None = None
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     took: tuple[JudgeUse, ...] = ()
@@ -64,7 +60,6 @@ def calibrate(choice: Choice, order: Order, desk: Desk) -> Calibrated:
             f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
         )
         raise NothingToDo(f"{shown} holds no label{waiting}")
-    before = read_calibration(order.against, shown=_shown(order.against, choice.root)) if order.against else None
     judged = (
         _from_results(read, order.results)
         if order.results
@@ -86,23 +81,10 @@ def calibrate(choice: Choice, order: Order, desk: Desk) -> Calibrated:
     waiting = f"{words.counted(read.unlabelled, 'line has', 'lines have')} no label yet"
     return Calibrated(
         calibration=calibration,
-        before=before,
-        drift=drift_of(calibration, before),
         notes=(*judged.notes, *([waiting] if read.unlabelled else [])),
         problems=(*read.problems, *judged.problems),
         took=judged.took,
     )
-
-
-def drift_of(new: Calibration, before: Calibration | None) -> tuple[Drift, ...]:
-    """Each criterion beside its earlier calibration: the one of the same judge, else the only one there is."""
-    found = []
-    for each in new.criteria:
-        earlier = [old for old in (before.criteria if before else ()) if old.criterion == each.criterion]
-        same = [old for old in earlier if agreement.same_judge(old.judge, each.judge)]
-        chosen = (same or earlier)[:1] if same or len(earlier) == 1 else []
-        found += [agreement.drift(each, old) for old in chosen]
-    return tuple(found)
 
 
 def read_calibration(path: Path, *, shown: str) -> Calibration:

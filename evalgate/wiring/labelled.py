@@ -82,13 +82,11 @@ def verdict_of(asked: Asked, grade: Grade) -> LabelledVerdict:
     said = labelling.said(grade, verdicts, turn=asked.turn, subject=asked.subject)
     turns = [labelling.content(turn) for turn in _judged(asked.evidence, asked.turn)]
     where = asked.label.where
-    about = [asked.label.criterion, labelling.plain(asked.subject), turns]
     return LabelledVerdict(
         label=asked.label,
         judge=said.passed,
         said=said.word,
         message=said.text,
-        address=fingerprints.digest(about),
         cluster=f"{where.suite}:{where.case_id}" if where else fingerprints.digest(turns),
         shown=shown.answer(asked.evidence.actual[(asked.turn or 0) - 1]),
     )

@@ -99,10 +99,9 @@ def test_a_file_is_read_back_as_it_was_written(words: list[str]) -> None:
     read = files.parse(files.render(of(made)))
     assert files.render(read) == files.render(of(made))
     (back,) = read.criteria
-    assert (back.matrix, back.undecided, back.items, back.examples) == (
+    assert (back.matrix, back.undecided, back.examples) == (
         made.matrix,
         made.undecided,
-        made.items,
         made.examples,
     )
     assert (back.kappa is None) is (made.kappa is None)
