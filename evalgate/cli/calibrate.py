@@ -11,17 +11,15 @@ from typing import Any
 import click
 
 from evalgate import publish, words
+from evalgate.calibration import agreement, calibrate, labels, report
+from evalgate.calibration.calibrate import Calibrated, Desk, Order
 from evalgate.cli import door, options
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.exhibits import calibration as exhibit
-from evalgate.gate import calibrations
 from evalgate.markup import plain
 from evalgate.model import Calibration
 from evalgate.pipeline import stored
 from evalgate.wire import calibration as calibration_files
-from evalgate.wiring import calibrating, choosing, drafting, folders
-from evalgate.wiring.asking_labels import Desk
-from evalgate.wiring.calibrating import Calibrated, Order
+from evalgate.wiring import choosing, folders
 from evalgate.wiring.choosing import Choice
 
 WRITTEN = "calibration.json"
@@ -55,10 +53,10 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.argument("labels")
 def command(labels: str, **values: Any) -> None:
     """Compare the judge's verdicts with people's labels in LABELS, one JSON object a line (docs/calibration.md)."""
-    sys.exit(door.guarded(lambda: calibrate(labels, values), debug=bool(values.get("debug"))))
+    sys.exit(door.guarded(lambda: run(labels, values), debug=bool(values.get("debug"))))
 
 
-def calibrate(labels: str, values: dict[str, Any]) -> int:
+def run(labels: str, values: dict[str, Any]) -> int:
     """Calibrate, or draft; the exit code. Raises EvalgateError."""
     choice = choosing.choose(options.given({name: values.get(name) for name in SETTINGS}))
     if values["draft"]:
@@ -71,7 +69,7 @@ def calibrate(labels: str, values: dict[str, Any]) -> int:
     )
     cache = folders.cache_of(choice, os.environ, say=_say)
     desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
-    done = calibrating.calibrate(choice, order, desk)
+    done = calibrate.calibrate(choice, order, desk)
     _show(done)
     problem = publish.write_file(written, [calibration_files.render(done.calibration)])
     if problem is not None:
@@ -86,8 +84,8 @@ def _say(line: str) -> None:
 
 def _show(done: Calibrated) -> None:
     door.show_problems(done.problems)
-    caveats = [(each.criterion, line) for each in done.calibration.criteria for line in calibrations.caveats(each)]
-    text = exhibit.render(done.calibration, caveats=caveats, notes=done.notes)
+    caveats = [(each.criterion, line) for each in done.calibration.criteria for line in agreement.caveats(each)]
+    text = report.render(done.calibration, caveats=caveats, notes=done.notes)
     click.echo(text, nl=False)
     calls, cached = sum(use.calls for use in done.took), sum(use.cached for use in done.took)
     costs = [use.cost_usd for use in done.took if use.cost_usd is not None]
@@ -112,7 +110,7 @@ def _draft(path: Path, values: dict[str, Any], choice: Choice) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="A draft never overwrites labels: name another file.")
     results = _path(values["results"]) or _path(values["conversations"]) or _last_results(choice)
-    lines = drafting.draft(stored.read_results(results), most=values["most"], seed=choice.settings.seed)
+    lines = labels.draft(stored.read_results(results), most=values["most"], seed=choice.settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdict that can be labelled")
     problem = publish.write_file(path, [f"{line}\n" for line in lines])

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import __version__, reports
+from evalgate.calibration import apply
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import decision
 from evalgate.gate.two_stage import Stage
@@ -28,7 +29,7 @@ from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.pipeline import distrust
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import calibrated, comparisons, confirming, policies, posts
+from evalgate.wiring import comparisons, confirming, policies, posts
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
 from evalgate.wiring.posting import COMMENT_KEY, PUBLISHING_S
@@ -99,7 +100,7 @@ def decide(choice: Choice, head: Stored, base: Stored | None, *, links: Links) -
         verdict=verdict,
         policy=policy,
         comparison=comparison,
-        asked=calibrated.asked_then(head),
+        asked=apply.asked_then(head),
         problems=(*lacking, *head.problems[:MOST_PROBLEMS]),
         links=links,
         version=__version__,

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import __version__, publish, reports
+from evalgate.calibration import apply
 from evalgate.errors import ExitCode, Problem
 from evalgate.gate import decision, reliability
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
 from evalgate.pipeline import results
 from evalgate.pipeline.results import Kept
-from evalgate.wiring import calibrated, comparisons, linking, saving
+from evalgate.wiring import comparisons, linking, saving
 from evalgate.wiring.choosing import Choice
 from evalgate.wiring.measuring import Measured
 from evalgate.wiring.saving import Past
@@ -67,13 +68,13 @@ def conclude(
         policy=policy,
         comparison=found.comparison and dataclasses.replace(found.comparison, by_base=ending.by_base),
         trends=reliability.trends(ending.past.ledger, saving.means_of(head)),
-        asked=calibrated.asked(head.suites, ending.choice),
+        asked=apply.asked(head.suites, ending.choice),
         problems=ending.problems,
         links=ending.links,
         reproduce=ending.reproduce,
         version=__version__,
     )
-    report = calibrated.with_calibration(report, ending.choice)
+    report = apply.with_calibration(report, ending.choice)
     output = ending.choice.root / ending.choice.settings.output
     published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
     written = {}

@@ -168,7 +168,7 @@ def _measured(
 ) -> Measured:
     settings, say = choice.settings, scene.watcher.say
     around = _surroundings(choice, scene, cache=cache)
-    governed = judging.governors_of(choice)
+    limiters = judging.limiters_of(choice)
     with ExitStack() as stack:
         pools = stack.enter_context(agent_pools.opened(bar.suites, around))
         base_pools: Mapping[str, Agent] = {}
@@ -177,7 +177,7 @@ def _measured(
             there = dataclasses.replace(around, root=base.root or choice.root)
             base_pools = stack.enter_context(agent_pools.opened(with_base, there))
         panel = stack.enter_context(
-            judging.opened_panel(choice, bar.suites, environ=scene.environ, cache=cache, say=say, governed=governed)
+            judging.opened_panel(choice, bar.suites, environ=scene.environ, cache=cache, say=say, limiters=limiters)
         )
         found = measuring.measure(
             Bout(
@@ -189,7 +189,7 @@ def _measured(
                 panel=panel,
                 journal=journals.head,
                 watcher=scene.watcher,
-                governors=governed,
+                limiters=limiters,
                 now=now,
                 apart=agent_code.apart_of(choice),
                 base=base,

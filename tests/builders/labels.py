@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from evalgate.calibration import agreement
 from evalgate.errors import Place
-from evalgate.gate import agreement
 from evalgate.model import CriterionCalibration, JudgeIdentity, Label, LabelledVerdict
 
 MATCH = "final_response_match_v2"
@@ -42,11 +42,11 @@ def calibrated(words: str, *, judge: JudgeIdentity = JUDGE, criterion: str = MAT
     return CriterionCalibration(
         criterion=criterion,
         judge=judge,
-        matrix=agreement.count(verdicts),
+        matrix=agreement.confusion(verdicts),
         undecided=sum(each.judge is None for each in verdicts),
         clusters=len({each.cluster for each in verdicts}),
-        agreement=agreement.agreement(verdicts),
-        kappa=agreement.kappa(verdicts, seed=0, draws=2_000),
+        agreement=agreement.agreement_rate(verdicts),
+        kappa=agreement.kappa_rate(verdicts, seed=0, draws=2_000),
         tpr=agreement.true_positive_rate(verdicts),
         tnr=agreement.true_negative_rate(verdicts),
     )

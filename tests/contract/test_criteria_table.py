@@ -9,8 +9,8 @@ from pydantic import BaseModel, ValidationError
 
 from evalgate import criteria
 from evalgate.config import criteria as checking
+from evalgate.criteria.base import CriterionServices, CriterionSpec
 from evalgate.model import Case, Content, CriterionUse, Evidence, Invocation, NotEvaluated, Score, Text
-from evalgate.plugins import CriterionServices, CriterionSpec
 
 ROOT = Path(__file__).parents[2]
 SPECS = [*criteria.CRITERIA.values(), criteria.CUSTOM]

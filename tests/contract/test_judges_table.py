@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.judges import JUDGES
-from evalgate.judging import failures
-from evalgate.plugins import FINAL, RETRIABLE, JudgeFailed, JudgeFailureKind, JudgeSetting
+from evalgate.judges import JUDGES, base
+from evalgate.judges.base import FINAL, RETRIABLE, JudgeFailed, JudgeFailureKind, JudgeSetting
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +32,7 @@ def test_without_key_or_recordings_it_says_what_to_do(name: str) -> None:
 
 @pytest.mark.parametrize("kind", list(JudgeFailureKind))
 def test_every_failure_names_the_next_step_and_is_documented(kind: JudgeFailureKind) -> None:
-    found = failures.failure(kind, JudgeSetting(model="m", api_key_env=("THE_KEY",)))
+    found = base.failure(kind, JudgeSetting(model="m", api_key_env=("THE_KEY",)))
     what, _, step = found.message.partition("; ")
     assert what.startswith("judge `m`: ")
     assert step

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.judging.options import JudgeDefaults
+from evalgate.judges.base import JudgeDefaults
 from evalgate.model import (
     AgentUse,
     Case,
