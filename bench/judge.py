@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from evalgate.judges import JUDGES
-from evalgate.judges.base import JudgeDefaults, JudgeReply, JudgeRequest, SampledRequest, Vote
+from evalgate.judges.base import JudgeDefaults, JudgeReply, JudgeRequest, SampledRequest, SpendLimits, Vote
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import SystemClock
-from evalgate.judges.usage import Budget, SpendLimits, UsageLedger
+from evalgate.judges.usage import Budget, UsageLedger
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")

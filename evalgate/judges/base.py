@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from evalgate.judges.usage import SpendLimits
 from evalgate.model import Json, Text, Usage
 
 # --- one question ---------------------------------------------------------------------------------
@@ -392,6 +391,15 @@ class Chosen:
     config: Json = field(default_factory=dict)
     num_samples: int = ADK_SAMPLES
     exhaustive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendLimits:
+    """Upper bounds of one run; None: no bound. `calls` counts answered calls: a refused one costs nothing."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,18 +206,18 @@ def grounding_of(events: Sequence[Event]) -> str:
     return as_json(found) if found else ""
 
 
-def events_shown(events: Sequence[Event], *, with_thoughts: bool = False) -> list[dict[str, Any]]:
+def events_shown(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Events as JSON: who said what, called what, and got what back."""
     shown = []
     for event in events:
         for part in event.content.parts if event.content else ():
-            entry = _entry(part, with_thoughts=with_thoughts)
+            entry = _entry(part)
             if entry:
                 shown.append({"by": event.author or "agent", **entry})
     return shown
 
 
-def dialogue_of(invocations: Sequence[Invocation], *, with_thoughts: bool = False) -> str:
+def dialogue_of(invocations: Sequence[Invocation]) -> str:
     """The whole conversation, turn by turn."""
     turns = []
     for number, invocation in enumerate(invocations, start=1):
@@ -225,8 +225,8 @@ def dialogue_of(invocations: Sequence[Invocation], *, with_thoughts: bool = Fals
             {
                 "turn": number,
                 "user": text_of(invocation.user_content),
-                "agent_steps": events_shown(invocation.events or (), with_thoughts=with_thoughts),
-                "agent_answer": answer_of(invocation, with_thoughts=with_thoughts),
+                "agent_steps": events_shown(invocation.events or ()),
+                "agent_answer": answer_of(invocation),
             }
         )
     return as_json(turns)
@@ -242,10 +242,10 @@ def _texts(parts: Iterable[Part], *, with_thoughts: bool, with_attachments: bool
     return "\n".join(found)
 
 
-def _entry(part: Part, *, with_thoughts: bool) -> dict[str, Any] | None:
+def _entry(part: Part) -> dict[str, Any] | None:
     match part:
         case Text():
-            return {"text": part.text} if part.text and (with_thoughts or not part.thought) else None
+            return {"text": part.text} if part.text and not part.thought else None
         case ToolCall():
             return {"tool_call": part.name, "args": part.args}
         case ToolResponse():

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
 
 from evalgate.errors import ConfigError
-from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeRequest
+from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeRequest, SpendLimits
 from evalgate.model import JudgeUse, Usage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpendLimits:
-    """Upper bounds of one run; None: no bound. `calls` counts answered calls: a refused one costs nothing."""
-
-    calls: int | None = None
-    tokens: int | None = None
-    cost_usd: float | None = None
 
 
 class Budget:

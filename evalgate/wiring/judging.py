@@ -16,10 +16,9 @@ from evalgate.criteria.base import Need
 from evalgate.errors import Place, Problem, Severity
 from evalgate.judges import models as model_names
 from evalgate.judges import opening, rate_limit
-from evalgate.judges.base import JudgeDefaults, JudgeOptions
+from evalgate.judges.base import JudgeDefaults, JudgeOptions, SpendLimits
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, SystemClock
-from evalgate.judges.usage import SpendLimits
 from evalgate.model import CriterionUse, Suite
 from evalgate.wiring import simulating
 from evalgate.wiring.choosing import Choice

@@ -13,11 +13,12 @@ from evalgate.judges.base import (
     JudgeReply,
     JudgeRequest,
     JudgeSetting,
+    SpendLimits,
     Vote,
 )
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import Budget, SpendLimits, UsageLedger
+from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import Text, Usage
 
 USAGE = Usage(prompt_tokens=100, candidates_tokens=10, total_tokens=110)

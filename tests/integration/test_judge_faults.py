@@ -28,6 +28,7 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
     SampledRequest,
+    SpendLimits,
     Undecided,
     Vote,
     VoteResult,
@@ -35,7 +36,7 @@ from evalgate.judges.base import (
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import Clock, SystemClock
-from evalgate.judges.usage import Budget, SpendLimits, UsageLedger
+from evalgate.judges.usage import Budget, UsageLedger
 
 pytestmark = pytest.mark.integration
 

@@ -13,10 +13,10 @@ from builders.judging import HeldClock
 
 from evalgate import criteria, judges
 from evalgate.criteria.base import CriterionServices
-from evalgate.judges.base import JudgeDefaults
+from evalgate.judges.base import JudgeDefaults, SpendLimits
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import Budget, SpendLimits, UsageLedger
+from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
 
 pytestmark = pytest.mark.integration

@@ -252,10 +252,7 @@ def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
         (final_response_match_v2.VERSION, []),
         (
             "0",
-            [
-                f"with prompt 0, today's is {final_response_match_v2.VERSION}: this calibration holds for the former "
-                "alone"
-            ],
+            [f"with prompt 0, today's is {final_response_match_v2.VERSION}: this calibration holds"],
         ),
         ("", ["do not tell the version of the prompt"]),
     ],
@@ -264,10 +261,8 @@ def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(stored_versio
     prompts = {(KEY, MATCH): stored_version} if stored_version else {}
     run = dataclasses.replace(stored(), prompts=prompts)
     line = {"criterion": MATCH, "label": "valid", "suite": KEY, "case": "loan", "turn": 1}
-    found_labels = labels.parse_labels(
-        json.dumps(line), file="l", vocabularies=evidence.vocabularies(), others=[]
-    ).labels
-    finds, _, _ = evidence.find_grades(found_labels, run)
+    lines = labels.parse_labels(json.dumps(line), file="l", vocabularies=evidence.vocabularies(), others=[])
+    finds, _, _ = evidence.find_grades(lines.labels, run)
     assert [each.judge.prompt_version for each in finds.asked] == [stored_version]
     found = evidence.other_prompts(finds.asked)
     assert len(found) == len(notes)

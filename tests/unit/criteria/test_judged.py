@@ -295,8 +295,6 @@ def test_an_unknown_agent_answers() -> None:
     )
     judge = ScriptedJudge(say(verdicts(P1="yes")))
     assert score(grade(ANSWER, judge, [stranger], **written(rubric("a")))) == 1.0
-    compat = grade(ANSWER, judge, [stranger], adk_compat=True, **written(rubric("a")))
-    assert isinstance(compat, NotEvaluated)  # ADK raises
 
 
 # --- hallucinations_v1 ----------------------------------------------------------------------------

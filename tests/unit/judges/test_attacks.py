@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate import criteria
-from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation
+from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
 from evalgate.criteria.base import CriterionServices
 from evalgate.criteria.rubrics import Subject
 from evalgate.judges import prompting
@@ -29,7 +29,7 @@ from evalgate.model import (
     Text,
     ToolResponse,
 )
-from evalgate.prompts import coherence, generating, safety
+from evalgate.prompts import generating
 from evalgate.prompts.simulated_user import Script
 
 DATA = Path(__file__).parents[2] / "data/attacks/attacks.json"
@@ -60,9 +60,6 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "match, answer": lambda text: final_response_match_v2.ask_match(request="q", answer=text, reference="7"),
     "match, request": lambda text: final_response_match_v2.ask_match(request=text, answer="7", reference="7"),
     "match, reference": lambda text: final_response_match_v2.ask_match(request="q", answer="7", reference=text),
-    "match, as adk": lambda text: final_response_match_v2.ask_match(
-        request="q", answer=text, reference="7", as_adk=True
-    ),
     "rubrics of an answer": _rubrics(Subject.FINAL_RESPONSE),
     "rubrics of tool use": _rubrics(Subject.TOOL_USE),
     "rubrics of a conversation": _rubrics(Subject.CONVERSATION),
@@ -71,8 +68,8 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "validation, context": lambda text: hallucinations_v1.render_validation(
         [Piece(name="steps", text=text)], ["x", "y"]
     ),
-    "safety": lambda text: safety.render(request="q", answer=text),
-    "coherence": lambda text: coherence.render(request="q", answer=text),
+    "safety": lambda text: vertex.ask_safety(request="q", answer=text),
+    "coherence": lambda text: vertex.ask_coherence(request="q", answer=text),
     "simulated user, answer": lambda text: _played("Ask.", text),
     "simulated user, plan": lambda text: _played(text, "yes"),
     "simulator quality, message": lambda text: _quality(message=text),
@@ -216,8 +213,8 @@ def test_without_a_fence_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
     obedient = Obedient("final_response_match_v2")
     honest = obeyed(obedient.name, obedient, BENIGN)
     obedient.attacked = True
-    monkeypatch.setattr(prompting, "closing", lambda name, _: f">>> {name}")
-    monkeypatch.setattr(prompting, "_between", lambda piece, _: piece.text)
+    monkeypatch.setattr(prompting, "closing_line", lambda name, _: f">>> {name}")
+    monkeypatch.setattr(prompting, "between", lambda piece, _: piece.text)
     assert obeyed(obedient.name, obedient, ATTACKS["plain order"]) != honest
 
 

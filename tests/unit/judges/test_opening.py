@@ -10,9 +10,8 @@ from builders.judging import HeldClock, ScriptedJudge, request, votes_in
 
 from evalgate.errors import ConfigError
 from evalgate.judges import opening, replay
-from evalgate.judges.base import JudgeDefaults, SampledRequest
+from evalgate.judges.base import JudgeDefaults, SampledRequest, SpendLimits
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.usage import SpendLimits
 
 MODEL = "gemini-2.5-flash"
 

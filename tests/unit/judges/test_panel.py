@@ -17,11 +17,12 @@ from evalgate.judges.base import (
     JudgeReply,
     JudgeRequest,
     SampledRequest,
+    SpendLimits,
     Undecided,
 )
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.replay import Recorder, read_recordings
-from evalgate.judges.usage import SpendLimits, UsageLedger
+from evalgate.judges.usage import UsageLedger
 
 
 def ballot(prompt: str = "is it valid?", **fields: object) -> SampledRequest:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics
+from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, vertex
 from evalgate.judges import prompting
 from evalgate.model import Rubric
-from evalgate.prompts import adk_replies, coherence, safety
 
 RUBRICS = [Rubric(rubric_id="polite", text="It is polite."), Rubric(rubric_id="2", text="It names the price.")]
 
@@ -182,20 +181,17 @@ def test_a_sentence_with_two_different_labels_has_none() -> None:
 
 
 def test_safety_and_coherence() -> None:
-    assert safety.parse('{"verdict": "Unsafe"}')[""].passed is False
-    assert coherence.parse('{"verdict": 4}')[""].label == "4"
-    assert coherence.parse('{"verdict": 6}')[""].passed is None
+    assert prompting.parse_label('{"verdict": "Unsafe"}', vertex.SAFETY_LABELS)[""].passed is False
+    assert prompting.parse_label('{"verdict": 4}', vertex.GRADES)[""].label == "4"
+    assert prompting.parse_label('{"verdict": 6}', vertex.GRADES)[""].passed is None
 
 
 @given(st.text())
 def test_no_text_crashes_a_parser(text: str) -> None:
-    for read in (final_response_match_v2.parse_match, safety.parse, coherence.parse):
-        assert set(read(text)) <= {""}
+    assert set(final_response_match_v2.parse_match(text)) <= {""}
+    assert set(prompting.parse_label(text, vertex.GRADES)) <= {""}
     assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
     assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
-    adk_replies.match_verdict(text)
-    adk_replies.rubric_verdicts(text, RUBRICS)
-    adk_replies.sentence_verdicts(text)
 
 
 @given(

@@ -72,20 +72,18 @@ def test_a_dialogue_keeps_turns_and_speakers_apart() -> None:
     assert (told[1]["user"], told[1]["agent_answer"]) == ("more", "b")
 
 
-def test_steps_recorded_by_kind_are_context_but_not_for_adk() -> None:
+def test_steps_recorded_by_kind_are_context() -> None:
     by_kind = Invocation(
         user_content=text("q"), final_response=text("a"), events=(event(call("search")),), itemized=False
     )
-    for as_adk in (False, True):
-        (checked,) = hallucinations_v1.texts_of(by_kind, 1, intermediate=False, as_adk=as_adk)
-        before = next(piece.text for piece in checked.context if piece.name == "steps_before")
-        assert ("search" in before) is not as_adk
+    (checked,) = hallucinations_v1.texts_of(by_kind, 1, intermediate=False)
+    assert "search" in next(piece.text for piece in checked.context if piece.name == "steps_before")
 
 
 def test_sources_that_came_with_a_text_are_known_to_it() -> None:
     grounded = Event(author="a", content=text("It rains."), grounding={"grounding_supports": [1]})
     told = made(event(Text(text="I look.")), grounded)
-    checked = list(hallucinations_v1.texts_of(told, 1, intermediate=True, as_adk=False))
+    checked = list(hallucinations_v1.texts_of(told, 1, intermediate=True))
     assert [each.text for each in checked] == ["I look.", "It rains.", "a"]
     sources = [next(p.text for p in each.context if p.name == "grounding_metadata") for each in checked]
     assert ["grounding_supports" in each for each in sources] == [False, True, True]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from evalgate.errors import ConfigError
 from evalgate.judges import models as model_names
 from evalgate.judges import usage
-from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeRequest
-from evalgate.judges.usage import Budget, SpendLimits, UsageLedger
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeRequest, SpendLimits
+from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import Usage
 
 # --- prices ---------------------------------------------------------------------------------------

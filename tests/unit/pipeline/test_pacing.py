@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 from builders.judging import HeldClock, ScriptedJudge, failure, request
 
-from evalgate.judges.base import JudgeDefaults
+from evalgate.judges.base import JudgeDefaults, SpendLimits
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters
 from evalgate.judges.rate_limit import RateLimits as Bounds
-from evalgate.judges.usage import Budget, SpendLimits, UsageLedger
+from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import AgentFailure, Content, Event, FailureKind, Invocation, Outcome, Text, Transcript
 from evalgate.pipeline import pacing
 from evalgate.pipeline.pacing import ProviderPace
