@@ -199,7 +199,7 @@ def test_stored_verdicts_are_found_and_equal_those_that_would_be_asked() -> None
     verdicts = [evidence.verdict_of(asked, grade) for asked, grade in zip(finds.asked, grades, strict=True)]
     assert ([each.judge for each in verdicts], elsewhere) == ([False, False, True], 1)
     asked = [evidence.verdict_of(each, grade) for each, grade in zip(evidence_of(*lines).asked, grades, strict=True)]
-    assert [each.judge for each in asked] == [each.judge for each in verdicts]
+    assert [(each.cluster, each.shown) for each in asked] == [(each.cluster, each.shown) for each in verdicts]
 
 
 def test_a_run_with_another_answer_leaves_the_label_out_and_says_so() -> None:

@@ -80,9 +80,9 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
 )
 def test_without_a_yes_or_no_there_is_no_judge_to_calibrate(name: str, options: dict[str, Any]) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
-    assert criterion_judges.judge_of(use, criteria.CRITERIA[name], adk_compat=False) is None
+    assert criterion_judges.judge_of(use, criteria.CRITERIA[name]) is None
     code = dataclasses.replace(use, name="final_response_match_v2", code="my.metric", options={})
-    assert criterion_judges.judge_of(code, criteria.CRITERIA[code.name], adk_compat=False) is None
+    assert criterion_judges.judge_of(code, criteria.CRITERIA[code.name]) is None
 
 
 def test_every_criterion_with_a_judge_model_can_be_labelled_but_the_graded_one() -> None:
