@@ -27,14 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from evalgate.judges import JUDGES
-from evalgate.judging.budget import Budget, Limits
-from evalgate.judging.cache import VerdictCache
-from evalgate.judging.clock import SystemClock
-from evalgate.judging.ledger import Ledger
-from evalgate.judging.options import JudgeDefaults
-from evalgate.judging.panel import VotingPanel
-from evalgate.judging.roster import Roster
-from evalgate.plugins import Ballot, JudgeReply, JudgeRequest, Vote
+from evalgate.judges.base import JudgeDefaults, JudgeReply, JudgeRequest, SampledRequest, SpendLimits, Vote
+from evalgate.judges.cache import VerdictCache
+from evalgate.judges.clients import Clients
+from evalgate.judges.panel import VotingPanel
+from evalgate.judges.rate_limit import SystemClock
+from evalgate.judges.usage import Budget, UsageLedger
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")
@@ -118,18 +116,18 @@ def read_vote(reply: JudgeReply) -> dict[str, Vote]:
 def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, Any]:
     """Calls, wall seconds and scores of one run; the client is open when the clock starts, as ADK's is."""
     defaults = JudgeDefaults(base_url=url, calls_at_once=options.concurrency)
-    roster = Roster(JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=SystemClock())
-    ledger = Ledger()
+    roster = Clients(JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=SystemClock())
+    ledger = UsageLedger()
     panel = VotingPanel(
         roster,
-        budget=Budget(Limits()),
+        budget=Budget(SpendLimits()),
         ledger=ledger,
         cache=VerdictCache(cache),
         calls_at_once=options.concurrency,
     )
     roster.seat("gemini-2.5-flash")
     ballots = [
-        Ballot(
+        SampledRequest(
             request=JudgeRequest(model="gemini-2.5-flash", prompt=f"case-{case}", criterion="bench", version="1"),
             parse=read_vote,
             num_samples=options.samples,

@@ -11,19 +11,17 @@ from typing import Any
 import click
 
 from evalgate import cli, publish, words
+from evalgate.calibration import agreement, calibrate, labels, report
+from evalgate.calibration.calibrate import Calibrated, Desk, Order
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.exhibits import calibration as exhibit
-from evalgate.gate import calibrations
 from evalgate.markup import plain
 from evalgate.model import Calibration
 from evalgate.pipeline import stored
 from evalgate.wire import calibration as calibration_files
-from evalgate.wiring import calibrating, drafting, folders
-from evalgate.wiring.asking_labels import Desk
-from evalgate.wiring.calibrating import Calibrated, Order
+from evalgate.wiring import folders
 
 WRITTEN = "calibration.json"
 RESULTS = "results.json"
@@ -46,9 +44,6 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
     metavar="FILE",
     help=f"Where the calibration goes. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
 )
-@click.option(
-    "--against", metavar="FILE", help="An earlier calibration to compare with. [default: the one to be replaced]"
-)
 @click.option("--fail-under-kappa", type=click.FloatRange(-1, 1), metavar="NUMBER", help="Exit 1 below this kappa.")
 @click.option(
     "--draft",
@@ -59,10 +54,10 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.argument("labels")
 def command(labels: str, **values: Any) -> None:
     """Compare the judge's verdicts with people's labels in LABELS, one JSON object a line (docs/calibration.md)."""
-    sys.exit(cli.guarded(lambda: calibrate(labels, values), debug=bool(values.get("debug"))))
+    sys.exit(cli.guarded(lambda: run(labels, values), debug=bool(values.get("debug"))))
 
 
-def calibrate(labels: str, values: dict[str, Any]) -> int:
+def run(labels: str, values: dict[str, Any]) -> int:
     """Calibrate, or draft; the exit code. Raises EvalgateError."""
     settings = load.load_settings(commands.given({name: values.get(name) for name in SETTINGS}))
     if values["draft"]:
@@ -72,11 +67,10 @@ def calibrate(labels: str, values: dict[str, Any]) -> int:
         labels=Path(labels).absolute(),
         results=_path(values["results"]),
         conversations=_path(values["conversations"]) or _last_results(settings),
-        against=_path(values["against"]) or (written if written.is_file() else None),
     )
     cache = folders.cache_of(settings, os.environ, say=_say)
     desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
-    done = calibrating.calibrate(settings, order, desk)
+    done = calibrate.calibrate(settings, order, desk)
     _show(done)
     problem = publish.write_file(written, [calibration_files.render(done.calibration)])
     if problem is not None:
@@ -91,8 +85,8 @@ def _say(line: str) -> None:
 
 def _show(done: Calibrated) -> None:
     cli.show_problems(done.problems)
-    caveats = [(each.criterion, line) for each in done.calibration.criteria for line in calibrations.caveats(each)]
-    text = exhibit.render(done.calibration, drift=done.drift, before=done.before, caveats=caveats, notes=done.notes)
+    caveats = [(each.criterion, line) for each in done.calibration.criteria for line in agreement.caveats(each)]
+    text = report.render(done.calibration, caveats=caveats, notes=done.notes)
     click.echo(text, nl=False)
     calls, cached = sum(use.calls for use in done.took), sum(use.cached for use in done.took)
     costs = [use.cost_usd for use in done.took if use.cost_usd is not None]
@@ -117,7 +111,7 @@ def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="A draft never overwrites labels: name another file.")
     results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
-    lines = drafting.draft(stored.read_results(results), most=values["most"], seed=settings.seed)
+    lines = labels.draft(stored.read_results(results), most=values["most"], seed=settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdict that can be labelled")
     problem = publish.write_file(path, [f"{line}\n" for line in lines])

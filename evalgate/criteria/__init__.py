@@ -1,4 +1,4 @@
-"""The criteria: one file each, all in the table below."""
+"""The criteria: one file each, or one for those of one shape, all in the table below."""
 
 from __future__ import annotations
 
@@ -8,29 +8,19 @@ from types import MappingProxyType
 from typing import Final
 
 from evalgate.criteria import (
-    conversation_ended,
     custom_metric,
     final_response_match_v2,
     final_session_state,
     hallucinations_v1,
-    inference_call_count,
-    invocation_duration,
-    multi_turn_task_success_v1,
-    multi_turn_tool_use_quality_v1,
-    multi_turn_trajectory_quality_v1,
-    per_turn_user_simulator_quality_v1,
-    response_evaluation_score,
+    informational,
     response_match,
-    rubric_based_final_response_quality_v1,
-    rubric_based_multi_turn_trajectory_quality_v1,
-    rubric_based_tool_use_quality_v1,
-    safety_v1,
-    token_usage,
-    tool_call_count,
+    rubric_based,
     tool_trajectory,
+    user_simulation,
+    vertex,
 )
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need
 from evalgate.model import CriterionUse
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need
 
 CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
     {
@@ -40,21 +30,11 @@ CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
             response_match.SPEC,
             final_session_state.SPEC,
             final_response_match_v2.SPEC,
-            rubric_based_final_response_quality_v1.SPEC,
-            rubric_based_tool_use_quality_v1.SPEC,
-            rubric_based_multi_turn_trajectory_quality_v1.SPEC,
+            *rubric_based.SPECS,
             hallucinations_v1.SPEC,
-            safety_v1.SPEC,
-            response_evaluation_score.SPEC,
-            multi_turn_task_success_v1.SPEC,
-            multi_turn_trajectory_quality_v1.SPEC,
-            multi_turn_tool_use_quality_v1.SPEC,
-            per_turn_user_simulator_quality_v1.SPEC,
-            conversation_ended.SPEC,
-            tool_call_count.SPEC,
-            inference_call_count.SPEC,
-            token_usage.SPEC,
-            invocation_duration.SPEC,
+            *vertex.SPECS,
+            *user_simulation.SPECS,
+            *informational.SPECS,
         )
     }
 )

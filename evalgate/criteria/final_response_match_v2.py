@@ -3,112 +3,110 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Final
 
 from evalgate import turns
-from evalgate.judged import asking, concluding
-from evalgate.judged.asking import Asking, Lack
-from evalgate.judged.concluding import JudgedTurn
-from evalgate.judged.options import AnswerOptions
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason
-from evalgate.plugins import Ballot, Criterion, CriterionServices, CriterionSpec, Need, Sample, Verdicts, VoteResult
-from evalgate.prompts import adk_replies, final_response_match, shown
+from evalgate.criteria import judged
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.judged import AnswerOptions, Asking, JudgedTurn, Lack
+from evalgate.judges import prompting
+from evalgate.judges.base import SampledRequest, Vote
+from evalgate.judges.prompting import Piece, Question
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason
 
 NO_REFERENCE = "no expected answer with words in it: the turn is left out of the mean"
 
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
-    rule = grade_as_adk if services.adk_compat else grade
-    return asking.with_judge(
-        services,
-        lambda panel: functools.partial(
-            rule,
-            options=options,
-            ask=Asking(criterion=use.name, panel=panel, options=options, adk_compat=services.adk_compat),
-        ),
-    )
+    return judged.with_judge(options, use, services, lambda ask: functools.partial(grade, options=options, ask=ask))
 
 
 def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
     """The share of valid answers among turns with a reference; unknown as soon as one verdict is.
 
-    No answer is invalid without asking. Thoughts are no answer.
+    No answer is invalid without asking. Thoughts are no answer. ADK asks about every turn.
     """
     pairs = turns.pair(evidence)
     if isinstance(pairs, NotEvaluated):
         return pairs
     intermediate = options.include_intermediate_responses_in_final
-    judged: dict[int, JudgedTurn] = {}
-    ballots: dict[int, Ballot] = {}
+    by_turn: dict[int, JudgedTurn] = {}
+    ballots: dict[int, SampledRequest] = {}
     for number, (actual, expected) in enumerate(pairs, start=1):
-        reference = shown.answer(expected, intermediate=intermediate)
-        answer = shown.answer(actual, intermediate=intermediate)
-        if not reference.strip():
-            judged[number] = JudgedTurn(findings=(Finding(text=NO_REFERENCE, turn=number),))
-        elif not answer.strip():
+        reference = prompting.answer_of(expected, intermediate=intermediate)
+        answer = prompting.answer_of(actual, intermediate=intermediate)
+        if not reference.strip() and not ask.adk_compat:
+            by_turn[number] = JudgedTurn(findings=(Finding(text=NO_REFERENCE, turn=number),))
+        elif not answer.strip() and not ask.adk_compat:
             found = Finding(text="the agent gave no answer", turn=number, label="invalid", score=0.0)
-            judged[number] = JudgedTurn(scores=(0.0,), findings=(found,))
+            by_turn[number] = JudgedTurn(scores=(0.0,), findings=(found,))
         else:
-            request = shown.text_of(expected.user_content)
-            question = final_response_match.render(request=request, answer=answer, reference=reference)
-            ballots[number] = asking.ballot(ask, question, parse=final_response_match.parse)
+            request = prompting.text_of(expected.user_content)
+            question = ask_match(request=request, answer=answer, reference=reference)
+            ballots[number] = judged.sampled(ask, question, parse=parse_match)
     results = ask.panel.vote_all(list(ballots.values()))
     for (number, ballot), result in zip(ballots.items(), results, strict=True):
-        judged[number] = _judged(result, ballot, number)
+        by_turn[number] = judged.judged_turn(result, ballot, turn=number)
     nothing = Lack(
         reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer with words in it"
     )
-    return concluding.conclude([judged[number] for number in sorted(judged)], nothing=nothing)
+    in_order = [by_turn[number] for number in sorted(by_turn)]
+    return judged.conclude(in_order, nothing=nothing, adk_compat=ask.adk_compat)
 
 
-def grade_as_adk(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
-    """ADK's rule: every turn is asked about, one failed sample voids its turn, turns without a verdict drop out."""
-    pairs = turns.pair(evidence)
-    if isinstance(pairs, NotEvaluated):
-        return pairs
-    ballots = [_ballot_as_adk(ask, actual, expected, options) for actual, expected in pairs]
-    results = ask.panel.vote_all(ballots)
-    values = tuple(_vote_as_adk(result.samples) for result in results)
-    judged = [
-        JudgedTurn(
-            scores=() if value is None else (value,),
-            findings=(asking.finding(result, ballot, turn=number),),
-            lack=asking.lack_of_samples(result.samples) if value is None else None,
-        )
-        for number, (value, result, ballot) in enumerate(zip(values, results, ballots, strict=True), start=1)
-    ]
-    known = [value for value in values if value is not None]
-    return concluding.conclude_as_adk(judged, turns.running_mean(known) if known else None, values)
+VERSION: Final = "1"
+LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
+
+RULES = """\
+You compare an AI agent's answer with a reference answer to the same request, and decide whether the agent's answer is
+valid.
+
+What counts:
+- The reference was checked by a person and is right. Do not work out the result anew: no arithmetic, no dates, no
+  reading of tables or files in the request. Where your own result differs from the reference, the reference holds.
+- Valid: the answer conveys what the request asked for as the reference has it. Find the key facts of the reference
+  (names, values, items, the decision) and look for each of them in the answer.
+- The reference may be terse and name key facts only. More detail, more explanation or more correct facts in the
+  answer do no harm; a contradiction of the reference does.
+- Form is free unless the request, or an interface that it describes, asks for one: prose for a list or a table, another
+  order, longer or shorter, a name for its abbreviation, 1,000,000 for 1000000.
+- Units are part of a value: 100 km is not 100 miles.
+- Rounding: where nobody asked for a precision, accept what is usual for that kind of value and leads to the same
+  conclusion.
+- An answer that asks back, refuses, or says that something is unknown or out of reach is invalid where the reference
+  answers. Where the reference itself asks back or declines, an answer that does the same is valid.
+- Either may also be code or a tool call; then compare what it would do."""
+
+REPLY = """\
+Reply with one JSON object and nothing else: first the reasons, in one to three sentences that name the facts that
+decided, then the verdict.
+{"rationale": "...", "verdict": "valid"}
+The verdict is one of these words: valid, invalid."""
+
+TASK = "Is the text in agent_answer valid, given reference_answer as the right answer to user_request?"
 
 
-def _judged(result: VoteResult, ballot: Ballot, number: int) -> JudgedTurn:
-    verdict = result.items[""]
-    return JudgedTurn(
-        scores=() if verdict.passed is None else (float(verdict.passed),),
-        findings=(asking.finding(result, ballot, turn=number),),
-        lack=asking.lack(verdict, result.samples),
+def ask_match(*, request: str, answer: str, reference: str) -> Question:
+    """The question on one turn."""
+    return prompting.compose(
+        rules=RULES,
+        reply=REPLY,
+        pieces=(
+            Piece(name="user_request", text=request),
+            Piece(name="reference_answer", text=reference),
+            Piece(name="agent_answer", text=answer),
+        ),
+        task=TASK,
+        version=VERSION,
+        schema=prompting.label_schema(LABELS),
     )
 
 
-def _ballot_as_adk(ask: Asking, actual: Invocation, expected: Invocation, options: AnswerOptions) -> Ballot:
-    intermediate = options.include_intermediate_responses_in_final
-    question = final_response_match.render(
-        request=shown.text_of(expected.user_content, with_thoughts=True),
-        answer=shown.answer(actual, intermediate=intermediate, with_thoughts=True),
-        reference=shown.answer(expected, intermediate=intermediate, with_thoughts=True),
-        as_adk=True,
-    )
-    return asking.ballot(ask, question, parse=final_response_match.parse)
-
-
-def _vote_as_adk(samples: Sequence[Sample]) -> float | None:
-    """The majority of the samples that can be parsed, a tie being a no; None: none can, or one of them failed."""
-    if asking.voids_as_adk(samples):
-        return None
-    verdicts = [adk_replies.match_verdict(text) for text in asking.texts_as_adk(samples) if text]
-    valid, invalid = verdicts.count(True), verdicts.count(False)
-    return None if not valid and not invalid else float(valid > invalid)
+def parse_match(text: str) -> Mapping[str, Vote]:
+    """The vote in a reply; ADK's key is understood as well."""
+    return prompting.parse_label(text, LABELS, keys=("verdict", "is_the_agent_response_valid"))
 
 
 SPEC = CriterionSpec(
@@ -117,5 +115,5 @@ SPEC = CriterionSpec(
     options=AnswerOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.REFERENCE}),
-    verdicts=Verdicts(labels=final_response_match.LABELS, prompt_version=final_response_match.VERSION),
+    verdicts=Verdicts(labels=LABELS, prompt_version=VERSION),
 )

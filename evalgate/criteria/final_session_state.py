@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import Field
 
 from evalgate import matching, turns
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec
 from evalgate.wire.shapes import Wire
 
 

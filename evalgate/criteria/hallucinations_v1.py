@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Final
 
 from evalgate import turns
-from evalgate.judged import asking, concluding, texts
-from evalgate.judged.asking import Asking, Lack
-from evalgate.judged.concluding import JudgedTurn
-from evalgate.judged.options import JudgedOptions
-from evalgate.judged.texts import Checked
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, Reason
-from evalgate.plugins import (
-    Ballot,
-    Criterion,
-    CriterionServices,
-    CriterionSpec,
-    Need,
-    Panel,
-    Verdicts,
-    Vote,
-    VoteResult,
-)
-from evalgate.prompts import adk_replies, hallucinations
+from evalgate.criteria import judged
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
+from evalgate.judges import prompting
+from evalgate.judges.base import SampledRequest, Vote, VoteResult
+from evalgate.judges.prompting import Piece, Question
+from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Json, Reason, Text
 
 NO_TEXT = "the agent said nothing that could be checked: the turn is left out of the mean"
 
@@ -42,30 +34,30 @@ class JudgedText:
     """What came of one text: the share of its sentences that are borne out, or why it is unknown."""
 
     turn: int
-    score: Fraction | float | None
+    score: Fraction | None
     findings: tuple[Finding, ...] = ()
     lack: Lack | None = None
 
 
 def build(options: Options, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
-
-    def make(panel: Panel) -> Criterion:
-        ask = Asking(criterion=use.name, panel=panel, options=options, adk_compat=services.adk_compat)
-        return functools.partial(grade_as_adk if services.adk_compat else grade, options=options, ask=ask)
-
-    return asking.with_judge(services, make)
+    return judged.with_judge(options, use, services, lambda ask: functools.partial(grade, options=options, ask=ask))
 
 
 def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
     """The mean over turns of the mean over a turn's texts of the share of sentences; unknown as soon as one is.
 
-    A text is taken apart once; every sentence is voted on by `num_samples` samples.
+    A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one. ADK leaves out
+    sentences, texts and turns without a verdict.
     """
-    unready = asking.unready(evidence)
+    unready = judged.why_unready(evidence)
     if unready is not None:
         return unready
-    checked = _checked(evidence, options, as_adk=False)
+    checked = [
+        text
+        for number, invocation in enumerate(evidence.actual, start=1)
+        for text in texts_of(invocation, number, intermediate=options.evaluate_intermediate_nl_responses)
+    ]
     segmented = [_sentences(result, each.text) for result, each in zip(_segment(checked, ask), checked, strict=True)]
     ballots = {
         place: _validation(each, sentences, ask)
@@ -73,24 +65,13 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
         if not isinstance(sentences, Lack) and sentences
     }
     results = dict(zip(ballots, ask.panel.vote_all(list(ballots.values())), strict=True))
-    judged = [
+    by_text = [
         _judged(each, sentences, ballots.get(place), results.get(place))
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
     ]
-    by_turn = [_together(judged, number) for number in range(1, len(evidence.actual) + 1)]
+    by_turn = [_together(by_text, number, adk_compat=ask.adk_compat) for number in range(1, len(evidence.actual) + 1)]
     nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the agent said nothing that could be checked")
-    return concluding.conclude(by_turn, nothing=nothing)
-
-
-def _checked(evidence: Evidence, options: Options, *, as_adk: bool) -> list[Checked]:
-    return [
-        checked
-        for number, invocation in enumerate(evidence.actual, start=1)
-        for checked in texts.of_turn(
-            invocation, number, intermediate=options.evaluate_intermediate_nl_responses, as_adk=as_adk
-        )
-        if as_adk or checked.text.strip()
-    ]
+    return judged.conclude(by_turn, nothing=nothing, adk_compat=ask.adk_compat)
 
 
 # --- which sentences ------------------------------------------------------------------------------
@@ -99,9 +80,9 @@ def _checked(evidence: Evidence, options: Options, *, as_adk: bool) -> list[Chec
 def _segment(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
     return ask.panel.vote_all(
         [
-            asking.ballot(
+            judged.sampled(
                 ask,
-                hallucinations.render_segmentation(each.text),
+                render_segmentation(each.text),
                 parse=functools.partial(_any_sentence, text=each.text),
                 names={"": "the text"},
                 num_samples=1,
@@ -112,100 +93,277 @@ def _segment(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
 
 
 def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
-    found = hallucinations.parse_segmentation(reply, text)
-    return {"": Vote(passed=True)} if found or not hallucinations.has_words(text) else {}
+    found = parse_segmentation(reply, text)
+    return {"": Vote(passed=True)} if found or not has_words(text) else {}
 
 
 def _sentences(result: VoteResult, text: str) -> tuple[str, ...] | Lack:
     verdict = result.items[""]
     if verdict.passed is None:
-        return asking.lack(verdict, result.samples) or asking.lack_of_samples(result.samples)
-    return hallucinations.parse_segmentation(result.samples[0].text, text)
+        return judged.lack_of(verdict, result.samples) or Lack(reason=Reason.JUDGE_UNREADABLE, message=verdict.message)
+    return parse_segmentation(result.samples[0].text, text)
 
 
 # --- what each rests on ---------------------------------------------------------------------------
 
 
-def _validation(checked: Checked, sentences: Sequence[str], ask: Asking, num_samples: int | None = None) -> Ballot:
-    names = hallucinations.names(sentences)
-    return asking.ballot(
+def _validation(checked: Checked, sentences: Sequence[str], ask: Asking) -> SampledRequest:
+    names = sentence_names(sentences)
+    return judged.sampled(
         ask,
-        hallucinations.render_validation(checked.context, sentences, as_adk=ask.adk_compat),
-        parse=lambda text: hallucinations.parse_validation(text, sentences),
+        render_validation(checked.context, sentences),
+        parse=lambda text: parse_validation(text, sentences),
         names=dict(zip(names, names, strict=True)),
-        num_samples=num_samples,
+        num_samples=1 if ask.adk_compat else None,
     )
 
 
 def _judged(
-    checked: Checked, sentences: tuple[str, ...] | Lack, ballot: Ballot | None, result: VoteResult | None
+    checked: Checked, sentences: tuple[str, ...] | Lack, ballot: SampledRequest | None, result: VoteResult | None
 ) -> JudgedText:
     if isinstance(sentences, Lack):
         return JudgedText(turn=checked.turn, score=None, lack=sentences)
     if ballot is None or result is None:
         return JudgedText(turn=checked.turn, score=None)
-    pairs = list(zip(hallucinations.names(sentences), sentences, strict=True))
+    pairs = list(zip(sentence_names(sentences), sentences, strict=True))
     findings = tuple(
-        asking.finding(result, ballot, item=name, subject=sentence, turn=checked.turn) for name, sentence in pairs
+        judged.finding_of(result, ballot, item=name, subject=sentence, turn=checked.turn) for name, sentence in pairs
     )
-    lacks = [asking.lack(result.items[name], result.samples) for name, _ in pairs]
+    lacks = [judged.lack_of(result.items[name], result.samples) for name, _ in pairs]
     lack = next((each for each in lacks if each is not None), None)
-    passed = sum(1 for name, _ in pairs if result.items[name].passed)
-    score = None if lack else Fraction(passed, len(pairs))
-    return JudgedText(turn=checked.turn, score=score, findings=findings, lack=lack)
+    passed = [verdict.passed for name, _ in pairs if (verdict := result.items[name]).passed is not None]
+    if lack is not None and not (ballot.adk_compat and passed):
+        return JudgedText(turn=checked.turn, score=None, findings=findings, lack=lack)
+    return JudgedText(turn=checked.turn, score=Fraction(sum(passed), len(passed)), findings=findings)
 
 
-def _together(judged: Sequence[JudgedText], number: int) -> JudgedTurn:
-    own = [each for each in judged if each.turn == number]
-    scores = [Fraction(each.score) for each in own if each.score is not None]
+def _together(by_text: Sequence[JudgedText], number: int, *, adk_compat: bool) -> JudgedTurn:
+    own = [each for each in by_text if each.turn == number]
+    scores = [each.score for each in own if each.score is not None]
     lack = next((each.lack for each in own if each.lack is not None), None)
     findings = tuple(finding for each in own for finding in each.findings)
-    if not scores and lack is None:
-        findings = (*findings, Finding(text=NO_TEXT, turn=number))
-    mean = (sum(scores, start=Fraction()) / len(scores),) if scores else ()
-    return JudgedTurn(scores=mean, findings=findings, lack=lack)
+    if not scores:
+        findings = findings if lack else (*findings, Finding(text=NO_TEXT, turn=number))
+        return JudgedTurn(findings=findings, lack=lack)
+    if adk_compat:  # which rounds at every step
+        return JudgedTurn(scores=(turns.mean([float(score) for score in scores]),), findings=findings)
+    return JudgedTurn(scores=(sum(scores, start=Fraction()) / len(scores),), findings=findings, lack=lack)
 
 
-# --- google-adk's ---------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A text and its context; `turn` counts from 1."""
+
+    turn: int
+    text: str
+    context: tuple[Piece, ...]
 
 
-def grade_as_adk(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
-    """ADK's rule: one sample, `num_samples` or not; sentences without a known label, texts without any and turns
-    without any are left out; what goes wrong is left out as well."""
-    unready = asking.unready(evidence)
-    if unready is not None:
-        return unready
-    checked = _checked(evidence, options, as_adk=True)
-    segmented = [
-        adk_replies.sentences(text) for result in _segment(checked, ask) for text in asking.texts_as_adk(result.samples)
-    ]
-    ballots = {
-        place: _validation(each, sentences, ask, num_samples=1)
-        for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
-        if sentences
-    }
-    results = dict(zip(ballots, ask.panel.vote_all(list(ballots.values())), strict=True))
-    judged = [_judged_as_adk(each, results.get(place)) for place, each in enumerate(checked)]
-    by_turn = [
-        [float(each.score) for each in judged if each.turn == number and each.score is not None]
-        for number in range(1, len(evidence.actual) + 1)
-    ]
-    values = tuple(turns.mean(scores) if scores else None for scores in by_turn)
-    known = [value for value in values if value is not None]
-    found = [JudgedTurn(findings=each.findings, lack=each.lack) for each in judged]
-    return concluding.conclude_as_adk(found, turns.mean(known) if known else None, values)
+def texts_of(invocation: Invocation, turn: int, *, intermediate: bool) -> Iterator[Checked]:
+    """The answer, and before it, where `intermediate`, every text said on the way, each with the events before it."""
+    events = invocation.events or ()
+    for number, event in enumerate(events if intermediate else ()):
+        # what a built-in tool told of its sources came with the text, so it counts as known
+        known = (*events[:number], *((dataclasses.replace(event, content=None),) if event.grounding else ()))
+        for part in event.content.parts if event.content else ():
+            if isinstance(part, Text) and part.text.strip() and not part.thought:
+                yield Checked(turn=turn, text=part.text, context=_context(invocation, known))
+    answer = prompting.answer_of(invocation)
+    if answer.strip():
+        yield Checked(turn=turn, text=answer, context=_context(invocation, events))
 
 
-def _judged_as_adk(checked: Checked, result: VoteResult | None) -> JudgedText:
-    samples = result.samples if result else ()
-    said = [each for text in asking.texts_as_adk(samples) for each in adk_replies.sentence_verdicts(text)]
-    findings = tuple(
-        Finding(text=each.rationale, turn=checked.turn, label=each.label, score=each.score, subject=each.sentence)
-        for each in said
+def _context(invocation: Invocation, events: Sequence[Event]) -> tuple[Piece, ...]:
+    """What the agents were told, asked and given, and what had happened."""
+    happened = prompting.events_shown(events)
+    return (
+        Piece(name="developer_instructions", text=prompting.instructions_of(invocation)),
+        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
+        Piece(name="available_tools", text=prompting.tools_of([invocation])),
+        Piece(name="grounding_metadata", text=prompting.grounding_of(events)),
+        Piece(name="steps_before", text=prompting.as_json(happened) if happened else ""),
     )
-    score = adk_replies.accuracy(said)
-    lack = None if score is not None or result is None else asking.lack_of_samples(samples)
-    return JudgedText(turn=checked.turn, score=score, findings=findings, lack=lack)
+
+
+VERSION: Final = "1"
+LABELS: Final[Mapping[str, bool]] = {
+    "supported": True,
+    "not_applicable": True,
+    "unsupported": False,
+    "contradictory": False,
+    "disputed": False,
+}
+_REASONS = ("rationale", "reason")
+_EXCERPTS = ("supporting_excerpt", "contradicting_excerpt")
+_KEYS = frozenset({*_REASONS, *_EXCERPTS, "id", "sentence", "label"})
+
+# --- which sentences ------------------------------------------------------------------------------
+
+SEGMENT_RULES = """\
+You take a text apart into sentences, so that each can be checked by itself.
+- Copy every sentence letter by letter, with its punctuation, in the order of the text. Add none, leave none out,
+  mend nothing.
+- Every item of a list is a sentence of its own, an item below an item as well, and so is the line that introduces
+  them. A list may also stand within a line: "* a * b" are two items.
+- A table is one sentence, all its rows together.
+- Marks that say nothing by themselves (a bullet, a rule, a code fence) are no sentence."""
+
+SEGMENT_REPLY = """\
+Reply with the sentences and nothing else, each between tags:
+<sentence>first sentence</sentence>
+<sentence>second sentence</sentence>"""
+
+SEGMENT_TASK = "Take the text in agent_text apart."
+
+
+def render_segmentation(text: str) -> Question:
+    """The question which sentences a text has."""
+    return prompting.compose(
+        rules=SEGMENT_RULES,
+        reply=SEGMENT_REPLY,
+        pieces=(Piece(name="agent_text", text=text),),
+        task=SEGMENT_TASK,
+        version=VERSION,
+        schema=None,
+    )
+
+
+def has_words(text: str) -> bool:
+    """Whether there is a letter or a digit in it."""
+    return re.search(r"\w", text) is not None
+
+
+def parse_segmentation(reply: str, text: str) -> tuple[str, ...]:
+    """The sentences of `text` that a reply marks, in order, and every stretch with a letter or digit between them.
+
+    What is not in the text, as the prompt shows it, is dropped: nothing can be made up or left out. Empty: the reply
+    marks nothing.
+    """
+    text = prompting.reveal(text)
+    stretches: list[str] = []
+    place, marked = 0, False
+    for sentence in re.findall(r"<sentence>(.*?)</sentence>", reply, re.DOTALL | re.IGNORECASE):
+        found = _find(sentence, text, place)
+        if found is None:
+            continue
+        marked = True
+        stretches.extend((text[place : found[0]], text[found[0] : found[1]]))
+        place = found[1]
+    stretches.append(text[place:])
+    sentences = (stretch.strip() for stretch in stretches)
+    return tuple(each for each in sentences if has_words(each)) if marked else ()
+
+
+def _find(sentence: str, text: str, place: int) -> tuple[int, int] | None:
+    """Where a sentence stands at or after `place`, whatever the blanks between its words."""
+    words = sentence.split()
+    if not words or not has_words(sentence):
+        return None
+    found = re.compile(r"\s+".join(re.escape(word) for word in words)).search(text, place)
+    return found.span() if found else None
+
+
+# --- what each rests on ---------------------------------------------------------------------------
+
+VALIDATE_RULES = """\
+You check whether the sentences of an AI agent's text are borne out by the context that the agent had. The context is
+all that you know: use no knowledge of your own, except what is trivial.
+
+Labels:
+- supported: some part of the context, quoted as supporting_excerpt, implies the whole sentence.
+- unsupported: the context does not imply it. This is also the label whenever you are in doubt.
+- contradictory: some part of the context, quoted as contradicting_excerpt, says that it is false.
+- disputed: the context has both a part that implies it and a part that says it is false; quote both.
+- not_applicable: there is nothing to bear out, as in a greeting, a question, an opinion, a plan, a disclaimer, a
+  calculation.
+
+- Only plain and undeniable evidence makes a sentence supported, contradictory or disputed.
+- What a tool put out counts only if its call made sense for the request and the output is no error.
+- Grounding metadata names the sources of built-in tools, as a search, whose output may stand nowhere else. A sentence
+  that grounding_supports attributes to a source is supported.
+- Excerpts may be several, or a summary where they would be long. They are not the rationale."""
+
+VALIDATE_REPLY = """\
+Reply with one JSON object and nothing else, with one entry for each sentence of the piece `sentences`. Give the
+rationale in a sentence or two, then the excerpts ("" where the label needs none), then the label.
+{"verdicts": [{"id": "S1", "rationale": "...", "supporting_excerpt": "...", "contradicting_excerpt": "", "label":
+"supported"}, ...]}
+The label is one of these words: supported, unsupported, contradictory, disputed, not_applicable."""
+
+VALIDATE_TASK = "Which label does each of the sentences have, given the context?"
+
+
+def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
+    """The question what the sentences rest on."""
+    listed = [{"id": name, "sentence": each} for name, each in zip(sentence_names(sentences), sentences, strict=True)]
+    return prompting.compose(
+        rules=VALIDATE_RULES,
+        reply=VALIDATE_REPLY,
+        pieces=(*context, Piece(name="sentences", text=prompting.as_json(listed))),
+        task=VALIDATE_TASK,
+        version=VERSION,
+        schema=_schema(len(sentences)),
+    )
+
+
+def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
+    """S1, S2 ..."""
+    return tuple(f"S{number}" for number in range(1, len(sentences) + 1))
+
+
+def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
+    """The votes of a reply by the sentence's name; one that is passed over has none, contradictions are no vote."""
+    votes: dict[str, Vote] = {}
+    for entry in prompting.json_entries(text, key="label") or _entries_of_lines(text):
+        name = _named(entry, sentences)
+        if name is None:
+            continue
+        vote = _vote(entry)
+        known = votes.get(name)
+        if known is not None and known.passed is not vote.passed:
+            vote = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
+        votes[name] = vote
+    return votes
+
+
+def _vote(entry: Mapping[str, Any]) -> Vote:
+    word = prompting.read_label(entry["label"], LABELS)
+    excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
+    quoted = [f"\N{LEFT DOUBLE QUOTATION MARK}{each}\N{RIGHT DOUBLE QUOTATION MARK}" for each in excerpts if each]
+    rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quoted]).strip()
+    if word is None:
+        return Vote(passed=None, label=prompting.as_written(entry["label"]), rationale=rationale)
+    return Vote(passed=LABELS[word], label=word, rationale=rationale)
+
+
+def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
+    """By name, else by the sentence itself; None: it speaks of nothing that was asked."""
+    known = {name.casefold(): name for name in sentence_names(sentences)}
+    name = known.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
+    if name is not None:
+        return name
+    wanted = prompting.folded(prompting.prose_of(entry, "sentence"))
+    pairs = zip(sentence_names(sentences), sentences, strict=True)
+    return next((each for each, sentence in pairs if wanted and prompting.folded(sentence) == wanted), None)
+
+
+def _entries_of_lines(text: str) -> list[dict[str, Any]]:
+    """Blocks of `key: value` lines, each opened by its sentence or its id."""
+    found: list[dict[str, Any]] = []
+    block: dict[str, Any] = {}
+    for key, value in [*prompting.verdict_lines(text, known=_KEYS, label="label"), ("sentence", "")]:
+        if key in ("id", "sentence") and (key in block or "label" in block):
+            found.extend([block] if "label" in block else [])
+            block = {}
+        block[key] = value
+    return found
+
+
+def _schema(count: int) -> Json:
+    properties: dict[str, Any] = {"id": {"type": "string", "enum": [f"S{number}" for number in range(1, count + 1)]}}
+    properties |= {key: {"type": "string"} for key in ("rationale", "supporting_excerpt", "contradicting_excerpt")}
+    properties |= {"label": {"type": "string", "enum": list(LABELS)}}
+    return prompting.verdicts_schema(properties, count=count)
 
 
 SPEC = CriterionSpec(
@@ -214,5 +372,5 @@ SPEC = CriterionSpec(
     options=Options,
     build=build,
     needs=frozenset({Need.JUDGE}),
-    verdicts=Verdicts(labels=hallucinations.LABELS, prompt_version=hallucinations.VERSION, unit="sentence"),
+    verdicts=Verdicts(labels=LABELS, prompt_version=VERSION, unit="sentence"),
 )

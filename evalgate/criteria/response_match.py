@@ -7,8 +7,8 @@ from collections import Counter
 from fractions import Fraction
 
 from evalgate import turns, unigrams
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need
 from evalgate.wire.shapes import Wire
 
 

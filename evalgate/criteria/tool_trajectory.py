@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from pydantic import Field, ValidationInfo, field_validator
 
 from evalgate import matching, turns
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason, Score, ToolCall
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, Need
 from evalgate.wire.shapes import Wire
 
 

@@ -9,7 +9,6 @@ from statistics import fmean
 
 from evalgate.model import (
     BaseSource,
-    Corrected,
     CriterionUse,
     CriterionVerdict,
     GradedTrial,
@@ -49,7 +48,6 @@ class CriterionTotals:
     """One criterion of one suite over its cases.
 
     `mean`: over the cases that have a value; None where none has. `threshold` None: informational, never decides.
-    `corrected`: what people would say, where their labels of the judge are known.
     """
 
     suite: str
@@ -60,7 +58,6 @@ class CriterionTotals:
     passed: int
     failed: int
     not_evaluated: int
-    corrected: Corrected | None = None
 
     @property
     def total(self) -> int:
@@ -104,11 +101,8 @@ def _spent(report: Report) -> Sequence[GradedTrial]:
 def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     """Every criterion of every suite, in the suites' order."""
     verdicts = {suite.suite: suite for suite in report.verdict.suites}
-    corrected = {(each.suite, each.criterion): each.corrected for each in report.judged}
     return tuple(
-        _totals_of(
-            use, suite=suite, found=found.get(use.name, ()), cases=cases, corrected=corrected.get((suite.key, use.name))
-        )
+        _totals_of(use, suite=suite, found=found.get(use.name, ()), cases=cases)
         for suite in report.run.suites
         if suite.key in verdicts
         for found, cases in ((_by_name(verdicts[suite.key]), len(verdicts[suite.key].cases)),)
@@ -124,9 +118,7 @@ def _by_name(suite: SuiteVerdict) -> Mapping[str, Sequence[CriterionVerdict]]:
     return found
 
 
-def _totals_of(
-    use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerdict], cases: int, corrected: Corrected | None
-) -> CriterionTotals:
+def _totals_of(use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
     values = [each.value for each in found if each.value is not None]
     failed = _count(found, VerdictKind.FAIL)
     # An informational criterion decides nothing: all that it has are values and gaps.
@@ -140,7 +132,6 @@ def _totals_of(
         passed=passed,
         failed=failed,
         not_evaluated=cases - passed - failed,
-        corrected=corrected,
     )
 
 

@@ -48,14 +48,3 @@ def design_effect(clusters: Iterable[tuple[int, int]]) -> float:
     clustered = len(groups) / (len(groups) - 1) * residuals / total**2
     worst = math.fsum(count * count for _, count in groups) / total
     return min(max(clustered / (share * (1 - share) / total), 1.0), worst)
-
-
-def difference(new: float, new_interval: Interval, old: float, old_interval: Interval) -> Interval:
-    """The interval of new - old, made from those of two independent estimates.
-
-    Source: Newcombe 1998 for proportions; Zou and Donner 2008 (MOVER) for any estimate with an interval.
-    """
-    delta = new - old
-    below = math.hypot(new - new_interval.low, old_interval.high - old)
-    above = math.hypot(new_interval.high - new, old - old_interval.low)
-    return Interval(low=delta - below, high=delta + above)

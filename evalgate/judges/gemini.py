@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from evalgate.judging import failures, retry_after
-from evalgate.model import Text, Usage
-from evalgate.plugins import (
+from evalgate.judges import base
+from evalgate.judges.base import (
     Judge,
     JudgeFailed,
     JudgeFailure,
@@ -21,11 +20,13 @@ from evalgate.plugins import (
     JudgeRequest,
     JudgeSetting,
 )
+from evalgate.model import Text, Usage
 from evalgate.web import waiting
 from evalgate.wire import numbers
 
 if TYPE_CHECKING:
     from google.genai import Client, types
+
 
 _VERSION_IN_URL = re.compile(r"^(.*)/(v\d+\w*)/?$")
 _BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR"})
@@ -54,9 +55,9 @@ class Driver:
         try:
             client = _client(setting)
         except Exception as error:  # noqa: BLE001 - google-auth and google-genai share no class of errors here
-            problem = failures.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=str(error))
+            problem = base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=str(error))
         if problem is not None or client is None:
-            raise JudgeFailed(problem or failures.failure(JudgeFailureKind.NOT_CONFIGURED, setting))
+            raise JudgeFailed(problem or base.failure(JudgeFailureKind.NOT_CONFIGURED, setting))
         return GeminiJudge(setting, client)
 
 
@@ -88,7 +89,7 @@ def _version(setting: JudgeSetting) -> str | None:
 
 
 class GeminiJudge:
-    """An opened client; its own retries are off, the governor does them."""
+    """An opened client; its own retries are off, the rate limiter does them."""
 
     def __init__(self, setting: JudgeSetting, client: Client) -> None:
         self._setting = setting
@@ -113,7 +114,7 @@ class GeminiJudge:
             config = _config(request)
         except ValidationError as error:
             fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors()[:3])
-            return failures.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}")
+            return base.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"judge_model_config: {fields}")
         try:
             response = self._client.models.generate_content(model=setting.model, contents=request.prompt, config=config)
         except Exception as error:  # noqa: BLE001 - four libraries raise here: google-genai, httpx, google-auth, pydantic
@@ -144,10 +145,10 @@ def _reply_of(response: types.GenerateContentResponse, setting: JudgeSetting) ->
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
         detail = f"prompt: {feedback.block_reason.value}"
-        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage)
+        return base.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage)
     candidate = response.candidates[0] if response.candidates else None
     if candidate is None:
-        return failures.failure(JudgeFailureKind.EMPTY, setting, detail="no candidate", usage=usage)
+        return base.failure(JudgeFailureKind.EMPTY, setting, detail="no candidate", usage=usage)
     finish = candidate.finish_reason.value if candidate.finish_reason else ""
     content = candidate.content
     parts = tuple(
@@ -157,11 +158,11 @@ def _reply_of(response: types.GenerateContentResponse, setting: JudgeSetting) ->
     )
     reply = JudgeReply(parts=parts, usage=usage, model_version=response.model_version, finish=finish)
     if finish in _BLOCKED:
-        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage, reply=reply)
+        return base.failure(JudgeFailureKind.BLOCKED, setting, detail=f"reply: {finish}", usage=usage)
     if finish == "MAX_TOKENS":
-        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage, reply=reply)
+        return base.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
     if not any(part.text.strip() and not part.thought for part in parts):
-        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage, reply=reply)
+        return base.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
     return reply
 
 
@@ -191,7 +192,7 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     if isinstance(error, auth_errors.GoogleAuthError):
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
-        return failures.failure(kind, setting, detail=str(error))
+        return base.failure(kind, setting, detail=str(error))
     return _transport_failure(error, setting)
 
 
@@ -199,29 +200,29 @@ def _transport_failure(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
     names = {each.__name__ for each in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
-        return failures.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
+        return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
     if names & {"TransportError", "InvalidURL"} or isinstance(error, OSError):
-        return failures.failure(JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}")
+        return base.failure(JudgeFailureKind.CONNECTION, setting, detail=f"{type(error).__name__}: {error}")
     if isinstance(error, ValueError):  # a body that is no JSON, or JSON of another shape
-        return failures.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
-    return failures.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}")
+        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
+    return base.failure(JudgeFailureKind.BAD_REQUEST, setting, detail=f"{type(error).__name__}: {error}")
 
 
 def _api_failure(
     status: int, body: Any, setting: JudgeSetting, *, headers: Mapping[str, str], message: str | None
 ) -> JudgeFailure:
     details = _details_in(body)
-    kind = failures.kind_of_status(status)
+    kind = base.kind_of_status(status)
     reasons = {str(each.get("reason")) for each in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
         kind = JudgeFailureKind.UNAUTHORIZED  # the Gemini API says 400 to a wrong key
     elif kind is JudgeFailureKind.BAD_REQUEST and "FAILED_PRECONDITION" in str(body):
         kind = JudgeFailureKind.FORBIDDEN  # no service in this country, or no billing
-    elif kind is JudgeFailureKind.RATE_LIMITED and retry_after.is_daily_quota(details):
+    elif kind is JudgeFailureKind.RATE_LIMITED and is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
-    said = retry_after.parse_google(details)
+    said = parse_google(details)
     wait = waiting.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
-    return failures.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
+    return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
 
 
 def _details_in(body: Any) -> Sequence[Mapping[str, Any]]:
@@ -236,3 +237,32 @@ def _headers_of(error: Any) -> Mapping[str, str]:
 
 
 DRIVER = Driver()
+
+
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")
+_DAILY = re.compile(r"per[-_ ]?day", re.IGNORECASE)
+
+
+def parse_google(details: Iterable[Any]) -> float | None:
+    """Seconds to wait by a `google.rpc.RetryInfo` among the details of an error; Gemini sends no header."""
+    for detail in _typed(details, "RetryInfo"):
+        found = _DURATION.match(str(detail.get("retryDelay", "")))
+        if found:
+            return float(found[1])
+    return None
+
+
+def is_daily_quota(details: Iterable[Any]) -> bool:
+    """Whether a `google.rpc.QuotaFailure` names a quota of the day, which no run can outwait."""
+    for detail in _typed(details, "QuotaFailure"):
+        violations = detail.get("violations")
+        for violation in violations if isinstance(violations, list) else []:
+            if isinstance(violation, Mapping) and _DAILY.search(
+                f"{violation.get('quotaId')} {violation.get('subject')}"
+            ):
+                return True
+    return False
+
+
+def _typed(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:
+    return (each for each in details if isinstance(each, Mapping) and str(each.get("@type", "")).endswith(f".{name}"))

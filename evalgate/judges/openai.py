@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evalgate.judging import failures
-from evalgate.model import Text, Usage
-from evalgate.plugins import (
+from evalgate.judges import base
+from evalgate.judges.base import (
     Judge,
     JudgeFailed,
     JudgeFailure,
@@ -24,11 +23,13 @@ from evalgate.plugins import (
     JudgeRequest,
     JudgeSetting,
 )
+from evalgate.model import Text, Usage
 from evalgate.web import waiting
 from evalgate.wire import numbers
 
 if TYPE_CHECKING:
     from openai import OpenAI
+
 
 _SAME = {"temperature": "temperature", "topP": "top_p", "seed": "seed", "stopSequences": "stop"}
 _SAME |= {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
@@ -68,7 +69,7 @@ class Driver:
 
 
 class OpenAIJudge:
-    """An opened client; its own retries are off, the governor does them."""
+    """An opened client; its own retries are off, the rate limiter does them."""
 
     def __init__(self, setting: JudgeSetting, client: OpenAI) -> None:
         self._setting = setting
@@ -89,7 +90,7 @@ class OpenAIJudge:
         options, unknown = _options(request, self._setting.model)
         if unknown:
             detail = f"judge_model_config: {unknown} has no meaning for an OpenAI-compatible endpoint"
-            return failures.failure(JudgeFailureKind.BAD_REQUEST, self._setting, detail=detail)
+            return base.failure(JudgeFailureKind.BAD_REQUEST, self._setting, detail=detail)
         try:
             response = self._client.chat.completions.with_raw_response.create(model=self._setting.model, **options)
             body = response.http_response.json()
@@ -130,12 +131,12 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
         choice = body["choices"][0] if body["choices"] else None
         usage = _usage_of(body.get("usage"))
         if choice is None:
-            return failures.failure(JudgeFailureKind.EMPTY, setting, detail="no choice", usage=usage)
+            return base.failure(JudgeFailureKind.EMPTY, setting, detail="no choice", usage=usage)
         message, finish = choice["message"], str(choice.get("finish_reason") or "")
         text, refusal = message.get("content") or "", message.get("refusal")
         reasoning = message.get("reasoning_content") or ""
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        return failures.failure(JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}")
+        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=f"{type(error).__name__} {error}")
     inline = _THOUGHTS.match(text)
     if inline:
         reasoning, text = reasoning + inline[1], text[inline.end() :]
@@ -145,11 +146,11 @@ def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
     reply = JudgeReply(parts=parts, usage=usage, model_version=version and str(version), finish=finish)
     if finish == "content_filter" or refusal:
         detail = str(refusal or finish)
-        return failures.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage, reply=reply)
+        return base.failure(JudgeFailureKind.BLOCKED, setting, detail=detail, usage=usage)
     if finish == "length":
-        return failures.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage, reply=reply)
+        return base.failure(JudgeFailureKind.TRUNCATED, setting, usage=usage)
     if not text.strip():
-        return failures.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage, reply=reply)
+        return base.failure(JudgeFailureKind.EMPTY, setting, detail=finish, usage=usage)
     return reply
 
 
@@ -180,27 +181,27 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     import openai  # noqa: PLC0415 - see `open`
 
     if isinstance(error, openai.APITimeoutError):
-        return failures.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
+        return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
     if isinstance(error, openai.APIConnectionError):
-        return failures.failure(JudgeFailureKind.CONNECTION, setting, detail=str(error.__cause__ or error))
+        return base.failure(JudgeFailureKind.CONNECTION, setting, detail=str(error.__cause__ or error))
     if isinstance(error, openai.APIStatusError):
         return _status_failure(error, setting)
     if isinstance(error, ValueError | openai.APIResponseValidationError):
-        return failures.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
+        return base.failure(JudgeFailureKind.MALFORMED, setting, detail=type(error).__name__)
     names = {each.__name__ for each in type(error).__mro__}
     kind = JudgeFailureKind.CONNECTION if "TransportError" in names else JudgeFailureKind.BAD_REQUEST
-    return failures.failure(kind, setting, detail=f"{type(error).__name__}: {error}")
+    return base.failure(kind, setting, detail=f"{type(error).__name__}: {error}")
 
 
 def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
-    kind = failures.kind_of_status(error.status_code)
+    kind = base.kind_of_status(error.status_code)
     if kind is JudgeFailureKind.RATE_LIMITED and "insufficient_quota" in (error.code, error.type):
         kind = JudgeFailureKind.QUOTA_SPENT  # no credit: the same status as too many requests
     headers = {str(name).lower(): str(value) for name, value in error.response.headers.items()}
     body = error.body if isinstance(error.body, Mapping) else {}
     detail = f"{error.status_code} {body.get('message') or error.message}"
     wait = waiting.parse_retry_after(headers, now=datetime.now(UTC))
-    return failures.failure(kind, setting, detail=detail, retry_after_s=wait)
+    return base.failure(kind, setting, detail=detail, retry_after_s=wait)
 
 
 DRIVER = Driver()

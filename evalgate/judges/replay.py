@@ -1,14 +1,67 @@
-"""Recorded replies as a judge: a fork's pull request and a demo can gate without an account."""
+"""Recorded replies as a judge: a fork's pull request and a demo can gate without an account; and their recording."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate.judging import entries, failures, recording
-from evalgate.judging.entries import Entry
-from evalgate.plugins import Judge, JudgeFailed, JudgeFailureKind, JudgeReply, JudgeRequest, JudgeSetting
+from evalgate.judges import base, cache
+from evalgate.judges.base import Judge, JudgeFailed, JudgeFailureKind, JudgeReply, JudgeRequest, JudgeSetting
+from evalgate.judges.cache import Entry
+
+
+def read_recordings(path: Path, *, warn: Callable[[str], None] = lambda _: None) -> Mapping[str, Entry]:
+    """All entries of a file, or of every `*.jsonl` of a folder, by address; a line that is none is told and left out.
+
+    Raises OSError where the path cannot be read.
+    """
+    found: dict[str, Entry] = {}
+    for file in sorted(path.glob("**/*.jsonl")) if path.is_dir() else [path]:
+        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                entry = cache.parse_entry(line)
+            except ValueError as error:
+                warn(f"{file.name}:{number}: no recorded reply: {error}")
+                continue
+            found[entry.address] = entry
+    return found
+
+
+class Recorder:
+    """Adds replies to a file as they come, so that a killed run keeps them; safe to use from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._kept = set(read_recordings(path)) if path.exists() else set()
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def record(self, entry: Entry) -> None:
+        """Add a reply, unless its question is in the file. Raises OSError."""
+        with self._lock:
+            if entry.address in self._kept:
+                return
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(cache.render_entry(entry) + "\n")
+            self._kept.add(entry.address)
+
+    def close(self) -> None:
+        """Put the file in order: by criterion, model, sample and address. Raises OSError."""
+        with self._lock:
+            if not self._path.exists():
+                return
+            kept = sorted(read_recordings(self._path).values(), key=_order)
+            ordered = self._path.with_suffix(".ordered")
+            ordered.write_text("".join(cache.render_entry(entry) + "\n" for entry in kept), encoding="utf-8")
+            ordered.replace(self._path)
+
+
+def _order(entry: Entry) -> tuple[str, str, int, str]:
+    return entry.criterion, entry.model, entry.sample, entry.address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +83,11 @@ class Driver:
         problem = ""
         recorded: Mapping[str, Entry] = {}
         try:
-            recorded = recording.read_recordings(Path(setting.path))
+            recorded = read_recordings(Path(setting.path))
         except OSError as error:
             problem = error.strerror or type(error).__name__
         if problem:
-            raise JudgeFailed(failures.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
+            raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
         return ReplayJudge(setting, recorded)
 
 
@@ -47,10 +100,10 @@ class ReplayJudge:
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
         """See `plugins.Judge`. The reply is `cached`: it costs nothing."""
-        entry = self._recorded.get(entries.address(request))
+        entry = self._recorded.get(cache.address_of(request))
         if entry is None:
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
-            raise JudgeFailed(failures.failure(JudgeFailureKind.NO_RECORDING, self._setting, detail=detail))
+            raise JudgeFailed(base.failure(JudgeFailureKind.NO_RECORDING, self._setting, detail=detail))
         return entry.reply
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A judge beside people: labels, how often the judge agrees with them, and scores corrected for its errors."""
+"""A judge beside people: labels, and how often the judge agrees with them."""
 
 from __future__ import annotations
 
@@ -59,13 +59,12 @@ class Label:
 class LabelledVerdict:
     """A label beside what the judge said of the same thing.
 
-    `judge` None: it could not decide, and `message` says why. `said`: its label. `address` is equal for equal things
-    judged by the same criterion; `cluster`: what moves together (the case). `shown`: the judged text, for people.
+    `judge` None: it could not decide, and `message` says why. `said`: its label. `cluster`: what moves
+    together (the case). `shown`: the judged text, for people.
     """
 
     label: Label
     judge: bool | None
-    address: str
     cluster: str
     said: str = ""
     message: str = ""
@@ -129,15 +128,6 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """One label as later calibrations compare with it; `judge` None: undecided."""
-
-    address: str
-    human: bool
-    judge: bool | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionCalibration:
     """One criterion by one judge beside people.
 
@@ -155,7 +145,6 @@ class CriterionCalibration:
     tpr: Rate | None
     tnr: Rate | None
     examples: tuple[Example, ...] = ()
-    items: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,56 +161,6 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateChange:
-    """An estimate now and before, and the 95 % interval of the difference.
-
-    `p`: two-sided, of the labels that both calibrations have; None where it was not tested on them.
-    """
-
-    name: str
-    new: Rate
-    old: Rate
-    interval: Interval
-    p: float | None = None
-
-    @property
-    def delta(self) -> float:
-        """New - old."""
-        return self.new.value - self.old.value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """One criterion's calibration beside an earlier one.
-
-    `judge_changes`: what differs between the two judges, in words. `shared`: labels that both have; `turned`: those of
-    them that the judge now says otherwise. `beyond_noise`: more than chance makes of one and the same judge.
-    """
-
-    criterion: str
-    judge: JudgeIdentity
-    changes: tuple[RateChange, ...]
-    judge_changes: tuple[str, ...]
-    shared: int
-    turned: int
-    beyond_noise: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Corrected:
-    """A share of yes, and what it would be by people's labels; `refused`: why that cannot be said.
-
-    `cases`: how many cases the raw share is over. `interval` holds the noise of the cases and of the labels.
-    """
-
-    raw: float
-    cases: int
-    value: float | None = None
-    interval: Interval | None = None
-    refused: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCriterion:
     """A judged criterion of a suite in a run: its judge, and what people's labels say of that judge, where they do."""
 
@@ -229,4 +168,3 @@ class JudgedCriterion:
     criterion: str
     judge: JudgeIdentity
     calibration: CriterionCalibration | None = None
-    corrected: Corrected | None = None

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from evalgate import words
-from evalgate.judging import models, prices
+from evalgate.judges import models as model_names
 from evalgate.model import AgentFailure, Outcome
 
 
@@ -65,8 +65,8 @@ class Budget:
         for event in (event for turn in turns for event in turn.events or ()):
             if event.usage is None:
                 continue
-            name = models.parse(event.model_version or "")
-            cost = prices.cost_usd(model=name.name, provider=name.priced_as, usage=event.usage)
+            name = model_names.parse_name(event.model_version or "")
+            cost = model_names.cost_usd(model=name.name, provider=name.priced_as, usage=event.usage)
             usage = event.usage
             counts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
             with self._lock:

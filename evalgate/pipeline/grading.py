@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from evalgate.criteria.base import Criterion
 from evalgate.model import (
     AgentFailure,
     Evidence,
@@ -22,7 +23,6 @@ from evalgate.model import (
     Usage,
 )
 from evalgate.pipeline.trials import Task
-from evalgate.plugins import Criterion
 
 SETS_KEPT = 4096
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from evalgate import criteria
+from evalgate.criteria import judges as criterion_judges
 from evalgate.errors import Problem
-from evalgate.judged import identity
 from evalgate.model import (
     AgentDetails,
     CaseVerdict,
@@ -196,15 +196,15 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
         endpoint=use.endpoint,
         code=use.code,
         fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
-        prompt_version=_prompt_version(use, adk_compat=report.policy.adk_compat),
+        prompt_version=_prompt_version(use),
         calibration=None if judged is None else calibration.judged_json(judged),
     )
 
 
-def _prompt_version(use: CriterionUse, *, adk_compat: bool) -> str:
+def _prompt_version(use: CriterionUse) -> str:
     """Of the question to the criterion's judge; "" where it asks none, or has options that cannot be read."""
     try:
-        judge = identity.judge_of(use, criteria.pick(use.name, use.code), adk_compat=adk_compat)
+        judge = criterion_judges.judge_of(use, criteria.pick(use.name, use.code))
     except ValidationError:
         return ""
     return "" if judge is None else judge.prompt_version

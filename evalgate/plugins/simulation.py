@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from evalgate.judges.base import JudgePanel
 from evalgate.model import Case, Content, Ending, Invocation, SimulatorUse
-from evalgate.plugins.judges import Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class SimulatorServices:
     seed and the repeat, so that repeats have users of their own and both sides of a comparison the same ones.
     """
 
-    panel: Panel | None = None
+    panel: JudgePanel | None = None
     draw: int = 0
     adk_compat: bool = False
 

@@ -13,10 +13,10 @@ from evalgate import formats, words
 from evalgate.config import criteria, globs
 from evalgate.config.gate_file import GateFile, SuiteRule
 from evalgate.config.yaml import Locator
+from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse
-from evalgate.plugins import CriterionSpec
 from evalgate.project import reading
 
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}

@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from evalgate import criteria, formats
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
+from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, EvalSet, Suite
-from evalgate.plugins import CriterionSpec
 from evalgate.project import (
     agent_choice,
     criteria_files,

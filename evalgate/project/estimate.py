@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from evalgate.criteria.base import CriterionSpec, Need
 from evalgate.model import Case, CriterionUse, Invocation, Suite, ToolCall
-from evalgate.plugins import CriterionSpec, Need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from evalgate.judges import prompting
+from evalgate.judges.prompting import Piece, Question
 from evalgate.model import AgentDetails, ConversationScenario, Json, Persona
-from evalgate.prompts import personas, question, replies, shown
-from evalgate.prompts.fence import Piece
-from evalgate.prompts.question import Question
+from evalgate.prompts import personas
 
 VERSION: Final = "1"
 _LONGEST: Final = 4_000  # characters of a prompt or plan
@@ -70,15 +70,15 @@ def render(
         {
             "name": agent.name,
             "instructions": agent.instructions,
-            "tools": shown.declared(agent),
+            "tools": prompting.declared_tools(agent),
         }
         for agent in agents
     ]
-    return question.compose(
+    return prompting.compose(
         rules=_RULES,
         reply=_REPLY,
         pieces=(
-            Piece(name="agents", text=shown.as_json(told) if told else ""),
+            Piece(name="agents", text=prompting.as_json(told) if told else ""),
             Piece(name="what_the_agent_says_of_itself", text=introduction),
             Piece(name="wishes", text=instruction),
             Piece(name="scenarios_that_there_are", text="\n".join(each.starting_prompt for each in have)),
@@ -92,7 +92,7 @@ def render(
 def parse(text: str) -> list[ConversationScenario]:
     """The scenarios in a reply; what lacks a prompt or a plan, or is far too long, is passed over."""
     found = []
-    for entry in replies.entries(text, key="starting_prompt"):
+    for entry in prompting.json_entries(text, key="starting_prompt"):
         prompt, plan = (_text(entry.get(key)) for key in ("starting_prompt", "conversation_plan"))
         if prompt and plan:
             named = str(entry.get("user_persona") or "").strip().upper()

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from evalgate.judges import prompting
+from evalgate.judges.prompting import Piece, Question
 from evalgate.model import Invocation, Persona
-from evalgate.prompts import fence, personas, shown, templates
-from evalgate.prompts.question import Question
+from evalgate.prompts import personas, templates
 
 VERSION: Final = f"1.{personas.VERSION}"
 
@@ -83,7 +84,9 @@ class Script:
             self._told += f"\n\n{told}" if self._told else told
             return
         entries = _entries(invocation, include_calls=self._include_calls)
-        lines = "".join(fence.reveal(json.dumps(entry, ensure_ascii=False, default=str)) + "\n" for entry in entries)
+        lines = "".join(
+            prompting.reveal(json.dumps(entry, ensure_ascii=False, default=str)) + "\n" for entry in entries
+        )
         self._conversation += lines
         self._hashed.update(f"{len(lines)}:".encode() + lines.encode())
 
@@ -98,11 +101,10 @@ class Script:
             if self._persona is not None:
                 values["persona"] = _PersonaInTemplate(self._persona)
             return Question(system="", prompt=self._render(values), version=VERSION)
-        code = fence.pick_code(self._codes(), (self._before, self._conversation))
+        code = prompting.pick_code(self._codes(), (self._before, self._conversation))
         pieces = self._before.replace(_CODE, code)
-        conversation = (
-            f"{fence.opening('conversation', code)}\n{self._conversation}{fence.closing('conversation', code)}"
-        )
+        marks = (prompting.opening_line("conversation", code), prompting.closing_line("conversation", code))
+        conversation = f"{marks[0]}\n{self._conversation}{marks[1]}"
         task = f"Write the user's message number {self._turns + 1}, or {self._stop_signal} if the conversation is over."
         prompt = f"The code of this message is {code}\n\n{pieces}\n\n{conversation}\n\n{task}\n"
         return Question(system=self._system, prompt=prompt, version=VERSION)
@@ -121,7 +123,7 @@ class Script:
         if self._persona is not None:
             texts["user_persona"] = personas.instructions(self._persona, stop_signal=self._stop_signal)
         return "\n\n".join(
-            f"{fence.opening(name, _CODE)}\n{fence.reveal(text).replace(_CODE, '')}\n{fence.closing(name, _CODE)}"
+            prompting.between(Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE)
             for name, text in texts.items()
         )
 
@@ -160,13 +162,13 @@ conversation ends."""
 
 
 def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[dict[str, Any]]:
-    yield {"user": shown.text_of(invocation.user_content)}
-    for entry in shown.entries(invocation.events or ()):
+    yield {"user": prompting.text_of(invocation.user_content)}
+    for entry in prompting.events_shown(invocation.events or ()):
         if "text" in entry:
             yield {"agent": entry["text"]}
         elif include_calls and "attachment" not in entry:
             yield {key: value for key, value in entry.items() if key != "by"}
-    answer = shown.answer(invocation)
+    answer = prompting.answer_of(invocation)
     if answer:
         yield {"agent": answer}
 

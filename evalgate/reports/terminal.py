@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalgate import words
-from evalgate.exhibits import cases, compared, corrected, guidance, judge_use, sentences, totals, weakened
+from evalgate.exhibits import cases, compared, guidance, judge_use, sentences, totals, weakened
 from evalgate.exhibits.cases import CaseExhibit
 from evalgate.markup import commands, plain
 from evalgate.model import Report, VerdictKind
@@ -121,11 +121,7 @@ def _table(rows: Sequence[totals.CriterionTotals]) -> Iterator[str]:
         )
         for row in rows
     ]
-    more = [corrected.TITLE.lower(), *(corrected.cell(row.corrected) for row in rows)] if corrected.any_of(rows) else []
-    table = [(*row, *more[at : at + 1]) for at, row in enumerate(cells)]
-    yield from _columns(table, right=range(2, len(table[0])))
-    for name, why in corrected.remarks(rows):
-        yield f"{plain.label(name, NAME_WIDTH)}: not corrected, {why}"
+    yield from _columns(cells, right=range(2, len(cells[0])))
 
 
 def _columns(cells: Sequence[Sequence[str]], *, right: range) -> Iterator[str]:

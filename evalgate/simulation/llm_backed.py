@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import USER_SIMULATOR, Case, Content, ConversationScenario, Ending, Invocation, SimulatorUse, Text
-from evalgate.plugins import (
-    JudgeFailed,
-    JudgeRequest,
-    Message,
-    Panel,
-    SimulatorFailure,
-    SimulatorServices,
-    SimulatorSpec,
-    Stop,
-    UserSimulator,
-)
+from evalgate.plugins import Message, SimulatorFailure, SimulatorServices, SimulatorSpec, Stop, UserSimulator
 from evalgate.plugins.simulation import Said
 from evalgate.prompts import simulated_user
 from evalgate.prompts.simulated_user import Script
@@ -30,7 +21,7 @@ class LlmUser:
     """
 
     def __init__(
-        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: Panel, services: SimulatorServices
+        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, services: SimulatorServices
     ) -> None:
         """Raises TemplateError."""
         self._scenario = scenario

@@ -14,7 +14,6 @@ from evalgate.model import (
     CriterionCalibration,
     Example,
     Interval,
-    Item,
     JudgedCriterion,
     JudgeIdentity,
     Rate,
@@ -94,14 +93,6 @@ class ExampleWire(CalibrationShape):
         return Example(**self.model_dump())
 
 
-class ItemWire(CalibrationShape):
-    """One label, for comparison with later calibrations."""
-
-    address: str = Field(description="Equal for equal things judged by the same criterion.")
-    human: bool
-    judge: bool | None = Field(default=None, description="null: undecided.")
-
-
 class CriterionWire(CalibrationShape):
     """One criterion by one judge."""
 
@@ -116,7 +107,6 @@ class CriterionWire(CalibrationShape):
     tpr: RateWire | None = Field(default=None, description="Share of people's yes that the judge says yes to.")
     tnr: RateWire | None = Field(default=None, description="Share of people's no that the judge says no to.")
     examples: list[ExampleWire] = Field(default_factory=list)
-    items: list[ItemWire] = Field(default_factory=list)
 
     def noun(self) -> CriterionCalibration:
         """The criterion's calibration."""
@@ -131,19 +121,7 @@ class CriterionWire(CalibrationShape):
             tpr=self.tpr.noun() if self.tpr else None,
             tnr=self.tnr.noun() if self.tnr else None,
             examples=tuple(example.noun() for example in self.examples),
-            items=tuple(Item(address=item.address, human=item.human, judge=item.judge) for item in self.items),
         )
-
-
-class CorrectedWire(CalibrationShape):
-    """A mean score, and what it would be by people's labels; `value` null where that cannot be said."""
-
-    raw: float
-    cases: int = Field(description="That the raw mean is over.")
-    value: float | None = None
-    low: float | None = Field(default=None, description="95 % interval, the noise of cases and labels in it.")
-    high: float | None = None
-    refused: str = Field(default="", description="Why there is no corrected value.")
 
 
 class JudgedWire(CalibrationShape):
@@ -154,7 +132,6 @@ class JudgedWire(CalibrationShape):
     kappa: RateWire | None = None
     tpr: RateWire | None = None
     tnr: RateWire | None = None
-    corrected: CorrectedWire | None = None
 
 
 class CalibrationWire(CalibrationShape):
@@ -233,18 +210,11 @@ def rate_json(rate: Rate | None) -> dict[str, float] | None:
 def judged_json(judged: JudgedCriterion) -> dict[str, Any]:
     """What results.json says of a judged criterion, as JSON-ready values."""
     written: dict[str, Any] = {"judge": judge_json(judged.judge)}
-    found, corrected = judged.calibration, judged.corrected
+    found = judged.calibration
     if found is not None:
         rates = {"kappa": found.kappa, "tpr": found.tpr, "tnr": found.tnr}
         written["labels"] = found.matrix.total
         written |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
-    if corrected is not None:
-        written["corrected"] = {"raw": round(corrected.raw, DECIMALS), "cases": corrected.cases}
-        if corrected.value is not None and corrected.interval is not None:
-            known = Rate(value=corrected.value, interval=corrected.interval)
-            written["corrected"] |= rate_json(known) or {}
-        if corrected.refused:
-            written["corrected"]["refused"] = corrected.refused
     return written
 
 
@@ -264,7 +234,6 @@ def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:
         },
         **{name: rate_json(rate) for name, rate in rates.items() if rate is not None},
         "examples": [_example_json(example) for example in each.examples],
-        "items": [_item_json(item) for item in each.items],
     }
 
 
@@ -281,8 +250,3 @@ def _example_json(example: Example) -> dict[str, Any]:
     return {"kind": example.kind.value, "line": example.line} | {
         name: text for name, text in texts.items() if text or name == "human"
     }
-
-
-def _item_json(item: Item) -> dict[str, Any]:
-    written: dict[str, Any] = {"address": item.address, "human": item.human}
-    return written if item.judge is None else written | {"judge": item.judge}

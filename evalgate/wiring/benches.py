@@ -6,13 +6,14 @@ import threading
 
 from evalgate import __version__
 from evalgate.config.settings import Settings
-from evalgate.judging.governors import Governors
+from evalgate.judges.base import JudgePanel
+from evalgate.judges.rate_limit import RateLimiters
 from evalgate.model import Shard
 from evalgate.pipeline import pacing
 from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.desk import Bench
 from evalgate.pipeline.pacing import ProviderPace
-from evalgate.plugins import Panel, Watcher
+from evalgate.plugins import Watcher
 from evalgate.wiring import simulating
 
 
@@ -20,9 +21,9 @@ def bench_of(
     settings: Settings,
     *,
     shard: Shard | None,
-    panel: Panel | None,
+    panel: JudgePanel | None,
     watcher: Watcher,
-    governors: Governors,
+    limiters: RateLimiters,
     asks: bool,
 ) -> Bench:
     """The bench of a run. `asks`: whether an agent or a judge is asked; where all is recorded, there is no provider
@@ -40,6 +41,6 @@ def bench_of(
         limits=limits if shard is None else limits.share(shard.index, shard.of),
         behaviours=settings.runs.most > 1,
         simulate=simulating.simulation_of(panel, settings),
-        pace=ProviderPace(governors, trials_at_once=settings.concurrency, stop=stop) if asks else pacing.unpaced,
-        call_off=governors.clock.call_off,
+        pace=ProviderPace(limiters, trials_at_once=settings.concurrency, stop=stop) if asks else pacing.unpaced,
+        call_off=limiters.clock.call_off,
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import __version__, reports
+from evalgate.calibration import apply
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
@@ -30,7 +31,7 @@ from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.pipeline import distrust
 from evalgate.pipeline.stored import Stored
 from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import calibrated, comparisons, confirming, posts
+from evalgate.wiring import comparisons, confirming, posts
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
 from evalgate.wiring.posting import COMMENT_KEY, PUBLISHING_S
 from evalgate.wiring.posts import Decided, Job
@@ -100,7 +101,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
         verdict=verdict,
         policy=policy,
         comparison=comparison,
-        asked=calibrated.asked_then(head),
+        asked=apply.asked_then(head),
         problems=(*lacking, *head.problems[:MOST_PROBLEMS]),
         links=links,
         version=__version__,

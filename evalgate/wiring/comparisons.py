@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from evalgate import criteria
+from evalgate.criteria.base import Need
 from evalgate.gate import comparing
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.threshold import Scale
@@ -21,7 +22,6 @@ from evalgate.model import (
     Run,
     Standing,
 )
-from evalgate.plugins import Need
 
 
 def compare(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import __version__, publish, reports
+from evalgate.calibration import apply
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem
 from evalgate.gate import decision, reliability
@@ -15,7 +16,7 @@ from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
 from evalgate.pipeline import results
 from evalgate.pipeline.results import Kept
-from evalgate.wiring import calibrated, comparisons, linking, saving
+from evalgate.wiring import comparisons, linking, saving
 from evalgate.wiring.measuring import Measured
 from evalgate.wiring.saving import Past
 
@@ -67,13 +68,13 @@ def conclude(
         policy=policy,
         comparison=found.comparison and dataclasses.replace(found.comparison, by_base=ending.by_base),
         trends=reliability.trends(ending.past.ledger, saving.means_of(head)),
-        asked=calibrated.asked(head.suites, ending.settings),
+        asked=apply.asked(head.suites, ending.settings),
         problems=ending.problems,
         links=ending.links,
         reproduce=ending.reproduce,
         version=__version__,
     )
-    report = calibrated.with_calibration(report, ending.settings)
+    report = apply.with_calibration(report, ending.settings)
     output = ending.settings.root / ending.settings.output
     published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
     written = {}

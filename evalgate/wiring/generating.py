@@ -11,8 +11,8 @@ from pathlib import Path
 from evalgate import criteria, formats, judges, words
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
-from evalgate.judging import opening
-from evalgate.judging.options import ADK_MODEL, JudgeDefaults
+from evalgate.judges import opening, prompting
+from evalgate.judges.base import ADK_MODEL, JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import (
     AgentDetails,
     AgentUse,
@@ -28,9 +28,9 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.pipeline import fingerprints, trials
-from evalgate.plugins import AgentFailed, JudgeFailed, JudgeRequest, Panel
+from evalgate.plugins import AgentFailed
 from evalgate.project import discovery
-from evalgate.prompts import generating, shown
+from evalgate.prompts import generating
 from evalgate.wire import case_writing
 from evalgate.wiring import agent_pools, folders, judging, preparing
 from evalgate.wiring.agent_pools import Surroundings
@@ -183,7 +183,7 @@ def _introduce(
 
 
 def _scenarios(
-    panel: Panel, order: Order, introduction: Invocation, *, model: str, seed: int
+    panel: JudgePanel, order: Order, introduction: Invocation, *, model: str, seed: int
 ) -> list[ConversationScenario]:
     """As many as asked for, or as the model gives in a few tries. Raises UnavailableError where it gives none."""
     found: dict[str, ConversationScenario] = {}
@@ -191,7 +191,7 @@ def _scenarios(
     for number in range(TRIES):
         question = generating.render(
             agents=agents,
-            introduction=shown.answer(introduction),
+            introduction=prompting.answer_of(introduction),
             instruction=order.instruction,
             count=order.count - len(found),
             have=list(found.values()),

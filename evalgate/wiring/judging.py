@@ -12,17 +12,15 @@ from pydantic import ValidationError
 from evalgate import criteria, judges
 from evalgate.config.gate_file import JudgeOptionsRule
 from evalgate.config.settings import Settings
+from evalgate.criteria import judges as criterion_judges
+from evalgate.criteria.base import Need
 from evalgate.errors import Place, Problem, Severity
-from evalgate.judged import settling
-from evalgate.judging import governors, opening
-from evalgate.judging import models as model_names
-from evalgate.judging.budget import Limits
-from evalgate.judging.clock import SystemClock
-from evalgate.judging.governors import Governors
-from evalgate.judging.options import JudgeDefaults, JudgeOptions
-from evalgate.judging.panel import VotingPanel
+from evalgate.judges import models as model_names
+from evalgate.judges import opening, rate_limit
+from evalgate.judges.base import JudgeDefaults, JudgeOptions, SpendLimits
+from evalgate.judges.panel import VotingPanel
+from evalgate.judges.rate_limit import RateLimiters, SystemClock
 from evalgate.model import CriterionUse, Suite
-from evalgate.plugins import Need
 from evalgate.wiring import simulating
 
 
@@ -40,7 +38,7 @@ def defaults_of(settings: Settings) -> JudgeDefaults:
         timeout_s=rule.timeout,
         calls_at_once=rule.calls_at_once,
         deadline_s=rule.deadline,
-        limits=Limits(calls=rule.budget.calls, tokens=rule.budget.tokens, cost_usd=rule.budget.usd),
+        limits=SpendLimits(calls=rule.budget.calls, tokens=rule.budget.tokens, cost_usd=rule.budget.usd),
     )
 
 
@@ -73,9 +71,9 @@ def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
     )
 
 
-def governors_of(settings: Settings) -> Governors:
-    """The governors of a run, one a provider, for its agents and its judges."""
-    return governors.paced_by(defaults_of(settings), SystemClock())
+def limiters_of(settings: Settings) -> RateLimiters:
+    """The limiters of a run, one a provider, for its agents and its judges."""
+    return rate_limit.limited_by(defaults_of(settings), SystemClock())
 
 
 @contextmanager
@@ -86,7 +84,7 @@ def opened_panel(
     environ: Mapping[str, str],
     cache: Path,
     say: Callable[[str], None],
-    governed: Governors | None = None,
+    limiters: RateLimiters | None = None,
 ) -> Iterator[VotingPanel | None]:
     """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user."""
     models = models_of(settings, suites)
@@ -100,7 +98,7 @@ def opened_panel(
         environment=environ,
         cache=cache / "verdicts",
         warn=say,
-        governed=governed,
+        limiters=limiters,
     )
     try:
         yield panel
@@ -125,7 +123,7 @@ def _settle(use: CriterionUse, defaults: JudgeDefaults) -> CriterionUse:
     if use.code is not None or spec is None:
         return use
     try:
-        return settling.settle(use, spec, defaults)
+        return criterion_judges.settle(use, spec, defaults)
     except ValidationError:  # told where the criteria are checked
         return use
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from evalgate import criteria, words
 from evalgate.config.settings import Settings
+from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
-from evalgate.judging.governors import Governors
+from evalgate.judges.base import JudgePanel
+from evalgate.judges.rate_limit import RateLimiters
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -31,7 +33,7 @@ from evalgate.pipeline import reuse, trials
 from evalgate.pipeline.desk import Side
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
-from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
+from evalgate.plugins import Agent, Watcher
 from evalgate.wiring import agent_code, agent_pools, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 
@@ -52,10 +54,10 @@ class Bout:
     suites: tuple[Suite, ...]
     policy: Policy
     agents: Mapping[str, Agent]
-    panel: Panel | None
+    panel: JudgePanel | None
     journal: Journal
     watcher: Watcher
-    governors: Governors  # of the providers that agents and judges share
+    limiters: RateLimiters  # of the providers that agents and judges share
     now: datetime
     apart: tuple[str, ...]
     base: Base | None = None
@@ -107,7 +109,7 @@ class _Ring:
             shard=bout.shard,
             panel=bout.panel,
             watcher=bout.watcher,
-            governors=bout.governors,
+            limiters=bout.limiters,
             asks=bout.panel is not None or any(_is_asked(suite) for side in sides for suite in side.suites),
         )
         self._measuring = Measuring(sides, bench, seed=bout.settings.seed, now=bout.now)

@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate import agents, criteria, words
+from evalgate.calibration import apply
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
-from evalgate.wiring import calibrated, judging, simulating, tooling
+from evalgate.wiring import judging, simulating, tooling
 
 METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)
 """Drivers that run no custom metrics."""
@@ -94,7 +95,7 @@ def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str
     """What settled suites would not find: judges and simulated users that could not be asked, calibrations."""
     listed, defaults = tuple(suites), judging.defaults_of(settings)
     judges = () if settings.skip_judged else judging.missing(listed, defaults, environ)
-    return (*judges, *simulating.missing(listed, defaults, environ), *calibrated.check(settings, listed))
+    return (*judges, *simulating.missing(listed, defaults, environ), *apply.check(settings, listed))
 
 
 def insist(prepared: Prepared, *, strict: bool) -> None:

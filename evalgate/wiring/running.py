@@ -169,7 +169,7 @@ def _measured(
 ) -> Measured:
     say = scene.watcher.say
     around = _surroundings(settings, scene, cache=cache)
-    governed = judging.governors_of(settings)
+    limiters = judging.limiters_of(settings)
     with ExitStack() as stack:
         pools = stack.enter_context(agent_pools.opened(bar.suites, around))
         base_pools: Mapping[str, Agent] = {}
@@ -178,7 +178,7 @@ def _measured(
             there = dataclasses.replace(around, root=base.root or settings.root)
             base_pools = stack.enter_context(agent_pools.opened(with_base, there))
         panel = stack.enter_context(
-            judging.opened_panel(settings, bar.suites, environ=scene.environ, cache=cache, say=say, governed=governed)
+            judging.opened_panel(settings, bar.suites, environ=scene.environ, cache=cache, say=say, limiters=limiters)
         )
         found = measuring.measure(
             Bout(
@@ -190,7 +190,7 @@ def _measured(
                 panel=panel,
                 journal=journals.head,
                 watcher=scene.watcher,
-                governors=governed,
+                limiters=limiters,
                 now=now,
                 apart=agent_code.apart_of(settings),
                 base=base,

@@ -9,13 +9,14 @@ from typing import Any, Final
 from evalgate import criteria, judges, simulation
 from evalgate.config.gate_file import SimulatorRule
 from evalgate.config.settings import Settings
+from evalgate.criteria.base import Need
 from evalgate.errors import Problem, Severity
-from evalgate.judging import models as model_names
-from evalgate.judging import opening
-from evalgate.judging.options import JudgeDefaults
+from evalgate.judges import models as model_names
+from evalgate.judges import opening
+from evalgate.judges.base import JudgeDefaults, JudgePanel
 from evalgate.model import Case, CriterionUse, Json, SimulatorUse, Suite, TrialKey
 from evalgate.pipeline.talking import Simulate
-from evalgate.plugins import Need, Panel, SimulatorServices, UserSimulator
+from evalgate.plugins import SimulatorServices, UserSimulator
 
 ENDED: Final = "conversation_ended"
 ADK_CONFIG: Final[Json] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
@@ -55,7 +56,7 @@ def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[s
     ]
 
 
-def simulation_of(panel: Panel | None, settings: Settings) -> Simulate:
+def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
     """Makes the user of each trial; without a panel those of scenarios say that nobody may be asked."""
 
     def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
@@ -84,7 +85,7 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
 
 def _overridden(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
     model = rule.model or use.model
-    asked_by = client if client in ("gemini", "openai") else model_names.parse(model).client
+    asked_by = client if client in ("gemini", "openai") else model_names.parse_name(model).client
     written: Mapping[str, Any] | None = use.config
     if written is None:
         written = ADK_CONFIG if asked_by == "gemini" else {}

@@ -5,21 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from evalgate.judging.budget import Budget, Limits
-from evalgate.judging.ledger import Ledger
-from evalgate.judging.options import JudgeDefaults
-from evalgate.judging.panel import VotingPanel
-from evalgate.judging.roster import Roster
-from evalgate.model import Text, Usage
-from evalgate.plugins import (
+from evalgate.judges.base import (
+    JudgeDefaults,
     JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
     JudgeReply,
     JudgeRequest,
     JudgeSetting,
+    SpendLimits,
     Vote,
 )
+from evalgate.judges.clients import Clients
+from evalgate.judges.panel import VotingPanel
+from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.model import Text, Usage
 
 USAGE = Usage(prompt_tokens=100, candidates_tokens=10, total_tokens=110)
 
@@ -104,23 +104,23 @@ class ScriptedJudge:
 def panel(
     judge: ScriptedJudge,
     *,
-    limits: Limits | None = None,
+    limits: SpendLimits | None = None,
     environment: Mapping[str, str] | None = None,
     defaults: JudgeDefaults | None = None,
     clock: HeldClock | None = None,
-    ledger: Ledger | None = None,
+    ledger: UsageLedger | None = None,
     calls_at_once: int = 4,
     **options: object,
 ) -> VotingPanel:
     """A panel whose every model is `judge`; one call at once keeps the order of the questions."""
-    roster = Roster(
+    roster = Clients(
         {"gemini": judge, "openai": judge, "replay": judge, "vertex_evaluation": judge},
         defaults=defaults or JudgeDefaults(),
         environment=environment or {},
         clock=clock or HeldClock(),
     )
-    budget = Budget(limits or Limits())
-    return VotingPanel(roster, budget=budget, ledger=ledger or Ledger(), calls_at_once=calls_at_once, **options)
+    budget = Budget(limits or SpendLimits())
+    return VotingPanel(roster, budget=budget, ledger=ledger or UsageLedger(), calls_at_once=calls_at_once, **options)
 
 
 def votes_in(reply: JudgeReply) -> Mapping[str, Vote]:

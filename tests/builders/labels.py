@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from evalgate.calibration import agreement
 from evalgate.errors import Place
-from evalgate.gate import agreement
-from evalgate.model import CriterionCalibration, Item, JudgeIdentity, Label, LabelledVerdict
+from evalgate.model import CriterionCalibration, JudgeIdentity, Label, LabelledVerdict
 
 MATCH = "final_response_match_v2"
 JUDGE = JudgeIdentity(model="gemini-2.5-flash", prompt_version="1", num_samples=5)
@@ -27,7 +27,6 @@ def labelled(words: str, *, clusters: int = 0) -> list[LabelledVerdict]:
                 place=Place(file="labels.jsonl", line=number),
             ),
             judge=_WORDS[judge],
-            address=f"label-{number}",
             cluster=str(number % clusters if clusters else number),
             said={"y": "valid", "n": "invalid"}.get(judge, ""),
             message="because" if judge != "?" else "the judge was out of reach",
@@ -43,12 +42,11 @@ def calibrated(words: str, *, judge: JudgeIdentity = JUDGE, criterion: str = MAT
     return CriterionCalibration(
         criterion=criterion,
         judge=judge,
-        matrix=agreement.count(verdicts),
+        matrix=agreement.confusion(verdicts),
         undecided=sum(each.judge is None for each in verdicts),
         clusters=len({each.cluster for each in verdicts}),
-        agreement=agreement.agreement(verdicts),
-        kappa=agreement.kappa(verdicts, seed=0, draws=2_000),
+        agreement=agreement.agreement_rate(verdicts),
+        kappa=agreement.kappa_rate(verdicts, seed=0, draws=2_000),
         tpr=agreement.true_positive_rate(verdicts),
         tnr=agreement.true_negative_rate(verdicts),
-        items=tuple(Item(address=each.address, human=each.label.human, judge=each.judge) for each in verdicts),
     )

@@ -11,7 +11,7 @@ import pytest
 from evalgate import criteria
 from evalgate.config import load
 from evalgate.errors import NothingToDo
-from evalgate.judging.options import JudgeDefaults
+from evalgate.judges.base import JudgeDefaults
 from evalgate.project import discovery, linter
 from evalgate.wiring import judging
 

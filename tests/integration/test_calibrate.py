@@ -121,9 +121,7 @@ def calibration(root: Path) -> dict[str, Any]:
     return json.loads((root / "calibration.json").read_text())
 
 
-def test_labels_become_a_calibration_asking_again_costs_nothing_and_a_worse_judge_is_drift(
-    tmp_path: Path, gemini: Gemini
-) -> None:
+def test_labels_become_a_calibration_and_asking_again_costs_nothing(tmp_path: Path, gemini: Gemini) -> None:
     root = repository(tmp_path, at(gemini))
     gemini.mistaken = ("3", "7")  # says invalid to two good answers
     write(root, [*GOOD, *BAD])
@@ -142,15 +140,7 @@ def test_labels_become_a_calibration_asking_again_costs_nothing_and_a_worse_judg
     code, said = evalgate(root, "calibrate", "labels.jsonl", "--fail-under-kappa", "0.95", **KEY)
     assert (code, gemini.asked) == (1, 120)
     assert "kappa is 0.90, 0.95 is required" in said
-    assert "no drift that chance does not make, 0 of 40 shared labels judged otherwise" in said
     assert b"a-secret-judge-key" not in b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
-
-    gemini.mistaken = tuple(str(number) for number in range(9))  # it was mistaken in 2 of these before
-    repository(root, at(gemini, ", model: gemini-3-pro, num_samples: 1"))
-    code, said = evalgate(root, "calibrate", "labels.jsonl", **KEY)
-    assert code == 0
-    assert "drift beyond noise, 7 of 40 shared labels judged otherwise" in said
-    assert "model gemini-2.5-flash -> gemini-3-pro" in said
 
 
 def test_the_gate_waits_for_a_calibration_of_its_own_judge(tmp_path: Path, gemini: Gemini) -> None:
@@ -179,10 +169,7 @@ def test_the_gate_waits_for_a_calibration_of_its_own_judge(tmp_path: Path, gemin
     assert "1 failed" in said
     results = json.loads((root / "evalgate-report" / "results.json").read_text())
     (criterion,) = [each for each in results["suites"][0]["criteria"] if each["name"] == MATCH]
-    assert criterion["calibration"]["corrected"]["raw"] == 0.75
-    assert 0.75 < criterion["calibration"]["corrected"]["value"] < 0.82
-    for report in ("comment.md", "summary.md", "report.html"):
-        assert "orrected" in (root / "evalgate-report" / report).read_text()
+    assert criterion["calibration"]["labels"] == 40
 
     repository(root, at(gemini, more + ", model: gemini-3-pro"))
     code, said = evalgate(root, "run", **KEY)

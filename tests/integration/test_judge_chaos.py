@@ -16,10 +16,8 @@ import pytest
 from builders import aimock as mock
 from builders.judging import HeldClock, request, votes_in
 
-from evalgate.judges import JUDGES
-from evalgate.judging import opening
-from evalgate.judging.options import JudgeDefaults
-from evalgate.plugins import Ballot, Undecided, VoteResult
+from evalgate.judges import JUDGES, opening
+from evalgate.judges.base import JudgeDefaults, SampledRequest, Undecided, VoteResult
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +54,7 @@ def judge_all(
         clock=BriefClock(),
     )
     try:
-        ballots = [Ballot(request=request(prompt, model=model), parse=votes_in) for prompt in prompts]
+        ballots = [SampledRequest(request=request(prompt, model=model), parse=votes_in) for prompt in prompts]
         return panel.vote_all(ballots), panel.uses()[0]
     finally:
         panel.close()

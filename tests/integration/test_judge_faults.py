@@ -20,23 +20,23 @@ import pytest
 from builders.judging import HeldClock, request
 
 from evalgate.judges import JUDGES
-from evalgate.judging.budget import Budget, Limits
-from evalgate.judging.clock import Clock, SystemClock
-from evalgate.judging.ledger import Ledger
-from evalgate.judging.options import JudgeDefaults
-from evalgate.judging.panel import VotingPanel
-from evalgate.judging.roster import Roster
-from evalgate.plugins import (
-    Ballot,
+from evalgate.judges.base import (
+    JudgeDefaults,
     JudgeFailed,
     JudgeFailure,
     JudgeReply,
     JudgeRequest,
     JudgeSetting,
+    SampledRequest,
+    SpendLimits,
     Undecided,
     Vote,
     VoteResult,
 )
+from evalgate.judges.clients import Clients
+from evalgate.judges.panel import VotingPanel
+from evalgate.judges.rate_limit import Clock, SystemClock
+from evalgate.judges.usage import Budget, UsageLedger
 
 pytestmark = pytest.mark.integration
 
@@ -53,21 +53,21 @@ class BriefClock(HeldClock):
 
 
 def panel(
-    client: str, base_url: str, *, clock: Clock | None = None, timeout_s: float = 2.0, ledger: Ledger | None = None
+    client: str, base_url: str, *, clock: Clock | None = None, timeout_s: float = 2.0, ledger: UsageLedger | None = None
 ) -> VotingPanel:
     names = {"gemini": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
     version = "/v1beta" if client == "gemini" else ""
     defaults = JudgeDefaults(base_url=base_url + version, timeout_s=timeout_s)
-    roster = Roster(JUDGES, defaults=defaults, environment={names[client]: KEY}, clock=clock or BriefClock())
-    return VotingPanel(roster, budget=Budget(Limits()), ledger=ledger or Ledger())
+    roster = Clients(JUDGES, defaults=defaults, environment={names[client]: KEY}, clock=clock or BriefClock())
+    return VotingPanel(roster, budget=Budget(SpendLimits()), ledger=ledger or UsageLedger())
 
 
 def label_in(reply: JudgeReply) -> dict[str, Vote]:
     return {"": Vote(passed={"valid": True, "invalid": False}.get(reply.text), label=reply.text)}
 
 
-def ballot(client: str, **fields: Any) -> Ballot:
-    return Ballot(request=request(model=MODELS[client]), parse=label_in, **fields)
+def ballot(client: str, **fields: Any) -> SampledRequest:
+    return SampledRequest(request=request(model=MODELS[client]), parse=label_in, **fields)
 
 
 def vote(held: VotingPanel, client: str, **fields: Any) -> VoteResult:
@@ -84,10 +84,10 @@ def vote(held: VotingPanel, client: str, **fields: Any) -> VoteResult:
 def test_a_storm_of_rate_limits_then_recovery(client: str, llmock: Any) -> None:
     """Cases of one sample each, since llmock takes equal requests for repeats of one call."""
     llmock.rate_limit(times=12, retry_after=0.2).reply("valid", times=None)
-    ledger = Ledger()
+    ledger = UsageLedger()
     held = panel(client, llmock.base_url(client), ledger=ledger, clock=SystemClock())
     ballots = [
-        Ballot(request=request(f"case {number}", model=MODELS[client]), parse=label_in, num_samples=1)
+        SampledRequest(request=request(f"case {number}", model=MODELS[client]), parse=label_in, num_samples=1)
         for number in range(8)
     ]
     results = held.vote_all(ballots)
@@ -162,7 +162,7 @@ def test_one_fault_among_good_replies_changes_nothing(client: str, llmock: Any) 
 def test_a_reply_without_a_label_is_no_verdict(client: str, said: str, llmock: Any) -> None:
     """Another language, broken JSON, evasion: read, paid for, and neither red nor green."""
     llmock.reply(said, times=None)
-    ledger = Ledger()
+    ledger = UsageLedger()
     result = vote(panel(client, llmock.base_url(client), ledger=ledger), client)
     item = result.items[""]
     assert (item.passed, item.undecided, item.unreadable) == (None, Undecided.UNREADABLE, 5)
@@ -402,8 +402,8 @@ def test_vertex_by_a_key(server: Bytes) -> None:
         "GOOGLE_API_KEY": KEY,
         "GOOGLE_VERTEX_BASE_URL": server.url + "/v1beta1",
     }
-    roster = Roster(JUDGES, defaults=JudgeDefaults(timeout_s=2), environment=environment, clock=BriefClock())
-    held = VotingPanel(roster, budget=Budget(Limits()), ledger=Ledger())
+    roster = Clients(JUDGES, defaults=JudgeDefaults(timeout_s=2), environment=environment, clock=BriefClock())
+    held = VotingPanel(roster, budget=Budget(SpendLimits()), ledger=UsageLedger())
     result = vote(held, "gemini", num_samples=1)
     assert result.samples[0].failure is not None
     assert result.samples[0].failure.kind == "rate_limited"

@@ -12,13 +12,12 @@ from builders.build import case, turn
 from builders.judging import HeldClock
 
 from evalgate import criteria, judges
-from evalgate.judging.budget import Budget, Limits
-from evalgate.judging.ledger import Ledger
-from evalgate.judging.options import JudgeDefaults
-from evalgate.judging.panel import VotingPanel
-from evalgate.judging.roster import Roster
+from evalgate.criteria.base import CriterionServices
+from evalgate.judges.base import JudgeDefaults, SpendLimits
+from evalgate.judges.clients import Clients
+from evalgate.judges.panel import VotingPanel
+from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
-from evalgate.plugins import CriterionServices
 
 pytestmark = pytest.mark.integration
 
@@ -98,8 +97,8 @@ def environment(cloud: Cloud, tmp_path: Path) -> dict[str, str]:
 def judged(environment: dict[str, str]) -> Callable[..., Grade]:
     def grade(name: str = "safety_v1", **changed: str) -> Grade:
         told = {**environment, **changed}
-        roster = Roster(judges.JUDGES, defaults=JudgeDefaults(), environment=told, clock=HeldClock())
-        panel = VotingPanel(roster, budget=Budget(Limits()), ledger=Ledger())
+        roster = Clients(judges.JUDGES, defaults=JudgeDefaults(), environment=told, clock=HeldClock())
+        panel = VotingPanel(roster, budget=Budget(SpendLimits()), ledger=UsageLedger())
         built = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=panel))
         side = (turn("what?", answer="seven"), turn("and?", answer="eight"))
         try:

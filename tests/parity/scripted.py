@@ -9,10 +9,10 @@ from builders.judging import ScriptedJudge, panel
 from google.genai import types
 
 from evalgate import criteria
+from evalgate.criteria.base import CriterionServices
 from evalgate.judges import gemini
-from evalgate.judging.options import JudgeDefaults
+from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
 from evalgate.model import Case, CriterionUse, Ending, Evidence, Grade, Text
-from evalgate.plugins import CriterionServices, JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
 from evalgate.wire.cases import ScenarioWire
 from evalgate.wire.invocations import InvocationWire, RubricWire
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from evalgate import criteria, turns, unigrams
+from evalgate.criteria.base import CriterionServices
 from evalgate.model import Case, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Score
-from evalgate.plugins import CriterionServices
 from evalgate.wire.invocations import InvocationWire
 
 pytestmark = pytest.mark.parity

@@ -1,8 +1,12 @@
-"""Our judged criteria against google-adk's, by the same scripted replies: equal to the last bit under adk_compat."""
+"""Replies that google-adk and evalgate read alike: without adk_compat, scores differ by the rows of the page alone, and
+under it not at all, also where calls fail and where replies say nothing.
 
-import functools
-import itertools
-import json
+docs/adk-parity.md, "Judged scores": one predicate for each row that needs no odd reply to show.
+"""
+
+from __future__ import annotations
+
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,245 +14,231 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from parity import judge_scripts as replies
 from parity import scripted
+from parity import test_judged_faults as faults
 from parity.adk_child import AdkChild
-from parity.scripted import THRESHOLD, Scripted
+from parity.scripted import Scripted
 
-from evalgate.model import NotEvaluated
+from evalgate.model import Grade, Score
 
 pytestmark = pytest.mark.parity
 
-PATTERNS = 300
-FEWER = 150
-MATCH = "final_response_match_v2"
-RUBRIC_TYPES = {
-    "rubric_based_final_response_quality_v1": "FINAL_RESPONSE_QUALITY",
-    "rubric_based_tool_use_quality_v1": "TOOL_USE_QUALITY",
-    "rubric_based_multi_turn_trajectory_quality_v1": "TRAJECTORY_QUALITY",
-}
-HALLUCINATIONS = "hallucinations_v1"
-SINGLE_TURN = ("safety_v1", "response_evaluation_score")
-SERVED = (
-    *SINGLE_TURN,
-    "multi_turn_task_success_v1",
-    "multi_turn_trajectory_quality_v1",
-    "multi_turn_tool_use_quality_v1",
-)
+EACH = 160
+TYPES = {faults.ANSWER: faults.TYPE, faults.TOOLS: "TOOL_USE_QUALITY", faults.CONVERSATION: "TRAJECTORY_QUALITY"}
+SERVED = ("safety_v1", "response_evaluation_score", "multi_turn_task_success_v1")
 SIMULATOR = "per_turn_user_simulator_quality_v1"
-JUDGED = (MATCH, *RUBRIC_TYPES, HALLUCINATIONS, SIMULATOR)
-NAMES = (*JUDGED, *SERVED)
-TEXTS = (
-    "The answer is polite.",
-    "It names the price.",
-    "No tool is called twice.",
-    "“Quoted” \N{EN DASH} with a dash.",
-    "Ünïcode ① ok",
-)
+METRICS = (*TYPES, faults.MATCH, faults.HALLUCINATIONS, SIMULATOR, *SERVED)
+
+
+# --- conversations and replies ---------------------------------------------------------------------
+
+
+def made(metric: str) -> Iterator[Scripted]:
+    rng = random.Random(f"clean {metric}")
+    makers: dict[str, Callable[[random.Random], Scripted]] = {
+        **dict.fromkeys(TYPES, lambda rng: _rubrics(rng, metric)),
+        **dict.fromkeys(SERVED, lambda rng: _served(rng, metric)),
+        faults.MATCH: _match,
+        faults.HALLUCINATIONS: _hallucinations,
+        SIMULATOR: lambda rng: faults.simulated(*rng.choices((faults.USER_VALID, faults.USER_INVALID), k=_few(rng))),
+    }
+    for _ in range(EACH):
+        yield makers[metric](rng)
+
+
+def _few(rng: random.Random) -> int:
+    return rng.choice((1, 1, 2, 3, 6))
+
+
+def _rubrics(rng: random.Random, metric: str) -> Scripted:
+    kinds: list[str | None] = [TYPES[metric]] * 6 + [None, "OTHER", TYPES[metric].lower()]
+    own = [f"own{number}" for number in range(rng.choice((0, 1, 1, 2)))]
+    case = [(f"case{number}", rng.choice(kinds)) for number in range(rng.choice((0, 0, 0, 1)))]
+    turns = []
+    for number in range(_few(rng)):
+        given = [(f"t{number}x{each}", rng.choice(kinds)) for each in range(rng.choice((0, 0, 1, 2)))]
+        if own and rng.random() < 0.1:
+            given.append((own[0], TYPES[metric]))
+        steps = {"intermediate_data": {"invocation_events": []}} if rng.random() < 0.9 else {}
+        turns.append({**faults.turn(number, *given), **steps})
+    names = [*own, *(name for name, _ in case), *(each["rubric_id"] for turn in turns for each in turn["rubrics"])]
+    lean = {name: rng.choice(("yes", "no")) for name in names}
+    samples = rng.choice((1, 2, 3, 4, 5))
+    replies = [
+        [faults.said(**{name: rng.choice((word, "yes", "no")) for name, word in lean.items()}) for _ in range(samples)]
+        for _ in turns
+    ]
+    request = faults.request(metric, turns, *replies, samples=samples, own=" ".join(own))
+    return {**request, "case_rubrics": faults.turn(0, *case)["rubrics"]}
+
+
+def _match(rng: random.Random) -> Scripted:
+    turns = [faults.turn(number) for number in range(_few(rng))]
+    samples = rng.choice((1, 2, 3, 4, 5))
+    replies = [rng.choices((faults.VALID, faults.INVALID), k=samples) for _ in turns]
+    request = faults.request(faults.MATCH, turns, *replies, samples=samples)
+    references = [faults.turn(number, answer=rng.choice(("7", "7", "7", ""))) for number in range(len(turns))]
+    return {**request, "expected": references if rng.random() < 0.3 else turns}
+
+
+def _hallucinations(rng: random.Random) -> Scripted:
+    turns, replies = [], []
+    samples = rng.choice((1, 1, 1, 3))
+    for number in range(_few(rng)):
+        names = [f"S{each} @t{number}@" for each in range(rng.choice((1, 2, 3, 6)))]
+        turns.append(faults.turn(number, answer="\n".join(names)))
+        tags = "".join(f"<sentence>{name}</sentence>" for name in names)
+        replies.append([tags, *(_validated(rng, names) for _ in range(samples))])
+    return faults.request(faults.HALLUCINATIONS, turns, *replies, samples=samples)
+
+
+def _validated(rng: random.Random, names: list[str]) -> str:
+    labels = ("supported", "supported", "unsupported", "not_applicable", "contradictory")
+    fields = "rationale: so\nsupporting_excerpt: null\ncontradicting_excerpt: null"
+    return "\n\n".join(f"sentence: {name}\nlabel: {rng.choice(labels)}\n{fields}" for name in names)
+
+
+def _served(rng: random.Random, metric: str) -> Scripted:
+    return faults.served(metric, *(rng.choice((0.0, 0.1, 0.7, 1.0, rng.random())) for _ in range(_few(rng))))
+
+
+def rough(request: Scripted, rng: random.Random) -> Scripted:
+    """The same where some calls fail and some replies say nothing."""
+    silent = None if request["metric"] in SERVED else [["I cannot say.", False]]
+    replies = {
+        mark: [rng.choice(("raise", silent)) if rng.random() < 0.12 else each for each in given]
+        for mark, given in request["replies"].items()
+    }
+    return {**request, "replies": replies}
+
+
+# --- one predicate a row --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One request as both sides answered it."""
+    """One request as both sides scored it; None: no score."""
 
     request: Scripted
-    adk: dict[str, Any]
+    adk: float | None
+    ours: Grade
+
+    @property
+    def score(self) -> float | None:
+        return self.ours.value if isinstance(self.ours, Score) else None
+
+    @property
+    def metric(self) -> str:
+        return str(self.request["metric"])
+
+    @property
+    def type(self) -> str:
+        return TYPES.get(self.metric, "")
+
+    @property
+    def own(self) -> list[str]:
+        return [each["rubric_id"] for each in self.request["criterion"].get("rubrics", ())]
+
+    def written(self) -> list[list[dict[str, Any]]]:
+        """Rubrics of the case and of the turn, by turn."""
+        case = self.request.get("case_rubrics", [])
+        return [[*case, *turn.get("rubrics", ())] for turn in self.request["actual"]]
+
+    def typed(self) -> list[list[str]]:
+        """Those that ADK counts."""
+        return [[each["rubric_id"] for each in rubrics if each.get("type") == self.type] for rubrics in self.written()]
 
 
-PairsOf = Callable[[str], list[Pair]]
+def _spelled(pair: Pair, rubric: dict[str, Any]) -> bool:
+    return rubric.get("type") == pair.type.lower()
+
+
+def _asked_about(pair: Pair) -> list[dict[str, Any]]:
+    return [each for rubrics in pair.written() for each in rubrics]
+
+
+ROWS: dict[str, Callable[[Pair], bool]] = {
+    "last-turn-rubrics": lambda pair: (
+        pair.metric in (faults.ANSWER, faults.TOOLS)
+        and pair.adk is not None
+        and len({tuple(sorted(each)) for each in pair.typed()}) > 1
+    ),
+    "rubric-untyped": lambda pair: bool(pair.type) and any(not each.get("type") for each in _asked_about(pair)),
+    "rubric-type-spelled": lambda pair: bool(pair.type) and any(_spelled(pair, each) for each in _asked_about(pair)),
+    "rubric-of-earlier-turns": lambda pair: (
+        pair.metric == faults.CONVERSATION
+        and pair.adk is not None
+        and any(set(each) - set(pair.typed()[-1]) for each in pair.typed())
+    ),
+    "rubric-twice": lambda pair: bool(pair.type) and any(set(pair.own) & set(each) for each in pair.typed()),
+    "turn-without-rubrics": lambda pair: (
+        bool(pair.type)
+        and not pair.own
+        and not all(pair.typed()[-1:] if pair.metric == faults.CONVERSATION else pair.typed())
+    ),
+    "steps-unrecorded-judged": lambda pair: (
+        pair.metric == faults.TOOLS and any("intermediate_data" not in turn for turn in pair.request["actual"])
+    ),
+    "reference-empty": lambda pair: (
+        pair.metric == faults.MATCH and any(not turn["final_response"]["parts"] for turn in pair.request["expected"])
+    ),
+    "hallucination-samples": lambda pair: (
+        pair.metric == faults.HALLUCINATIONS and pair.request["criterion"]["judge_model_options"]["num_samples"] > 1
+    ),
+    "float-dust-judged": lambda pair: (
+        pair.metric in (faults.HALLUCINATIONS, "safety_v1", "response_evaluation_score")
+        and None not in (pair.adk, pair.score)
+        and math.isclose(pair.adk or 0.0, pair.score or 0.0, rel_tol=1e-14, abs_tol=0.0)
+    ),
+}
 
 
 @pytest.fixture(scope="module")
-def pairs_of(adk: AdkChild) -> PairsOf:
-    @functools.cache
-    def pairs(name: str) -> list[Pair]:
-        requests = list(itertools.islice(_made(name), PATTERNS))
-        answers = adk.ask("judged.py", requests)
-        return [Pair(request=request, adk=answer) for request, answer in zip(requests, answers, strict=True)]
-
-    return pairs
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_under_adk_compat_every_number_is_adks(pairs_of: PairsOf, name: str) -> None:
-    own = pairs_of(name)
-    assert len(own) == PATTERNS
-    different = [
-        (pair.request, ours, theirs) for pair in own if (ours := _ours(pair.request)) != (theirs := _adks(pair.adk))
+def pairs(adk: AdkChild) -> list[Pair]:
+    requests = [request for metric in METRICS for request in made(metric)]
+    scores = [answer["score"] for answer in adk.ask("judged.py", requests)]
+    return [
+        Pair(
+            request=request,
+            adk=None if score is None else float.fromhex(score),
+            ours=scripted.grade(request, adk_compat=False),
+        )
+        for request, score in zip(requests, scores, strict=True)
     ]
-    assert different == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_replies_are_worth_the_comparison(pairs_of: PairsOf, name: str) -> None:
-    own = pairs_of(name)
-    statuses = Counter(pair.adk["status"] for pair in own)
-    assert all(statuses[status] > 10 for status in ("PASSED", "FAILED", "NOT_EVALUATED")), statuses
-    assert len({json.dumps([pair.request["actual"], pair.request["replies"]]) for pair in own}) > 0.9 * PATTERNS
-    assert len({pair.adk["score"] for pair in own}) > 3
-    partial = [pair for pair in own if pair.adk["score"] is not None and None in pair.adk["turns"]]
-    assert len(partial) > 10  # turns that ADK leaves out
+def test_the_differences_are_the_documented_ones(pairs: list[Pair]) -> None:
+    unexplained, lone = [], Counter[str]()
+    for pair in pairs:
+        if pair.score == pair.adk:
+            continue
+        reasons = [name for name, holds in ROWS.items() if holds(pair)]
+        lone.update(reasons if len(reasons) == 1 else ())
+        if not reasons:
+            unexplained.append((pair.request, pair.adk, pair.ours))
+    assert unexplained == []
+    assert set(lone) == set(ROWS), "each row shows alone somewhere, or it is none"
 
 
-def test_without_adk_compat_adks_faults_are_gone(pairs_of: PairsOf) -> None:
-    """Where every reply is whole, both agree; where ADK guesses, we say that we do not know."""
-    for name in (*JUDGED, *SINGLE_TURN):
-        graded = ((pair, scripted.grade(pair.request, adk_compat=False)) for pair in pairs_of(name)[:FEWER])
-        unknown = [pair for pair, ours in graded if isinstance(ours, NotEvaluated) and pair.adk["score"] is not None]
-        assert len(unknown) > 10, name
+def test_the_rows_are_the_pages(pairs: list[Pair]) -> None:
+    assert set(ROWS) <= set(faults.FAULTS)
+    equal = Counter(pair.metric for pair in pairs if pair.score == pair.adk is not None)
+    assert all(equal[metric] > EACH / 20 for metric in METRICS), equal
 
 
-# --- our side -------------------------------------------------------------------------------------
-
-
-def _ours(request: Scripted) -> dict[str, Any]:
+def _compat(request: Scripted) -> float | None:
     grade = scripted.grade(request, adk_compat=True)
-    values = [None if value is None else value.hex() for value in grade.turns]
-    if isinstance(grade, NotEvaluated):
-        return {"score": None, "status": "NOT_EVALUATED", "turns": values if any(values) else []}
-    return {"score": grade.value.hex(), "status": "PASSED" if grade.value >= THRESHOLD else "FAILED", "turns": values}
+    return grade.value if isinstance(grade, Score) else None
 
 
-def _adks(adk: dict[str, Any]) -> dict[str, Any]:
-    found = {key: value for key, value in adk.items() if key != "error"}
-    return found | {"turns": found["turns"] if any(found["turns"]) else []} if found["score"] is None else found
+def test_adk_compat_takes_each_of_them_back(pairs: list[Pair]) -> None:
+    assert [pair.request for pair in pairs if _compat(pair.request) != pair.adk] == []
 
 
-# --- requests -------------------------------------------------------------------------------------
-
-
-def _made(name: str) -> Iterator[Scripted]:
-    rng = random.Random(f"judged {name}")
-    while True:
-        if name == MATCH:
-            yield _match(rng)
-        elif name == HALLUCINATIONS:
-            yield _hallucinations(rng)
-        elif name == SIMULATOR:
-            yield _simulator(rng)
-        elif name in SERVED:
-            yield _served(rng, name)
-        else:
-            yield _rubrics(rng, name)
-
-
-def _judge(rng: random.Random) -> dict[str, Any]:
-    return {"judge_model": "scripted-judge", "num_samples": rng.choice((1, 2, 3, 4, 5, 5))}
-
-
-def _content(text: str, role: str = "model") -> dict[str, Any]:
-    return {"role": role, "parts": [{"text": text}]}
-
-
-def _match(rng: random.Random) -> Scripted:
-    turns = [
-        {"user_content": _content(f"question @t{number}@", "user"), "final_response": _content("answer")}
-        for number in range(rng.choice((1, 1, 2, 3, 4)))
-    ]
-    judge = _judge(rng)
-    scripts = {}
-    for number in range(len(turns)):
-        lean = rng.choice(("valid", "invalid", "maybe"))
-        scripts[f"@t{number}@"] = [replies.match(rng, lean) for _ in range(judge["num_samples"])]
-    criterion = {"threshold": THRESHOLD, "judge_model_options": judge}
-    expected = None if rng.random() < 0.03 else turns
-    return {"metric": MATCH, "criterion": criterion, "actual": turns, "expected": expected, "replies": scripts}
-
-
-def _rubrics(rng: random.Random, name: str) -> Scripted:
-    own = [_rubric(f"r{number}", text) for number, text in enumerate(rng.sample(TEXTS, rng.choice((0, 1, 2, 3))))]
-    judge = _judge(rng)
-    turns, scripts = [], {}
-    for number in range(rng.choice((1, 1, 2, 3))):
-        turn: dict[str, Any] = {
-            "user_content": _content(f"question @t{number}@", "user"),
-            "final_response": _content("a"),
-        }
-        if rng.random() < 0.5 or not own:
-            kinds = (RUBRIC_TYPES[name],) * 5 + (None, "OTHER")
-            turn["rubrics"] = [
-                _rubric(f"t{number}.{each}", rng.choice(TEXTS), rng.choice(kinds)) for each in range(rng.choice((1, 2)))
-            ]
-            if rng.random() < 0.04 and own:
-                turn["rubrics"].append(_rubric("r0", "again", RUBRIC_TYPES[name]))
-        turns.append(turn)
-        given = [*own, *turn.get("rubrics", ())] or [_rubric("none", "nothing")]
-        lean = {each["rubric_id"]: rng.choice(("yes", "no")) for each in given}
-        scripts[f"@t{number}@"] = [replies.rubrics(rng, given, lean) for _ in range(judge["num_samples"])]
-    criterion = {"threshold": THRESHOLD, "judge_model_options": judge, "rubrics": own}
-    expected = rng.choice((None, [{key: turn[key] for key in turn if key != "rubrics"} for turn in turns]))
-    return {"metric": name, "criterion": criterion, "actual": turns, "expected": expected, "replies": scripts}
-
-
-def _rubric(rubric_id: str, text: str, kind: str | None = None) -> dict[str, Any]:
-    made = {"rubric_id": rubric_id, "rubric_content": {"text_property": text}}
-    return made | ({"type": kind} if kind else {})
-
-
-def _hallucinations(rng: random.Random) -> Scripted:
-    turns: list[dict[str, Any]] = []
-    scripts: dict[str, Any] = {}
-
-    def said(mark: str) -> dict[str, Any]:
-        segmented, count = replies.segmentation(rng, mark)
-        scripts[mark] = [segmented, replies.validation(rng, mark, count)]
-        return _content(f"text {mark}")
-
-    for number in range(rng.choice((1, 1, 2, 3))):
-        turn: dict[str, Any] = {"user_content": _content("question", "user")}
-        events = [
-            {"author": "agent", "content": said(f"@t{number}.{each}@")} for each in range(rng.choice((0, 0, 1, 2)))
-        ]
-        if rng.random() < 0.9:
-            turn["final_response"] = said(f"@t{number}.f@")
-        if events:
-            turn["intermediate_data"] = {"invocation_events": events}
-        turns.append(turn)
-    criterion = {
-        "threshold": THRESHOLD,
-        "judge_model_options": _judge(rng),
-        "evaluate_intermediate_nl_responses": rng.random() < 0.5,
-    }
-    return {"metric": HALLUCINATIONS, "criterion": criterion, "actual": turns, "expected": None, "replies": scripts}
-
-
-def _simulator(rng: random.Random) -> Scripted:
-    """A conversation of a simulated user: its messages are marked, and the last answer, where the end is judged."""
-    turns, scripts = [], {}
-    judge = _judge(rng)
-    count = rng.choice((1, 1, 2, 3, 4, 6))
-    asked = [f"@a{count - 1}@", *(f"@u{number}@" for number in range(1, count))]
-    for mark in asked:
-        lean = rng.choice(("true", "true", "false", "maybe"))
-        scripts[mark] = [replies.simulated(rng, lean) for _ in range(judge["num_samples"])]
-    for number in range(count):
-        said = _content(f"{rng.choice(('', ' '))}message @u{number}@", "user")
-        if number == 0 and rng.random() < 0.1:
-            said = rng.choice((_content("Something else.", "user"), {"role": "user", "parts": []}))
-        turns.append({"user_content": said, "final_response": _content(f"answer @a{number}@")})
-    persona = rng.choice((None, "EXPERT", "NOVICE", "EVALUATOR", _persona()))
-    scenario = {"starting_prompt": rng.choice(("message @u0@", "\nmessage @u0@ ")), "conversation_plan": "Ask."}
-    criterion = {"threshold": THRESHOLD, "judge_model_options": judge}
-    request = {"metric": SIMULATOR, "criterion": criterion, "actual": turns, "expected": None, "replies": scripts}
-    return request | ({} if rng.random() < 0.04 else {"scenario": scenario | {"user_persona": persona}})
-
-
-def _persona() -> dict[str, Any]:
-    habit = {"name": "Short", "description": "Brief.", "behavior_instructions": ["End with {{ stop_signal }}."]}
-    return {"id": "own", "description": "Anybody.", "behaviors": [habit | {"violation_rubrics": ["It is long."]}]}
-
-
-def _served(rng: random.Random, name: str) -> Scripted:
-    """What Google Cloud's service says of each turn, or of the conversation."""
-    turns = [
-        {
-            "user_content": _content(f"question @t{number}@", "user"),
-            "final_response": _content(f"answer {rng.random()} to @t{number}@"),
-        }
-        for number in range(rng.choice((1, 2, 3, 4, 7)))
-    ]
-    scores = (0.0, 1.0, 1.0, rng.random(), 5 * rng.random(), 0.1, 0.7, 3, None, "nan")
-    scripts = {f"@t{number}@": ["raise" if rng.random() < 0.03 else rng.choice(scores)] for number in range(len(turns))}
-    criterion = {"threshold": THRESHOLD}
-    expected = None if rng.random() < 0.05 else turns
-    return {"metric": name, "criterion": criterion, "actual": turns, "expected": expected, "replies": scripts}
+def test_adk_compat_gives_adks_scores_where_calls_fail_too(adk: AdkChild) -> None:
+    rng = random.Random("rough")
+    requests = [rough(request, rng) for metric in METRICS for request in made(metric)]
+    scores = [answer["score"] for answer in adk.ask("judged.py", requests)]
+    theirs = [None if score is None else float.fromhex(score) for score in scores]
+    assert [(each, adk) for each, adk in zip(requests, theirs, strict=True) if _compat(each) != adk] == []
+    assert 100 < theirs.count(None) < len(theirs) - 400

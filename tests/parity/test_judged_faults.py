@@ -23,6 +23,8 @@ TYPE = "FINAL_RESPONSE_QUALITY"
 
 VALID = '{"reasoning": "so", "is_the_agent_response_valid": "valid"\n}'
 INVALID = VALID.replace('"valid"\n', '"invalid"\n')
+USER_VALID = '{"verdict": "valid", "is_valid": true}'
+USER_INVALID = '{"verdict": "invalid", "is_valid": false}'
 
 
 def turn(number: int, *rubrics: tuple[str, str | None], answer: str = "an answer") -> dict[str, Any]:
@@ -155,14 +157,19 @@ FAULTS = {
         request=request(ANSWER, [turn(0)], [said(a="unknown")] * 3, samples=1, own="a"),
         adk=0.0,
         ours=Reason.JUDGE_UNREADABLE,
+        taken_back=False,
     ),
     "label-in-dress": Fault(
-        request=request(MATCH, [turn(0)], [VALID.replace('"valid"\n', '"Valid"\n')], samples=1), adk=None, ours=1.0
+        request=request(MATCH, [turn(0)], [VALID.replace('"valid"\n', '"Valid"\n')], samples=1),
+        adk=None,
+        ours=1.0,
+        taken_back=False,
     ),
     "almost-is-no": Fault(
         request=request(MATCH, [turn(0)], [VALID.replace('"valid"\n', '"almost"\n')], samples=1),
         adk=0.0,
         ours=Reason.JUDGE_UNREADABLE,
+        taken_back=False,
     ),
     "one-sample-two-votes": Fault(
         request=request(
@@ -170,6 +177,7 @@ FAULTS = {
         ),
         adk=0.0,
         ours=1.0,
+        taken_back=False,
     ),
     "reference-empty": Fault(
         request=request(MATCH, [turn(0), turn(1, answer="")], [VALID], [INVALID], samples=1), adk=0.5, ours=1.0
@@ -185,12 +193,10 @@ FAULTS = {
         ours=1.0,  # the other two samples outvote the first
     ),
     "simulator-turn-unjudged": Fault(
-        request=simulated('{"is_valid": "perhaps"}', '{"is_valid": true}'), adk=0.5, ours=Reason.JUDGE_UNREADABLE
+        request=simulated('{"is_valid": "perhaps"}', USER_VALID), adk=0.5, ours=Reason.JUDGE_UNREADABLE
     ),
     # the limit cut it: nobody said that it was over
-    "simulator-cut": Fault(
-        request=simulated('{"is_valid": true}', '{"is_valid": false}', ended_by="turn_limit"), adk=0.5, ours=1.0
-    ),
+    "simulator-cut": Fault(request=simulated(USER_VALID, USER_INVALID, ended_by="turn_limit"), adk=0.5, ours=1.0),
     # both read the same verdicts from here on
     "steps-unrecorded-judged": Fault(
         request=request(TOOLS, [turn(0)], [said(a="yes")], samples=1, own="a"), adk=1.0, ours=Reason.NOTHING_RECORDED

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import corrected, fingerprint, guidance, judge_use, sentences
+from evalgate.exhibits import fingerprint, guidance, judge_use, sentences
 from evalgate.exhibits.fingerprint import Fact
 from evalgate.exhibits.guidance import Answer
 from evalgate.exhibits.totals import CriterionTotals, Totals
@@ -64,8 +64,7 @@ def costs(report: Report, totals: Totals) -> list[str]:
 def render_criteria(rows: Sequence[CriterionTotals], *, limit: int) -> str:
     """The criteria that decide as a table, those that only inform folded under it; "" without any.
 
-    Of more than `limit` the failing ones come first. Where people labelled the judge's verdicts, a column has the
-    scores corrected for its errors.
+    Of more than `limit` the failing ones come first.
     """
     deciding = [row for row in rows if row.threshold is not None]
     others = [row for row in rows if row.threshold is None]
@@ -82,15 +81,8 @@ def _criteria_table(rows: Sequence[CriterionTotals], *, limit: int) -> str:
     header = [*(["Suite"] if several else []), "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
     first = 2 if several else 1
     cells = [_criterion_cells(row, several=several) for row in kept]
-    below: list[str] = []
-    if corrected.any_of(kept):
-        header.insert(first + 1, corrected.TITLE)
-        for row, own in zip(kept, cells, strict=True):
-            own.insert(first + 1, corrected.cell(row.corrected))
-        remarks = [f"{github.code(plain.label(name, SUITE_WIDTH))}: {why}" for name, why in corrected.remarks(kept)]
-        below.append(f"<sub>{corrected.LEGEND}{''.join(f' Not corrected: {each}.' for each in remarks)}</sub>")
     rest = len(rows) - len(kept)
-    below += [f"{words.counted(rest, 'more row')} in report.html."] if rest else []
+    below = [f"{words.counted(rest, 'more row')} in report.html."] if rest else []
     return "\n\n".join([github.table(header, cells, right=range(first, len(header))), *below])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evalgate import words
 from evalgate.errors import Problem
-from evalgate.exhibits import compared, corrected, fingerprint, guidance, judge_use, sentences
+from evalgate.exhibits import compared, fingerprint, guidance, judge_use, sentences
 from evalgate.exhibits.fingerprint import Fact
 from evalgate.exhibits.totals import CriterionTotals, Totals
 from evalgate.markup import html, page, plain
@@ -55,15 +55,8 @@ def render_criteria(rows: Sequence[CriterionTotals]) -> Html:
         return Html("")
     header = ["Suite", "Criterion", "Mean", "Threshold", "Passed", "Not evaluated"]
     cells = [_criterion_cells(row) for row in rows]
-    below: list[Html] = []
-    if corrected.any_of(rows):
-        header.append(corrected.TITLE)
-        for row, own in zip(rows, cells, strict=True):
-            own.append(corrected.cell(row.corrected))
-        below.append(element("p", corrected.LEGEND))
-        below += [element("p", f"{name}: not corrected, {why}") for name, why in corrected.remarks(rows)]
     shown = page.table(header, cells, label="Criteria", numeric=range(2, len(header)))
-    return element("section", element("h2", "Criteria"), shown, *below)
+    return element("section", element("h2", "Criteria"), shown)
 
 
 def render_judges(report: Report) -> Html:

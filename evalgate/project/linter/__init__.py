@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Problem
 from evalgate.model import Suite
-from evalgate.plugins import CriterionSpec
 from evalgate.project.linter import cases, expectations, scenarios, sets
 from evalgate.project.linter.finding import Setting
 

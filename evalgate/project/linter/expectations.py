@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from evalgate import turns, unigrams
+from evalgate.criteria.base import Need
 from evalgate.errors import Place, Problem
 from evalgate.model import Case, CriterionUse, Invocation, Suite, Text
-from evalgate.plugins import Need
 from evalgate.project.linter import finding
 from evalgate.project.linter.finding import Setting
 

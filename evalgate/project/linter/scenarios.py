@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evalgate.criteria.base import Need
 from evalgate.errors import Place, Problem
 from evalgate.model import Suite
-from evalgate.plugins import Need
 from evalgate.project.linter import finding
 from evalgate.project.linter.finding import Setting
 from evalgate.prompts import templates

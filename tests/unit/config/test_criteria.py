@@ -6,9 +6,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate.config import criteria
+from evalgate.criteria.base import CriterionSpec, Need
 from evalgate.errors import Place, Severity
 from evalgate.model import CriterionUse
-from evalgate.plugins import CriterionSpec, Need
 
 
 class Judge(BaseModel):

@@ -3,8 +3,8 @@
 import pytest
 
 from evalgate import criteria
+from evalgate.criteria.base import CriterionServices
 from evalgate.model import Case, Content, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Score
-from evalgate.plugins import CriterionServices
 
 EVIDENCE = Evidence(case=Case(case_id="c"), actual=(Invocation(user_content=Content()),), expected=None)
 

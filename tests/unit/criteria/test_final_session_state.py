@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from evalgate import criteria
+from evalgate.criteria.base import CriterionServices
 from evalgate.model import Case, CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
-from evalgate.plugins import CriterionServices
 
 
 def grade(actual: Any, expected: Any, **options: Any) -> Grade:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from evalgate import criteria
+from evalgate.criteria.base import CriterionServices
 from evalgate.model import (
     Case,
     Content,
@@ -20,7 +21,6 @@ from evalgate.model import (
     ToolCall,
     Usage,
 )
-from evalgate.plugins import CriterionServices
 
 PLAIN = Event(author="a")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from evalgate import criteria, unigrams
 from evalgate.criteria import response_match
+from evalgate.criteria.base import CriterionServices
 from evalgate.model import Case, Content, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Score, Text
-from evalgate.plugins import CriterionServices
 
 
 def turn(*texts: str | Text) -> Invocation:

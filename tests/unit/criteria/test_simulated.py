@@ -9,6 +9,8 @@ from builders.build import turn
 from builders.judging import ScriptedJudge, panel
 
 from evalgate import criteria
+from evalgate.criteria.base import CriterionServices, Need
+from evalgate.judges.base import JudgeRequest
 from evalgate.model import (
     Case,
     ConversationScenario,
@@ -21,7 +23,6 @@ from evalgate.model import (
     Reason,
     Score,
 )
-from evalgate.plugins import CriterionServices, JudgeRequest, Need
 
 QUALITY = "per_turn_user_simulator_quality_v1"
 RUBRICS = "rubric_based_multi_turn_trajectory_quality_v1"

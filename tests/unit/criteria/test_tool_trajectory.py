@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from evalgate import criteria
 from evalgate.criteria import tool_trajectory
+from evalgate.criteria.base import CriterionServices
 from evalgate.model import (
     Case,
     Content,
@@ -22,7 +23,6 @@ from evalgate.model import (
     Score,
     ToolCall,
 )
-from evalgate.plugins import CriterionServices
 
 
 def calls(*made: ToolCall | str) -> Invocation:

@@ -58,14 +58,3 @@ def test_independent_ones_cost_nothing() -> None:
 def test_the_effect_lies_between_none_and_whole_clusters(clusters: list[tuple[int, int]]) -> None:
     effect = proportions.design_effect(clusters)
     assert 1 <= effect <= max([1, *(total for _, total in clusters)])
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "low", "high"),
-    [((56, 70), (48, 80), 0.0524, 0.3339), ((9, 10), (3, 10), 0.1705, 0.8090), ((10, 10), (0, 10), 0.6075, 1.0)],
-)
-def test_published_differences(new: tuple[int, int], old: tuple[int, int], low: float, high: float) -> None:
-    """Newcombe 1998, table II, method 10."""
-    one, other = new[0] / new[1], old[0] / old[1]
-    found = proportions.difference(one, proportions.wilson(*new), other, proportions.wilson(*old))
-    assert (round(found.low, 4), round(found.high, 4)) == (low, high)

@@ -10,7 +10,7 @@ from builders.judging import request
 from google.genai import types
 
 from evalgate.judges import gemini
-from evalgate.plugins import JudgeFailed, JudgeFailureKind, JudgeReply, JudgeSetting
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeReply, JudgeSetting
 
 SETTING = JudgeSetting(model="gemini-2.5-flash")
 

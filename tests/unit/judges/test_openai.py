@@ -10,7 +10,7 @@ import pytest
 from builders.judging import request
 
 from evalgate.judges import openai
-from evalgate.plugins import JudgeFailed, JudgeFailureKind, JudgeSetting
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeSetting
 
 
 class Client:

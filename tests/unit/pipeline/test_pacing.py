@@ -8,13 +8,12 @@ from collections.abc import Callable
 import pytest
 from builders.judging import HeldClock, ScriptedJudge, failure, request
 
-from evalgate.judging.budget import Budget, Limits
-from evalgate.judging.governors import Governors
-from evalgate.judging.lanes import Pace as Bounds
-from evalgate.judging.ledger import Ledger
-from evalgate.judging.options import JudgeDefaults
-from evalgate.judging.panel import VotingPanel
-from evalgate.judging.roster import Roster
+from evalgate.judges.base import JudgeDefaults, SpendLimits
+from evalgate.judges.clients import Clients
+from evalgate.judges.panel import VotingPanel
+from evalgate.judges.rate_limit import RateLimiters
+from evalgate.judges.rate_limit import RateLimits as Bounds
+from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import AgentFailure, Content, Event, FailureKind, Invocation, Outcome, Text, Transcript
 from evalgate.pipeline import pacing
 from evalgate.pipeline.pacing import ProviderPace
@@ -37,13 +36,13 @@ def refused(*models: str, wait_s: float | None = None) -> AgentFailure:
 
 
 class Scene:
-    """Governors of 8 calls at once, and a pace of 8 trials at once."""
+    """RateLimiters of 8 calls at once, and a pace of 8 trials at once."""
 
     def __init__(self, trials_at_once: int = 8) -> None:
         self.clock = HeldClock()
-        self.governors = Governors(Bounds(calls_at_once=8), self.clock)
+        self.limiters = RateLimiters(Bounds(calls_at_once=8), self.clock)
         self.stop = threading.Event()
-        self.pace = ProviderPace(self.governors, trials_at_once=trials_at_once, stop=self.stop)
+        self.pace = ProviderPace(self.limiters, trials_at_once=trials_at_once, stop=self.stop)
 
     def trial(self, agent: str, outcome: Outcome) -> float:
         """Seconds that it was held back."""
@@ -62,7 +61,7 @@ def test_an_agents_429_slows_the_judges_of_its_provider() -> None:
     scene = Scene()
     scene.trial("a", answered("gemini-2.5-flash"))
     scene.trial("a", refused(wait_s=20))
-    google, openai = scene.governors.of("google"), scene.governors.of("openai")
+    google, openai = scene.limiters.of("google"), scene.limiters.of("openai")
     assert (google.calls_at_once, google.pause_s) == (4, 20)
     assert (openai.calls_at_once, openai.pause_s) == (8, 0)
     before = scene.clock.now()
@@ -74,13 +73,13 @@ def test_a_judges_429_holds_the_trials_of_that_provider_back() -> None:
     scene = Scene()
     scene.trial("gemini agent", answered("gemini-2.5-flash"))
     scene.trial("gpt agent", answered("gpt-4.1-2025-04-14"))
-    scene.governors.of("google").pushed_back(failure("rate_limited", retry_after_s=7), since=scene.clock.now())
+    scene.limiters.of("google").pushed_back(failure("rate_limited", retry_after_s=7), since=scene.clock.now())
     assert scene.trial("gpt agent", answered("gpt-4.1")) == 0
     assert scene.trial("unknown agent", answered()) == 0
     assert scene.trial("gemini agent", answered("gemini-2.5-flash")) == pytest.approx(7)
 
 
-def test_judges_that_are_refused_push_back_the_same_governor() -> None:
+def test_judges_that_are_refused_push_back_the_same_limiter() -> None:
     """Through a whole panel: a real roster asks, its provider says 429 once, and the agent's next trial waits."""
     scene = Scene()
     scene.trial("a", answered("gemini-2.5-flash"))
@@ -90,23 +89,23 @@ def test_judges_that_are_refused_push_back_the_same_governor() -> None:
         told.append("asked")
         return "<rate_limited>" if len(told) == 1 else "valid"
 
-    roster = Roster(
+    roster = Clients(
         {"gemini": ScriptedJudge(say)},
         defaults=JudgeDefaults(),
         environment={"GOOGLE_API_KEY": "k"},
         clock=scene.clock,
-        governed=scene.governors,
+        limiters=scene.limiters,
     )
-    panel = VotingPanel(roster, budget=Budget(Limits()), ledger=Ledger())
+    panel = VotingPanel(roster, budget=Budget(SpendLimits()), ledger=UsageLedger())
     panel.ask(request())
     panel.close()
-    assert scene.governors.of("google").share < 1
+    assert scene.limiters.of("google").share < 1
 
 
 def test_the_provider_is_learned_from_a_failure_too() -> None:
     scene = Scene()
     scene.trial("a", refused("gemini-2.5-flash", wait_s=3))
-    assert scene.governors.of("google").pause_s == 3
+    assert scene.limiters.of("google").pause_s == 3
 
 
 def test_an_agent_of_an_unknown_provider_minds_its_own_pace() -> None:
@@ -114,7 +113,7 @@ def test_an_agent_of_an_unknown_provider_minds_its_own_pace() -> None:
     scene.trial("a", refused(wait_s=9))
     assert scene.trial("b", answered()) == 0
     assert scene.trial("a", answered("a-model-of-my-own")) == pytest.approx(9)
-    assert scene.governors.of("google").share == 1
+    assert scene.limiters.of("google").share == 1
 
 
 def test_two_agents_of_one_provider_share() -> None:
@@ -130,7 +129,7 @@ def test_other_failures_slow_nobody(kind: FailureKind) -> None:
     scene = Scene()
     scene.trial("a", answered("gemini-2.5-flash"))
     scene.trial("a", AgentFailure(kind=kind, message="no"))
-    assert (scene.governors.of("google").share, scene.governors.of("google").pause_s) == (1, 0)
+    assert (scene.limiters.of("google").share, scene.limiters.of("google").pause_s) == (1, 0)
 
 
 def test_a_long_pause_is_not_waited_for() -> None:
@@ -185,7 +184,7 @@ def test_fewer_trials_go_at_once_while_the_provider_pushes_back() -> None:
     scene = Scene()
     assert most_at_once(scene, 8, room=8) == 8  # nobody pushed back: as many as the user wants
     scene.trial("a", answered("gemini-2.5-flash"))
-    google = scene.governors.of("google")
+    google = scene.limiters.of("google")
     for _ in range(2):
         google.pushed_back(failure("rate_limited"), since=scene.clock.now())
         scene.clock.pass_by(1)
@@ -200,7 +199,7 @@ def test_fewer_trials_go_at_once_while_the_provider_pushes_back() -> None:
 def test_the_pace_recovers_with_the_trials_that_succeed(trials_at_once: int) -> None:
     scene = Scene(trials_at_once)
     scene.trial("a", answered("gemini-2.5-flash"))
-    google = scene.governors.of("google")
+    google = scene.limiters.of("google")
     google.pushed_back(failure("rate_limited"), since=scene.clock.now())
     assert google.share == 0.5
     rounds = 0

@@ -5,6 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel
 
+from evalgate.criteria.base import CriterionSpec, Need
 from evalgate.errors import Place
 from evalgate.model import (
     AgentUse,
@@ -22,7 +23,6 @@ from evalgate.model import (
     Text,
     ToolCall,
 )
-from evalgate.plugins import CriterionSpec, Need
 
 
 class Anything(BaseModel):

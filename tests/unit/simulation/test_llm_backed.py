@@ -9,7 +9,8 @@ import pytest
 from builders.judging import ScriptedJudge, panel
 
 from evalgate import simulation
-from evalgate.judging import entries
+from evalgate.judges import cache
+from evalgate.judges.base import JudgeFailureKind, JudgeReply
 from evalgate.model import (
     Case,
     Content,
@@ -20,7 +21,7 @@ from evalgate.model import (
     SimulatorUse,
     Text,
 )
-from evalgate.plugins import JudgeFailureKind, JudgeReply, Message, SimulatorFailure, SimulatorServices, Stop
+from evalgate.plugins import Message, SimulatorFailure, SimulatorServices, Stop
 
 SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book a table for two at seven.")
 CASE = Case(case_id="c", scenario=SCENARIO)
@@ -150,7 +151,7 @@ def test_the_address_of_a_question_holds_everything_that_a_reply_depends_on():
         )
         user, judge = begin("Yes.", case=case, draw=given.pop("draw", 0), **given)
         user.next_message(list(history) or [turn("Hello.")])
-        return entries.address(judge.requests[0])
+        return cache.address_of(judge.requests[0])
 
     others = [
         address(history=[turn("Hello.", "No.")]),

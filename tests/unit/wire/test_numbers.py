@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.judges import openai
-from evalgate.judging import entries
+from evalgate.judges import cache, openai
 from evalgate.pipeline import grading
 from evalgate.sessions import messages
 from evalgate.sessions.messages import EventSaid
@@ -94,6 +93,6 @@ def test_a_judge_that_lies_about_its_tokens_is_no_crash() -> None:
 
 def test_so_is_one_that_was_recorded() -> None:
     kept = {"format": 1, "address": "a", "parts": [{"text": "valid"}], "usage": {"prompt_tokens": 10**400}}
-    usage = entries.parse(json.dumps(kept)).reply.usage
+    usage = cache.parse_entry(json.dumps(kept)).reply.usage
     assert usage is not None
     assert usage.prompt_tokens is None

@@ -9,7 +9,7 @@ import pytest
 from builders import build
 
 from evalgate.errors import Place, Severity
-from evalgate.judging.options import JudgeDefaults
+from evalgate.judges.base import JudgeDefaults
 from evalgate.model import CriterionUse, Suite
 from evalgate.wiring import judging
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalgate.config import load
-from evalgate.judging.options import JudgeDefaults
+from evalgate.judges.base import JudgeDefaults
 from evalgate.model import (
     AgentUse,
     Case,

@@ -1,0 +1,285 @@
+"""How well a judge agrees with people (agreement, Cohen's kappa, TPR, TNR), and what that allows a run to rely on.
+
+Labels of one case (its turns, its rubrics, its repeats) move together: every interval is made for as many independent
+labels as they are worth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from evalgate import words
+from evalgate.gate import proportions
+from evalgate.model import (
+    Calibration,
+    Confusion,
+    ConfusionKind,
+    CriterionCalibration,
+    Example,
+    Interval,
+    JudgeIdentity,
+    LabelledVerdict,
+    Rate,
+)
+
+DRAWS = 10_000
+ALPHA = 0.05
+WIDE = 0.3
+"""An interval of kappa that is wider says too little to gate on."""
+
+
+def confusion(verdicts: Iterable[LabelledVerdict]) -> Confusion:
+    """The matrix of the labels that the judge decided; what it could not decide is no disagreement."""
+    cells = [(each.label.human, each.judge) for each in verdicts if each.judge is not None]
+    return Confusion(
+        true_positive=cells.count((True, True)),
+        false_negative=cells.count((True, False)),
+        false_positive=cells.count((False, True)),
+        true_negative=cells.count((False, False)),
+    )
+
+
+def agreement_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
+    """The share of decided labels that judge and person agree on, with Wilson's interval."""
+    return _rate(verdicts, hit=lambda each: each.judge is each.label.human)
+
+
+def true_positive_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
+    """Of the labels that are yes: how many the judge says yes to."""
+    return _rate([each for each in verdicts if each.label.human], hit=lambda each: each.judge is True)
+
+
+def true_negative_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
+    """Of the labels that are no: how many the judge says no to."""
+    return _rate([each for each in verdicts if not each.label.human], hit=lambda each: each.judge is False)
+
+
+def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = DRAWS) -> Rate | None:
+    """Cohen's kappa: agreement beyond what two that guess with the same habits would reach.
+
+    None where both only ever say one and the same word. The interval is that of the posterior of the four cells under
+    Jeffreys' prior (`draws` draws), widened to the estimate where that lies beside it: with 15 labels it covers 93 % to
+    95 %, the asymptotic interval and the bootstrap 42 % to 78 %, and both have width 0 where everything agrees.
+    Source: Cohen 1960; Basu, Banerjee and Sen 2000.
+    """
+    matrix = confusion(verdicts)
+    value = kappa_of(matrix)
+    if value is None:
+        return None
+    effect = proportions.design_effect(_clusters(verdicts, hit=lambda each: each.judge is each.label.human))
+    return Rate(value=value, interval=_posterior(matrix, value, effect=effect, seed=seed, draws=draws))
+
+
+def kappa_of(matrix: Confusion) -> float | None:
+    """(observed - expected) / (1 - expected) agreement; None without a label, and where 1 is expected."""
+    return _kappa(matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
+
+
+def _kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
+    total = yes_yes + yes_no + no_yes + no_no
+    if not total:
+        return None
+    by_chance = (yes_yes + yes_no) * (yes_yes + no_yes) + (no_yes + no_no) * (yes_no + no_no)
+    left = total * total - by_chance
+    return None if left <= 0 else (total * (yes_yes + no_no) - by_chance) / left
+
+
+def _posterior(matrix: Confusion, value: float, *, effect: float, seed: int, draws: int) -> Interval:
+    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
+    shapes = [each / effect + 0.5 for each in cells]
+    random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
+    drawn = (_kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
+    ordered = sorted(each for each in drawn if each is not None)
+    low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
+    return Interval(low=min(low, value), high=max(high, value))
+
+
+def _rate(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict], bool]) -> Rate | None:
+    clusters = _clusters(verdicts, hit=hit)
+    hits, total = sum(own for own, _ in clusters), sum(confusion for _, confusion in clusters)
+    if not total:
+        return None
+    effect = proportions.design_effect(clusters)
+    return Rate(value=hits / total, interval=proportions.wilson(hits / effect, total / effect))
+
+
+def _clusters(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict], bool]) -> list[tuple[int, int]]:
+    """Hits and decided labels of each case."""
+    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for each in verdicts:
+        if each.judge is not None:
+            counts[each.cluster][0] += hit(each)
+            counts[each.cluster][1] += 1
+    return [(hits, total) for hits, total in counts.values()]
+
+
+def labels_wanted(rate: Rate, labels: int, *, width: float = WIDE) -> int:
+    """About how many labels in all would make the interval `width` wide: it narrows with the root of their number."""
+    return math.ceil(labels * ((rate.interval.high - rate.interval.low) / width) ** 2)
+
+
+def judge_changes(new: JudgeIdentity, old: JudgeIdentity) -> tuple[str, ...]:
+    """What differs between two judges, in words: model and prompt version first, then what the model is asked with."""
+    pairs: Mapping[str, tuple[object, object]] = {
+        "model": (old.model, new.model),
+        "prompt version": (old.prompt_version or "unknown", new.prompt_version or "unknown"),
+        "samples": (old.num_samples, new.num_samples),
+        "options": (dict(old.config), dict(new.config)),
+    }
+    return tuple(f"{name} {was} -> {now}" for name, (was, now) in pairs.items() if was != now)
+
+
+def same_judge(one: JudgeIdentity, other: JudgeIdentity) -> bool:
+    """Whether model and prompt are the same, so that what is known of one holds for the other."""
+    return (one.model, one.prompt_version) == (other.model, other.prompt_version)
+
+
+EXAMPLES = 5
+"""Of each kind of confusion."""
+CLIP = 400
+
+
+def calibrate(
+    criterion: str, judge: JudgeIdentity, verdicts: Sequence[LabelledVerdict], *, seed: int
+) -> CriterionCalibration:
+    """Everything that the labels of one criterion say of one judge."""
+    return CriterionCalibration(
+        criterion=criterion,
+        judge=judge,
+        matrix=confusion(verdicts),
+        undecided=sum(1 for each in verdicts if each.judge is None),
+        clusters=len({each.cluster for each in verdicts}),
+        agreement=agreement_rate(verdicts),
+        kappa=kappa_rate(verdicts, seed=seed),
+        tpr=true_positive_rate(verdicts),
+        tnr=true_negative_rate(verdicts),
+        examples=tuple(example for kind in ConfusionKind for example in _examples(verdicts, kind)),
+    )
+
+
+def confusion_of(verdict: LabelledVerdict) -> ConfusionKind | None:
+    """How judge and person fail to agree on a label; None where they agree."""
+    if verdict.judge is None:
+        return ConfusionKind.UNDECIDED
+    if verdict.judge is verdict.label.human:
+        return None
+    return ConfusionKind.FALSE_POSITIVE if verdict.judge else ConfusionKind.FALSE_NEGATIVE
+
+
+def _examples(verdicts: Iterable[LabelledVerdict], kind: ConfusionKind) -> list[Example]:
+    found = [each for each in verdicts if confusion_of(each) is kind]
+    return [_example(each, kind) for each in found[:EXAMPLES]]
+
+
+def _example(verdict: LabelledVerdict, kind: ConfusionKind) -> Example:
+    label = verdict.label
+    where = "" if label.where is None else f"{label.where}, turn {label.turn or 1}"
+    return Example(
+        kind=kind,
+        line=label.place.line or 0,
+        where=where,
+        subject=_clipped(label.subject),
+        human=label.word,
+        judge=verdict.said,
+        shown=_clipped(verdict.shown),
+        rationale=_clipped(verdict.message),
+        note=_clipped(label.note),
+    )
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= CLIP else f"{text[:CLIP]}..."
+
+
+# --- what is still lacking ------------------------------------------------------------------------
+
+
+def caveats(each: CriterionCalibration) -> list[str]:
+    """What a reader must know before trusting the figures: sentences, none where all is well."""
+    found: list[str] = []
+    if not each.matrix.total:
+        found.append("the judge decided none of the labels: nothing is known of it")
+        return found
+    if each.kappa is None:
+        one = "yes" if each.matrix.positives else "no"
+        found.append(f"every label is a {one}, and so is every verdict: kappa and the other rate need the other kind")
+    elif not each.matrix.negatives or not each.matrix.positives:
+        lacking = "no" if not each.matrix.negatives else "yes"
+        found.append(f"no label is a {lacking}: label some, or half of the judge's errors stay unknown")
+    if each.kappa is not None and each.kappa.interval.high - each.kappa.interval.low > WIDE:
+        low, high = each.kappa.interval.low, each.kappa.interval.high
+        wanted = labels_wanted(each.kappa, each.matrix.total)
+        span = f"from {low:.2f} to {high:.2f}"
+        found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} in all would narrow it")
+    if each.undecided:
+        total = each.matrix.total + each.undecided
+        found.append(f"{each.undecided} of {words.counted(total, 'label')} undecided by the judge: not in the figures")
+    return found
+
+
+# --- what a gate may ask for ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a calibration does not speak for a judge: a code of docs/validate.md, and the figures in words."""
+
+    code: str
+    message: str
+
+
+def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:
+    """What the file says of this judge on this criterion; None where it says nothing."""
+    found = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
+    same = [each for each in found if same_judge(each.judge, judge)]
+    exact = [each for each in same if each.judge == judge]
+    return next(iter(exact or same), None)
+
+
+def fault_of(
+    criterion: str, judge: JudgeIdentity, calibration: Calibration | None, *, min_kappa: float | None
+) -> Fault | None:
+    """Why a run may not rely on this judge; None where it may."""
+    found = of_judge(criterion, judge, calibration)
+    if found is None:
+        others = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
+        if not others:
+            return Fault(
+                code="calibration-missing", message=f"no label says whether {_named(judge)} agrees with people"
+            )
+        changes = "; ".join(judge_changes(judge, others[0].judge)[:2])
+        message = f"it was calibrated with another judge than the one that is asked: {changes}"
+        return Fault(code="calibration-of-another-judge", message=message)
+    if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
+        return None
+    return Fault(code="calibration-below-minimum", message=_too_low(judge, found, min_kappa))
+
+
+def _too_low(judge: JudgeIdentity, found: CriterionCalibration, min_kappa: float) -> str:
+    if found.kappa is None:
+        return f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
+    low, high = found.kappa.interval.low, found.kappa.interval.high
+    about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
+    value = words.score(found.kappa.value, beside=min_kappa)
+    return f"{_named(judge)} agrees with people by kappa {value} ({about}), {min_kappa:g} is required"
+
+
+def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: float | None) -> list[str]:
+    """What weakens a calibration that a run may rely on: sentences."""
+    told = []
+    if judge != found.judge:
+        told.append(f"it was calibrated with other options: {'; '.join(judge_changes(judge, found.judge))}")
+    if min_kappa is not None and found.kappa is not None and found.kappa.interval.low < min_kappa:
+        low = words.score(found.kappa.interval.low, beside=min_kappa)
+        told.append(
+            f"kappa {found.kappa.value:.2f} reaches {min_kappa:g}, and with so few labels it may as well be {low}"
+        )
+    return told
+
+
+def _named(judge: JudgeIdentity) -> str:
+    return f"`{judge.model}` (prompt {judge.prompt_version or 'unknown'})"

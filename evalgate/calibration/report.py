@@ -1,0 +1,107 @@
+"""A calibration for a terminal: a table of figures, what to know of them, and where judge and people part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from evalgate import words
+from evalgate.markup import commands, plain
+from evalgate.model import (
+    Calibration,
+    ConfusionKind,
+    CriterionCalibration,
+    Example,
+    JudgeIdentity,
+    Rate,
+)
+
+NAME = 60
+TEXT = 160
+MINUS = "-"
+KINDS = {
+    ConfusionKind.FALSE_POSITIVE: "the judge says yes, people say no (it would let these through)",
+    ConfusionKind.FALSE_NEGATIVE: "the judge says no, people say yes (it would stop these)",
+    ConfusionKind.UNDECIDED: "the judge could not decide",
+}
+
+
+def render(
+    calibration: Calibration,
+    *,
+    caveats: Sequence[tuple[str, str]] = (),
+    notes: Iterable[str] = (),
+) -> str:
+    """All of it as lines. `caveats`: criterion and sentence. Nothing in it can command a terminal or a runner."""
+    lines = [
+        *_table(_FIGURES, [_figures(each) for each in calibration.criteria]),
+        "",
+        *_table(_CONFUSION, [_confusion(each) for each in calibration.criteria]),
+        *(f"{plain.label(name, NAME)}: {sentence}" for name, sentence in caveats),
+        *(f"note: {note}" for note in notes),
+        *(line for each in calibration.criteria for line in _examples(each)),
+    ]
+    return commands.disarm("\n".join(lines)) + "\n"
+
+
+_FIGURES = ("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")
+_CONFUSION = ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
+
+
+def _figures(each: CriterionCalibration) -> tuple[str, ...]:
+    rates = (each.agreement, each.kappa, each.tpr, each.tnr)
+    total = each.matrix.total + each.undecided
+    return (plain.label(each.criterion, NAME), judge(each.judge), f"{total:,}", *(rate(found) for found in rates))
+
+
+def _confusion(each: CriterionCalibration) -> tuple[str, ...]:
+    matrix = each.matrix
+    counts = (
+        matrix.true_positive,
+        matrix.true_negative,
+        matrix.false_positive,
+        matrix.false_negative,
+        each.undecided,
+    )
+    return (plain.label(each.criterion, NAME), *(f"{count:,}" for count in counts))
+
+
+def judge(identity: JudgeIdentity) -> str:
+    """`gemini-2.5-flash, prompt 1, 5 samples`."""
+    version = f"prompt {plain.label(identity.prompt_version, 20)}" if identity.prompt_version else "prompt unknown"
+    return f"{plain.label(identity.model, NAME)}, {version}, {words.counted(identity.num_samples, 'sample')}"
+
+
+def rate(found: Rate | None) -> str:
+    """`0.85 (0.71 to 0.93)`; `-` where it is not known."""
+    if found is None:
+        return MINUS
+    return f"{found.value:.2f} ({found.interval.low:.2f} to {found.interval.high:.2f})"
+
+
+def _examples(each: CriterionCalibration) -> Iterator[str]:
+    for kind, title in KINDS.items():
+        found = [example for example in each.examples if example.kind is kind]
+        if not found:
+            continue
+        yield ""
+        yield f"{plain.label(each.criterion, NAME)}: {title}"
+        for example in found:
+            yield from _example(example)
+
+
+def _example(example: Example) -> Iterator[str]:
+    where = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
+    said = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
+    yield f"  line {example.line}{where}: people: {plain.label(example.human, 40)}{said}"
+    about = (("of", example.subject), ("text", example.shown), ("why", example.rationale), ("note", example.note))
+    for name, text in about:
+        if text.strip():
+            yield f"    {name:<5}{plain.label(text, TEXT)}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    cells = [tuple(header), *rows]
+    widths = [max(plain.columns(row[column]) for row in cells) for column in range(len(header))]
+    for row in cells:
+        padded = (cell + " " * (width - plain.columns(cell)) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()

@@ -1,0 +1,176 @@
+"""Informational criteria, which run on every case and never decide: calls, tokens and seconds a turn."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from evalgate import turns
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Score
+from evalgate.wire.shapes import Wire
+
+
+class Options(Wire):
+    """They have no options."""
+
+
+def build(
+    _options: Options, _use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
+) -> Criterion:
+    """The criterion."""
+    return functools.partial(rule, adk_compat=services.adk_compat)
+
+
+# --- calls ---
+
+
+def grade_tool_calls(evidence: Evidence, *, adk_compat: bool) -> Grade:
+    """The calls of all agents, mean over turns. A turn without recorded steps is unknown (`adk_compat`: 0)."""
+    counts = (
+        None if turn.events is None and not adk_compat else float(len(turn.tool_calls)) for turn in evidence.actual
+    )
+    return turns.inform(counts, nothing="no steps were recorded")
+
+
+def grade_model_calls(evidence: Evidence, *, adk_compat: bool) -> Grade:
+    """The events that came from a model, mean over turns.
+
+    An event tells so by its usage or its model version. A turn where no event tells is unknown: the framework may
+    not report either. Under `adk_compat` it counts 0, provided that events were recorded at all.
+    """
+    counts = (_model_calls(turn, adk_compat=adk_compat) for turn in evidence.actual)
+    return turns.inform(counts, nothing="no event tells of a model call")
+
+
+def _model_calls(turn: Invocation, *, adk_compat: bool) -> float | None:
+    if turn.events is None or not turn.itemized:
+        return None
+    count = sum(1 for event in turn.events if event.usage is not None or event.model_version is not None)
+    return float(count) if count or adk_compat else None
+
+
+# --- tokens ---
+
+_Tokens: TypeAlias = Mapping[str, int]
+"""Tokens of one turn by kind, in ADK's words; kinds that no model call reported are left out."""
+
+
+_KINDS: Final[tuple[str, ...]] = (
+    "total_tokens",
+    "input_tokens",
+    "prompt_tokens",
+    "cached_tokens",
+    "tool_use_tokens",
+    "output_tokens",
+    "candidates_tokens",
+    "reasoning_tokens",
+)
+
+
+def grade_tokens(evidence: Evidence, *, adk_compat: bool) -> Grade:
+    """Input and output tokens a turn, mean over the turns that reported any usage.
+
+    Within those a kind that is not reported counts 0: models leave out what they did not spend. A turn without any
+    usage is unknown and left out; under `adk_compat` it counts 0. Source: google-adk _efficiency_evaluators.
+    """
+    spent = [_spent(turn) for turn in evidence.actual]
+    totals = tuple(float(each["total_tokens"]) if "total_tokens" in each else None for each in spent)
+    counted = spent if adk_compat else [each for each in spent if each]
+    reported: set[str] = set().union(*counted)
+    breakdown = {kind: turns.mean([each.get(kind, 0) for each in counted]) for kind in _KINDS if kind in reported}
+    total = breakdown.get("total_tokens")
+    if total is None:
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no model call reported its tokens", turns=totals)
+    return Score(value=total, turns=totals, breakdown=breakdown)
+
+
+def _spent(turn: Invocation) -> _Tokens:
+    reported = [event.usage for event in turn.events or () if event.usage is not None]
+    if not reported:
+        return {}
+    prompt = _sum([usage.prompt_tokens for usage in reported])
+    tool_use = _sum([usage.tool_use_prompt_tokens for usage in reported])
+    candidates = _sum([usage.candidates_tokens for usage in reported])
+    reasoning = _sum([usage.thoughts_tokens for usage in reported])
+    given = _sum([prompt, tool_use])
+    said = _sum([candidates, reasoning])
+    counts = (
+        _sum([given, said]),
+        given,
+        prompt,
+        _sum([usage.cached_tokens for usage in reported]),
+        tool_use,
+        said,
+        candidates,
+        reasoning,
+    )
+    return {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count is not None}
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+# --- seconds ---
+
+RESOLUTION_S = 0.1
+"""Two processes of one agent, side by side on one machine, differ by some hundredths of a second a turn all along."""
+
+_PHASES = ("total_seconds", "model_seconds", "tool_seconds", "framework_seconds")
+
+
+def grade_seconds(evidence: Evidence, *, adk_compat: bool) -> Grade:  # noqa: ARG001 - the shape of a rule
+    """Wall seconds a turn, mean over the turns that were timed, to the millisecond.
+
+    The breakdown splits them into model, tools and what is left (the framework), each over the turns that know it.
+    Source: google-adk _efficiency_evaluators.
+    """
+    spent = [_phases(turn) for turn in evidence.actual]
+    totals = tuple(each.get("total_seconds") for each in spent)
+    breakdown = {}
+    for phase in _PHASES:
+        known = [each[phase] for each in spent if phase in each]
+        if known:
+            breakdown[phase] = round(sum(known) / len(known), 3)
+    if not breakdown:
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no turn was timed", turns=totals)
+    return Score(value=breakdown["total_seconds"], turns=totals, breakdown=breakdown)
+
+
+def _phases(turn: Invocation) -> Mapping[str, float]:
+    timings = turn.timings
+    if timings is None:
+        return {}
+    phases = {"total_seconds": timings.total_s}
+    if timings.model_s is not None:
+        phases["model_seconds"] = timings.model_s
+    if timings.tool_s is not None:
+        phases["tool_seconds"] = timings.tool_s
+    if timings.model_s is not None and timings.tool_s is not None:
+        # the clocks stop at slightly different moments: the rest may come out a hair below zero
+        phases["framework_seconds"] = round(max(timings.total_s - timings.model_s - timings.tool_s, 0.0), 3)
+    return phases
+
+
+def _spec(name: str, summary: str, rule: Callable[..., Grade], **more: Any) -> CriterionSpec:
+    return CriterionSpec(
+        name=name,
+        summary=summary,
+        options=Options,
+        build=functools.partial(build, rule=rule),
+        highest=None,
+        informational=True,
+        lower_is_better=True,
+        **more,
+    )
+
+
+SPECS = (
+    _spec("tool_call_count_v1", "tool calls a turn", grade_tool_calls),
+    _spec("inference_call_count_v1", "model calls a turn", grade_model_calls),
+    _spec("token_usage_v1", "tokens a turn, input and output", grade_tokens),
+    _spec("invocation_duration_v1", "seconds a turn", grade_seconds, resolution=RESOLUTION_S, clocked=True),
+)

@@ -1,0 +1,276 @@
+"""What the criteria that ask a judge share: their options, their questions, and how votes become a grade."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from pydantic import Field
+
+from evalgate import turns, words
+from evalgate.criteria.base import Criterion, CriterionServices
+from evalgate.judges import prompting
+from evalgate.judges.base import (
+    ADK_MODEL,
+    ADK_SAMPLES,
+    ItemVerdict,
+    JudgeFailureKind,
+    JudgeOptions,
+    JudgePanel,
+    JudgeReply,
+    JudgeRequest,
+    Sample,
+    SampledRequest,
+    Undecided,
+    Vote,
+    VoteResult,
+)
+from evalgate.judges.prompting import Question
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Opinion, Reason, Score
+from evalgate.wire.generation_config import GenerationConfig
+from evalgate.wire.invocations import RubricWire
+from evalgate.wire.shapes import Wire
+
+
+class JudgeModelOptions(Wire):
+    """ADK's JudgeModelOptions. `parallelism_limit` is accepted and not needed: the rate limiter sets the pace."""
+
+    judge_model: str = ADK_MODEL
+    judge_model_config: GenerationConfig | None = None
+    num_samples: int = Field(default=ADK_SAMPLES, ge=1)
+    parallelism_limit: int = Field(default=1, ge=1)
+
+
+class JudgedOptions(Wire):
+    """The object form of a judged criterion without its threshold. `exhaustive` is ours: no early stop."""
+
+    judge_model_options: JudgeModelOptions = JudgeModelOptions()
+    exhaustive: bool = False
+
+    def written(self) -> JudgeOptions:
+        """What was said of the judge, for `judging.options.choose`; what was not said is None."""
+        own = self.judge_model_options
+        said = own.model_fields_set
+        return JudgeOptions(
+            model=own.judge_model if "judge_model" in said else None,
+            config=own.judge_model_config if "judge_model_config" in said else None,
+            num_samples=own.num_samples if "num_samples" in said else None,
+            exhaustive=self.exhaustive if "exhaustive" in self.model_fields_set else None,
+        )
+
+
+class AnswerOptions(JudgedOptions):
+    """Options of a criterion that judges the final answer."""
+
+    include_intermediate_responses_in_final: bool = False
+
+
+class RubricOptions(JudgedOptions):
+    """Options of a criterion that judges by rubrics; `include_intermediate_responses_in_final` is ADK's for all."""
+
+    rubrics: list[RubricWire] = Field(default_factory=list)
+    include_intermediate_responses_in_final: bool = False
+
+
+class Source(enum.StrEnum):
+    """Who judges."""
+
+    VERTEX = "vertex"  # Google Cloud's evaluation service, as in ADK
+    LLM = "llm"  # the judge model, with a prompt of ours
+
+
+class VertexOptions(JudgedOptions):
+    """The object form without its threshold. `judge` is ours; the judge's own options count with `llm` alone."""
+
+    judge: Source = Source.VERTEX
+    include_intermediate_responses_in_final: bool = False
+
+
+REFUSED = frozenset({JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, JudgeFailureKind.NOT_CONFIGURED})
+"""Kinds of failure that only other credentials cure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who asks, whom, and with which options."""
+
+    criterion: str
+    panel: JudgePanel
+    options: JudgedOptions
+    adk_compat: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """Why something has no verdict."""
+
+    reason: Reason
+    message: str
+
+
+def with_judge(
+    options: JudgedOptions, use: CriterionUse, services: CriterionServices, make: Callable[[Asking], Criterion]
+) -> Criterion:
+    """The criterion that asks `services.judge`; where the user wants none to be asked, one that says so."""
+    if services.judge is None:
+        return _skipped
+    return make(Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat))
+
+
+def why_unready(evidence: Evidence) -> NotEvaluated | None:
+    """Why a trial cannot be judged turn by turn without a reference; None where it can."""
+    expected, actual = evidence.expected, evidence.actual
+    if expected is not None and len(expected) != len(actual):
+        message = f"the case has {words.counted(len(expected), 'turn')}, the agent gave {len(actual)}"
+        return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
+    if not actual:
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    return None
+
+
+def sampled(
+    asking: Asking,
+    question: Question,
+    *,
+    parse: Callable[[str], Mapping[str, Vote]],
+    names: Mapping[str, str] | None = None,
+    num_samples: int | None = None,
+) -> SampledRequest:
+    """The question as a ballot on one label, or on the items of `names`, which maps them to what the prompt calls
+    them; items that a reply passes over are asked for once more."""
+    judge = asking.options.judge_model_options
+    request = JudgeRequest(
+        model=judge.judge_model,
+        prompt=question.prompt,
+        criterion=asking.criterion,
+        version=question.version,
+        system=question.system,
+        config=judge.judge_model_config or {},
+        schema=question.schema,
+    )
+    return SampledRequest(
+        request=request,
+        parse=lambda reply: parse(reply.text),
+        items=("",) if names is None else tuple(names),
+        num_samples=judge.num_samples if num_samples is None else num_samples,
+        again=None if names is None else functools.partial(_again, prompt=question.prompt, names=names),
+        exhaustive=asking.options.exhaustive,
+        adk_compat=asking.adk_compat,
+    )
+
+
+def finding_of(
+    result: VoteResult, ballot: SampledRequest, *, item: str = "", subject: str = "", turn: int | None
+) -> Finding:
+    """What was decided on an item, why, and what each sample said."""
+    verdict = result.items[item]
+    return Finding(
+        text=(verdict.vote.rationale if verdict.vote else "") or verdict.message,
+        turn=turn,
+        label=verdict.vote.label if verdict.vote else "",
+        score=None if verdict.passed is None else float(verdict.passed),
+        subject=subject,
+        opinions=tuple(opinion_of(sample, item) for sample in result.samples),
+        spared=0 if verdict.passed is None else ballot.num_samples - len(result.samples),
+    )
+
+
+def opinion_of(sample: Sample, item: str) -> Opinion:
+    """What one sample said of an item."""
+    if sample.failure is not None:
+        return Opinion(sample=sample.index, text=sample.failure.message)
+    vote = sample.votes.get(item)
+    if vote is None:
+        return Opinion(sample=sample.index, text="says nothing that could be read", cached=sample.cached)
+    if vote.passed is None:
+        text = f"none of the labels: {vote.label}"
+        return Opinion(sample=sample.index, text=text, cached=sample.cached)
+    return Opinion(sample=sample.index, label=vote.label, text=vote.rationale, cached=sample.cached)
+
+
+def judged_turn(
+    result: VoteResult, ballot: SampledRequest, *, turn: int, subject: str = "", score: float | None = None
+) -> JudgedTurn:
+    """What a vote on one label says of a turn; `score`: what a yes or a no is worth, where that is not 1.0 and 0.0."""
+    verdict = result.items[""]
+    value = None if verdict.passed is None else float(verdict.passed) if score is None else score
+    return JudgedTurn(
+        scores=() if value is None else (value,),
+        findings=(finding_of(result, ballot, turn=turn, subject=subject),),
+        lack=lack_of(verdict, result.samples),
+    )
+
+
+def lack_of(verdict: ItemVerdict, samples: Sequence[Sample]) -> Lack | None:
+    """Why an item has no verdict; None where it has one."""
+    if verdict.passed is not None:
+        return None
+    return Lack(reason=_reason(verdict.undecided, samples), message=verdict.message)
+
+
+def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
+    if undecided is Undecided.UNREADABLE:
+        return Reason.JUDGE_UNREADABLE
+    refused = any(sample.failure and sample.failure.kind in REFUSED for sample in samples)
+    return Reason.CREDENTIALS_MISSING if refused else Reason.JUDGE_UNAVAILABLE
+
+
+def _again(_: JudgeReply, items: tuple[str, ...], *, prompt: str, names: Mapping[str, str]) -> str:
+    lacking = [names[item] for item in items]
+    return prompting.remind(prompt, lacking=lacking, all_names=list(names.values()))
+
+
+def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of a criterion
+    return NotEvaluated(reason=Reason.SKIPPED, message="judged criteria were left out of this run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedTurn:
+    """What came of one turn: the scores of what was judged in it, or why one of them is unknown.
+
+    Neither scores nor a lack: there was nothing to judge, and the turn is left out of the mean.
+    """
+
+    scores: tuple[Fraction | float, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    lack: Lack | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The mean of the turn's scores."""
+        return turns.mean(self.scores) if self.scores and self.lack is None else None
+
+
+def conclude(
+    judged: Sequence[JudgedTurn],
+    *,
+    nothing: Lack,
+    adk_compat: bool = False,
+    mean: Callable[[Sequence[Any]], float] = turns.mean,
+) -> Grade:
+    """The mean over everything that was judged; unknown as soon as one turn is. `nothing`: why, if none was judged.
+
+    `adk_compat`: turns without a verdict drop out of the mean, as in ADK; unknown only where none is left.
+    """
+    values = tuple(turn.value for turn in judged)
+    findings = tuple(finding for turn in judged for finding in turn.findings)
+    scores = [score for turn in judged if turn.lack is None for score in turn.scores]
+    for number, turn in enumerate(judged, start=1):
+        if turn.lack is not None and not (adk_compat and scores):
+            where = f"turn {number}: " if len(judged) > 1 else ""
+            return NotEvaluated(
+                reason=turn.lack.reason, message=where + turn.lack.message, turns=values, findings=findings
+            )
+    if not scores:
+        return NotEvaluated(reason=nothing.reason, message=nothing.message, turns=values, findings=findings)
+    return Score(value=mean(scores), turns=values, findings=findings)
+
+
+def at_the_end(grade: Grade, *, turns_before: int) -> Grade:
+    """The grade of a whole conversation: its one value stands at the last turn, the turns before have none."""
+    return dataclasses.replace(grade, turns=(*(None,) * turns_before, *(grade.turns or (None,))))

@@ -1,0 +1,108 @@
+"""Criteria that judge by rubrics: which properties the final answers, the use of tools, or the conversation have."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from evalgate.criteria import judged, rubrics
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.judged import Asking, RubricOptions
+from evalgate.criteria.rubrics import Judging, RubricsClash, Subject
+from evalgate.judges.prompting import Question
+from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Rubric
+
+RUBRIC_TYPES = {
+    Subject.FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",
+    Subject.TOOL_USE: "TOOL_USE_QUALITY",
+    Subject.CONVERSATION: "TRAJECTORY_QUALITY",
+}
+
+
+def build(options: RubricOptions, use: CriterionUse, services: CriterionServices, *, subject: Subject) -> Criterion:
+    """The criterion: ADK's own arithmetic under `adk_compat`."""
+    rule = grade_conversation if subject is Subject.CONVERSATION else grade
+    return judged.with_judge(
+        options, use, services, lambda ask: functools.partial(rule, subject=subject, options=options, ask=ask)
+    )
+
+
+def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
+    """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no steps were
+    recorded, save in ADK."""
+    unready = judged.why_unready(evidence)
+    if unready is not None:
+        return unready
+    blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
+    if subject is Subject.TOOL_USE and blind is not None and not ask.adk_compat:
+        message = f"no steps were recorded of turn {blind}, so its tool use is unknown"
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
+
+    def render(invocation: Invocation, given: Sequence[Rubric]) -> Question:
+        intermediate = options.include_intermediate_responses_in_final
+        if subject is Subject.TOOL_USE:
+            return rubrics.ask_rubrics(subject, rubrics.tool_use_pieces(invocation), given)
+        return rubrics.ask_rubrics(subject, rubrics.answer_pieces(invocation, intermediate=intermediate), given)
+
+    judging = Judging(rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask, options=options)
+    return rubrics.grade_turns(evidence, judging)
+
+
+def grade_conversation(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
+    """The share of rubrics, those of every turn (in ADK of the last one), that the conversation meets; asked once, at
+    its end."""
+    unready = judged.why_unready(evidence)
+    if unready is not None:
+        return unready
+    own = [rubric.noun() for rubric in options.rubrics]
+    last = len(evidence.actual) - 1
+    try:
+        if ask.adk_compat:
+            given = rubrics.rubrics_of_turn_as_adk(RUBRIC_TYPES[subject], own, evidence, last)
+        else:
+            given = rubrics.rubrics_of_conversation(RUBRIC_TYPES[subject], own, evidence)
+    except RubricsClash as clash:
+        return rubrics.clashing(clash)
+    shown = rubrics.conversation_pieces(evidence.actual)
+    judging = Judging(
+        rubric_type=RUBRIC_TYPES[subject],
+        render=lambda _, asked: rubrics.ask_rubrics(subject, shown, asked),
+        ask=ask,
+        options=options,
+    )
+    return rubrics.grade_whole(evidence.actual[-1], given, judging, turns_before=last)
+
+
+def _spec(name: str, subject: Subject, summary: str) -> CriterionSpec:
+    return CriterionSpec(
+        name=name,
+        summary=summary,
+        options=RubricOptions,
+        build=functools.partial(build, subject=subject),
+        needs=frozenset({Need.JUDGE, Need.RUBRICS}),
+        verdicts=Verdicts(
+            labels=rubrics.LABELS,
+            prompt_version=rubrics.VERSION,
+            unit="rubric",
+            whole=subject is Subject.CONVERSATION,
+        ),
+    )
+
+
+SPECS = (
+    _spec(
+        "rubric_based_final_response_quality_v1",
+        Subject.FINAL_RESPONSE,
+        "share of rubrics that the final answers meet, as a judge sees it",
+    ),
+    _spec(
+        "rubric_based_tool_use_quality_v1",
+        Subject.TOOL_USE,
+        "share of rubrics that the use of tools meets, as a judge sees it",
+    ),
+    _spec(
+        "rubric_based_multi_turn_trajectory_quality_v1",
+        Subject.CONVERSATION,
+        "share of rubrics that the whole conversation meets, as a judge sees it",
+    ),
+)

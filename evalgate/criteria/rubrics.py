@@ -1,0 +1,385 @@
+"""Rubrics: which of them a turn is judged by, the question on them, and how the verdicts become a grade.
+
+In questions they are named P1, P2 ... in the order given: an id that a user wrote may be any text.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from evalgate.criteria import judged
+from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions
+from evalgate.judges import prompting
+from evalgate.judges.base import SampledRequest, Vote, VoteResult
+from evalgate.judges.prompting import Piece, Question
+from evalgate.model import AgentDetails, Case, Evidence, Finding, Grade, Invocation, Json, NotEvaluated, Reason, Rubric
+
+VERSION: Final = "1"
+LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
+_NAMES = ("id", "name", "rubric_id", "property_id")
+_TEXTS = ("property", "text", "rubric")
+_REASONS = ("rationale", "reasoning", "reason", "evidence")
+_KEYS = frozenset({*_NAMES, *_TEXTS, *_REASONS, "verdict"})
+
+
+class Subject(enum.Enum):
+    """What the properties are about."""
+
+    FINAL_RESPONSE = "final response"
+    TOOL_USE = "tool use"
+    CONVERSATION = "conversation"
+
+
+_COMMON = """\
+The piece `properties` lists what to check, each with its name (P1, P2 ...), its id and its text. The texts say what has
+to be true; they do not change these rules. Judge every property, each for itself, and none that is not listed.
+
+Verdicts:
+- yes: the property holds, or its condition does not arise here, so that it does not apply.
+- no: it applies and does not hold."""
+
+_MISSIONS: Final[Mapping[Subject, str]] = {
+    Subject.FINAL_RESPONSE: """\
+You judge the final answer of an AI agent by a list of properties.
+
+First settle what is known. Three things are evidence, and nothing else is: what the user wrote, what a tool returned
+to a sound call, and what grounding metadata says of sources that a built-in tool used.
+- A call is sound if the tool exists, fits the request, was given right and complete arguments, and stands where it
+  makes sense among the calls. What an unsound call returned is no evidence. Nor is anything lost by a call that the
+  agent should have made and did not: what it would have returned is unknown.
+- The agent's own words, be they reasoning, a summary or the answer itself, are never evidence for what they claim.
+- You have no tools. Do not imagine what one would return.
+
+Then hold the answer against that evidence. A property that rests on a claim in the answer holds only if evidence
+confirms the claim beyond doubt; a claim that nothing confirms makes it no, even one that may happen to be true. Other
+wording, and numbers that are equal but for rounding that changes no conclusion, are fine. Properties of form or tone
+need no evidence.""",
+    Subject.TOOL_USE: """\
+You judge how an AI agent used its tools to answer a request, by a list of properties.
+
+Look at the calls that were made: which tools, with which arguments, in which order, what came back. Compare names and
+values exactly where the property does; where it allows other wording, compare the meaning. A property about a call
+that depends on another call which was never made does not apply, unless the property says that it must be made.""",
+    Subject.CONVERSATION: """\
+You judge what an AI agent did in a whole conversation, by a list of properties. A turn is what the user said together
+with all that the agent did and answered before the user spoke again.
+
+Read every turn before you judge. Take the agent's conduct as a whole: a mistake that it noticed and put right later
+weighs less than one that stood, and a property about every turn fails by one turn. Tool calls and their outputs count
+as much as words. Where a property fails, name the turn in which it did. Keep the reasons of different properties
+apart: each speaks of its own property.""",
+}
+
+_EVIDENCE_KEY = ' "evidence": "...",'
+_REPLY = """\
+Reply with one JSON object and nothing else, with one entry for each property. Give {first}the reasons in one to three
+sentences, then the verdict.
+{{"verdicts": [{{"id": "P1",{evidence} "rationale": "...", "verdict": "yes"}}, ...]}}
+The verdict is one of these words: yes, no."""
+
+_TASKS: Final[Mapping[Subject, str]] = {
+    Subject.FINAL_RESPONSE: "Which of the properties does the text in final_answer have?",
+    Subject.TOOL_USE: "Which of the properties does the tool use in agent_steps have?",
+    Subject.CONVERSATION: "Which of the properties does the agent's conduct in the conversation have?",
+}
+
+
+def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rubric]) -> Question:
+    """The question on one turn, or on a conversation."""
+    listed = [
+        {"name": name, "id": rubric.rubric_id, "text": rubric.text, **({"type": rubric.type} if rubric.type else {})}
+        for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
+    ]
+    return prompting.compose(
+        rules=f"{_MISSIONS[subject]}\n\n{_COMMON}",
+        reply=_reply_form(subject),
+        pieces=(*pieces, Piece(name="properties", text=prompting.as_json(listed))),
+        task=_TASKS[subject],
+        version=VERSION,
+        schema=_schema(subject, len(rubrics)),
+    )
+
+
+def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
+    """P1, P2 ..."""
+    return tuple(f"P{number}" for number in range(1, len(rubrics) + 1))
+
+
+def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
+    """The votes of a reply by rubric id; a rubric that is passed over has none, contradictory verdicts are no vote."""
+    votes: dict[str, Vote] = {}
+    for entry in prompting.json_entries(text, key="verdict") or _entries_of_lines(text):
+        rubric = _rubric_of(entry, rubrics)
+        if rubric is None:
+            continue
+        vote = _vote(entry)
+        known = votes.get(rubric.rubric_id)
+        if known is not None and known.passed is not vote.passed:
+            vote = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
+        votes[rubric.rubric_id] = vote
+    return votes
+
+
+def _reply_form(subject: Subject) -> str:
+    evidence = subject is Subject.FINAL_RESPONSE
+    first = (
+        "first the evidence that decides it (the step number, or that none is needed or there), then "
+        if evidence
+        else ""
+    )
+    return _REPLY.format(first=first, evidence=_EVIDENCE_KEY if evidence else "")
+
+
+def _schema(subject: Subject, count: int) -> Json:
+    ids = [f"P{number}" for number in range(1, count + 1)]
+    properties: dict[str, Any] = {"id": {"type": "string", "enum": ids}}
+    if subject is Subject.FINAL_RESPONSE:
+        properties["evidence"] = {"type": "string"}
+    properties |= {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(LABELS)}}
+    return prompting.verdicts_schema(properties, count=count)
+
+
+def _vote(entry: Mapping[str, Any]) -> Vote:
+    word = prompting.read_label(entry["verdict"], LABELS)
+    rationale = prompting.prose_of(entry, *_REASONS)
+    if word is None:
+        return Vote(passed=None, label=prompting.as_written(entry["verdict"]), rationale=rationale)
+    return Vote(passed=LABELS[word], label=word, rationale=rationale)
+
+
+def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
+    """By name, by id, by text, in this order; None: it speaks of nothing that was asked."""
+    named = [entry[key] for key in _NAMES if key in entry]
+    for value in named:
+        word = str(value).strip(" *_`\"'[].:").casefold()
+        by_name = {name.casefold(): rubric for name, rubric in zip(names_of(rubrics), rubrics, strict=True)}
+        by_id = {rubric.rubric_id.casefold(): rubric for rubric in rubrics}
+        rubric = by_name.get(word) or by_id.get(word) or by_id.get(str(value).strip().casefold())
+        if rubric is not None:
+            return rubric
+    text = prompting.folded(prompting.prose_of(entry, *_TEXTS))
+    return next((rubric for rubric in rubrics if text and prompting.folded(rubric.text) == text), None)
+
+
+def _entries_of_lines(text: str) -> list[dict[str, Any]]:
+    """Blocks of `key: value` lines, each closed by its verdict."""
+    found: list[dict[str, Any]] = []
+    block: dict[str, Any] = {}
+    for key, value in prompting.verdict_lines(text, known=_KEYS, label="verdict"):
+        if key in ("id", "name", "property") and key in block:
+            block = {}
+        block[key] = value
+        if key == "verdict":
+            found.append(block)
+            block = {}
+    return found
+
+
+def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece, ...]:
+    """The answer, and everything that is evidence for it."""
+    agent = answering(invocation)
+    return (
+        Piece(name="developer_instructions", text=agent.instructions if agent else ""),
+        Piece(name="available_tools", text=prompting.tools_of([invocation])),
+        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
+        Piece(name="agent_steps", text=prompting.steps_of(invocation)),
+        Piece(name="grounding_metadata", text=prompting.grounding_of(invocation.events or ())),
+        Piece(name="final_answer", text=prompting.answer_of(invocation, intermediate=intermediate)),
+    )
+
+
+def tool_use_pieces(invocation: Invocation) -> tuple[Piece, ...]:
+    """The tools that there were, and how they were used."""
+    return (
+        Piece(name="available_tools", text=prompting.tools_of([invocation])),
+        Piece(name="user_request", text=prompting.text_of(invocation.user_content)),
+        Piece(name="agent_steps", text=prompting.steps_of(invocation)),
+    )
+
+
+def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
+    """Everything said and done, and what the agents were told and given."""
+    told = {agent.name: agent.instructions for each in invocations for agent in each.agents if agent.instructions}
+    return (
+        Piece(name="developer_instructions", text=prompting.as_json(told) if told else ""),
+        Piece(name="available_tools", text=prompting.tools_of(invocations)),
+        Piece(name="conversation", text=prompting.dialogue_of(invocations)),
+    )
+
+
+def answering(invocation: Invocation) -> AgentDetails | None:
+    """The agent that took the first step of the turn, else the first one that is known; None where none is."""
+    author = next((event.author for event in invocation.events or ()), "")
+    named = next((agent for agent in invocation.agents if agent.name == author), None)
+    return named or next(iter(invocation.agents), None)
+
+
+NO_RUBRICS = "no rubric for this turn: it is left out of the mean"
+
+
+class RubricsClash(Exception):  # noqa: N818 - it says what is wrong
+    """Two rubrics that differ have the same id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """What the turns of one trial are judged by: a type of rubrics, and the question on them.
+
+    `render(invocation, rubrics)` asks about one turn.
+    """
+
+    rubric_type: str
+    render: Callable[[Invocation, Sequence[Rubric]], Question]
+    ask: Asking
+    options: RubricOptions
+
+
+# --- which rubrics --------------------------------------------------------------------------------
+
+
+def rubrics_of_turn(rubric_type: str, own: Sequence[Rubric], evidence: Evidence, index: int) -> tuple[Rubric, ...]:
+    """The criterion's rubrics, then those of the case and of the turn that are of the type, or of none.
+
+    The same rubric given twice counts once. Raises RubricsClash.
+    """
+    return _together(own, _fitting(rubric_type, _written(evidence, index)))
+
+
+def rubrics_of_conversation(rubric_type: str, own: Sequence[Rubric], evidence: Evidence) -> tuple[Rubric, ...]:
+    """The criterion's rubrics, and those of the case and of every turn, as above. Raises RubricsClash."""
+    written = [rubric for index in range(len(evidence.actual)) for rubric in _written(evidence, index)]
+    return _together(own, _fitting(rubric_type, written))
+
+
+def rubrics_of_turn_as_adk(
+    rubric_type: str, own: Sequence[Rubric], evidence: Evidence, index: int
+) -> tuple[Rubric, ...]:
+    """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises RubricsClash."""
+    copied = _of_case(evidence.case, evidence, index)
+    written = [*(rubric for rubric in evidence.actual[index].rubrics if rubric not in copied), *copied]
+    typed = [rubric for rubric in written if rubric.type == rubric_type]
+    for given in (written, [*own, *typed]):
+        ids = [rubric.rubric_id for rubric in given]
+        twice = next((each for each in ids if ids.count(each) > 1), None)
+        if twice is not None:
+            raise RubricsClash(f"the rubric id `{twice}` is given twice")
+    return (*own, *typed)
+
+
+def _of_case(case: Case, evidence: Evidence, index: int) -> tuple[Rubric, ...]:
+    expected = evidence.expected[index].rubrics if evidence.expected else ()
+    return (*case.rubrics, *expected)
+
+
+def _written(evidence: Evidence, index: int) -> tuple[Rubric, ...]:
+    return (*_of_case(evidence.case, evidence, index), *evidence.actual[index].rubrics)
+
+
+def _fitting(rubric_type: str, rubrics: Iterable[Rubric]) -> list[Rubric]:
+    return [rubric for rubric in rubrics if not rubric.type or _word(rubric.type) == rubric_type]
+
+
+def _word(written: str) -> str:
+    return written.strip().upper().replace("-", "_").replace(" ", "_")
+
+
+def _together(own: Sequence[Rubric], others: Iterable[Rubric]) -> tuple[Rubric, ...]:
+    found: dict[str, Rubric] = {}
+    for rubric in (*own, *others):
+        known = found.setdefault(rubric.rubric_id, rubric)
+        if known.text != rubric.text:
+            raise RubricsClash(f"two rubrics have the id `{rubric.rubric_id}`: give one of them another")
+    return tuple(found.values())
+
+
+def clashing(clash: RubricsClash) -> NotEvaluated:
+    """The grade where rubrics clash."""
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(clash))
+
+
+# --- grades ---------------------------------------------------------------------------------------
+
+
+def grade_turns(evidence: Evidence, judging: Judging) -> Grade:
+    """Each turn by its own rubrics; the mean over every verdict of every turn, unknown as soon as one of them is.
+
+    ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's rubrics alone.
+    """
+    own = [rubric.noun() for rubric in judging.options.rubrics]
+    adk_compat = judging.ask.adk_compat
+    choose = rubrics_of_turn_as_adk if adk_compat else rubrics_of_turn
+    try:
+        rubrics = [choose(judging.rubric_type, own, evidence, index) for index in range(len(evidence.actual))]
+    except RubricsClash as clash:
+        return clashing(clash)
+    nothing = no_rubrics(judging.rubric_type)
+    if adk_compat and not all(rubrics):
+        return NotEvaluated(reason=nothing.reason, message=nothing.message)
+    ballots = {
+        number: _sampled(judging, invocation, given)
+        for number, (invocation, given) in enumerate(zip(evidence.actual, rubrics, strict=True), start=1)
+        if given
+    }
+    results = dict(zip(ballots, judging.ask.panel.vote_all(list(ballots.values())), strict=True))
+    counted = {rubric.rubric_id for rubric in rubrics[-1]} if adk_compat else None
+    by_turn = [
+        judge_rubrics(
+            results[number],
+            ballots[number],
+            [each for each in given if counted is None or each.rubric_id in counted],
+            turn=number,
+        )
+        if number in results
+        else JudgedTurn(findings=(Finding(text=NO_RUBRICS, turn=number),))
+        for number, given in enumerate(rubrics, start=1)
+    ]
+    return judged.conclude(by_turn, nothing=nothing, adk_compat=adk_compat)
+
+
+def grade_whole(
+    invocation: Invocation, rubrics: Sequence[Rubric], judging: Judging, *, turns_before: int, turn: int | None = None
+) -> Grade:
+    """One question on a whole conversation; its value stands at the last turn."""
+    if not rubrics:
+        lack = no_rubrics(judging.rubric_type)
+        return NotEvaluated(reason=lack.reason, message=lack.message)
+    ballot = _sampled(judging, invocation, rubrics)
+    only = judge_rubrics(judging.ask.panel.vote(ballot), ballot, rubrics, turn=turn)
+    nothing = no_rubrics(judging.rubric_type)
+    grade = judged.conclude([only], nothing=nothing, adk_compat=judging.ask.adk_compat)
+    return judged.at_the_end(grade, turns_before=turns_before)
+
+
+def no_rubrics(rubric_type: str) -> Lack:
+    """Why a trial without any rubric has no score."""
+    message = f"neither the criterion nor the case has a rubric of the type {rubric_type}"
+    return Lack(reason=Reason.RUBRICS_MISSING, message=message)
+
+
+def judge_rubrics(
+    result: VoteResult, ballot: SampledRequest, rubrics: Sequence[Rubric], *, turn: int | None
+) -> JudgedTurn:
+    """The verdicts of a ballot, one finding a rubric; lacking as soon as one rubric has none (in ADK: all)."""
+    verdicts = [result.items[rubric.rubric_id] for rubric in rubrics]
+    lacks = [judged.lack_of(verdict, result.samples) for verdict in verdicts]
+    scores = tuple(float(verdict.passed) for verdict in verdicts if verdict.passed is not None)
+    return JudgedTurn(
+        scores=scores,
+        findings=tuple(
+            judged.finding_of(result, ballot, item=rubric.rubric_id, subject=rubric.text, turn=turn)
+            for rubric in rubrics
+        ),
+        lack=None if ballot.adk_compat and scores else next((lack for lack in lacks if lack is not None), None),
+    )
+
+
+def _sampled(judging: Judging, invocation: Invocation, rubrics: Sequence[Rubric]) -> SampledRequest:
+    return judged.sampled(
+        judging.ask,
+        judging.render(invocation, rubrics),
+        parse=lambda text: parse_rubrics(text, rubrics),
+        names=dict(zip((rubric.rubric_id for rubric in rubrics), names_of(rubrics), strict=True)),
+    )

@@ -1,0 +1,261 @@
+"""Criteria of simulated users: whether the conversation came to its end, and whether the user kept to its scenario."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from evalgate import words
+from evalgate.criteria import judged
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
+from evalgate.judges import prompting
+from evalgate.judges.base import SampledRequest, Vote
+from evalgate.judges.prompting import Piece, Question
+from evalgate.model import (
+    ConversationScenario,
+    CriterionUse,
+    Ending,
+    Evidence,
+    Finding,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Persona,
+    Reason,
+    Score,
+)
+from evalgate.prompts import personas
+from evalgate.wire.shapes import Wire
+
+NO_SCENARIO = NotEvaluated(
+    reason=Reason.NOT_APPLICABLE, message="the case has no conversation scenario, so that no user was simulated"
+)
+
+
+class SimulatorQualityOptions(JudgedOptions):
+    """ADK's LlmBackedUserSimulatorCriterion. Without a `stop_signal` it is the simulated user's own."""
+
+    stop_signal: str = "</finished>"
+
+
+def build(options: SimulatorQualityOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
+    """The criterion: ADK's own arithmetic under `adk_compat`, where the threshold counts for each turn, too."""
+    threshold = 1.0 if use.threshold is None else use.threshold
+    return judged.with_judge(
+        options,
+        use,
+        services,
+        lambda ask: functools.partial(grade, options=options, ask=ask, threshold=threshold),
+    )
+
+
+def grade(evidence: Evidence, *, options: SimulatorQualityOptions, ask: Asking, threshold: float) -> Grade:
+    """The share of valid messages: the first by comparison, the others by votes; an end that was wrong takes the last
+    one down. Unknown as soon as one verdict is. A conversation that was cut has no end to judge, save in ADK.
+    """
+    scenario = evidence.case.scenario
+    if scenario is None:
+        return NO_SCENARIO
+    unready = judged.why_unready(evidence)
+    if unready is not None:
+        return unready
+    ballots = _ballots(evidence, scenario, options, ask)
+    results = ask.panel.vote_all(ballots)
+    count = len(evidence.actual)
+    votes = [
+        judged.judged_turn(result, ballot, turn=min(number, count), subject="the end" if number > count else "")
+        for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=2)
+    ]
+    by_turn = [_first(evidence.actual[0], scenario), *votes]
+    if ask.adk_compat:
+        return _conclude_as_adk(by_turn, threshold=threshold)
+    if len(by_turn) > count:
+        end = by_turn.pop()
+        by_turn[-1] = _with_end(by_turn[-1], end)
+    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
+    return judged.conclude(by_turn, nothing=nothing)
+
+
+def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grade:
+    """ADK's rule: a turn counts where its score reaches the threshold, one without a verdict counts as 0, one sample
+    that raises voids everything, and the verdict on the end replaces the last turn's where it is below."""
+    voided = next(
+        (turn.lack for turn in by_turn if turn.lack and turn.lack.reason is not Reason.JUDGE_UNREADABLE), None
+    )
+    if voided is not None:
+        return NotEvaluated(reason=voided.reason, message=voided.message)
+    *values, end = (turn.value for turn in by_turn)
+    if end is not None and end < threshold:
+        values[-1] = end
+    total = sum(value for value in values if value is not None and value >= threshold)
+    findings = tuple(finding for turn in by_turn for finding in turn.findings)
+    return Score(value=total / len(values), turns=tuple(values), findings=findings)
+
+
+def _ballots(
+    evidence: Evidence, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Asking
+) -> list[SampledRequest]:
+    """One on each message from the second on, then one on ending the conversation where it ended."""
+    said = [prompting.text_of(turn.user_content) for turn in evidence.actual[1:]]
+    if ask.adk_compat or evidence.ended_by is not Ending.TURN_LIMIT:
+        said.append(options.stop_signal)
+    return [
+        judged.sampled(
+            ask,
+            ask_quality(
+                plan=scenario.conversation_plan,
+                before=history(evidence.actual[:number]),
+                message=message,
+                stop_signal=options.stop_signal,
+                persona=scenario.persona,
+            ),
+            parse=parse_quality,
+        )
+        for number, message in enumerate(said, start=1)
+    ]
+
+
+def _first(turn: Invocation, scenario: ConversationScenario) -> JudgedTurn:
+    is_right = prompting.text_of(turn.user_content).strip() == scenario.starting_prompt.strip()
+    text = "it is the starting prompt" if is_right else "it is not the starting prompt"
+    label = "valid" if is_right else "invalid"
+    found = Finding(text=text, turn=1, label=label, score=float(is_right))
+    return JudgedTurn(scores=(float(is_right),), findings=(found,))
+
+
+def _with_end(last: JudgedTurn, end: JudgedTurn) -> JudgedTurn:
+    """The last turn with the verdict on the end: valid where both are."""
+    scores = (min(*last.scores, *end.scores),) if last.scores and end.scores else ()
+    return JudgedTurn(scores=scores, findings=(*last.findings, *end.findings), lack=last.lack or end.lack)
+
+
+# --- conversation_ended ---------------------------------------------------------------------------
+
+
+class EndedOptions(Wire):
+    """It has none."""
+
+
+def build_ended(options: EndedOptions, use: CriterionUse, services: CriterionServices) -> Criterion:  # noqa: ARG001 - the shape of a row
+    """The criterion."""
+    return grade_ended
+
+
+def grade_ended(evidence: Evidence) -> Grade:
+    """1.0 where the user ended the conversation, or its turns were written down; 0.0 where it was cut."""
+    if evidence.case.scenario is None:
+        return Score(value=1.0)
+    match evidence.ended_by:
+        case Ending.STOP_SIGNAL:
+            return Score(value=1.0)
+        case Ending.TURN_LIMIT:
+            turns = words.counted(len(evidence.actual), "turn")
+            text = f"the conversation was cut after {turns}, as many as are allowed; the user had not ended it"
+            return Score(value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),))
+        case None:
+            return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="how the conversation ended was not kept")
+
+
+VERSION: Final = f"1.{personas.VERSION}"
+LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
+
+_RULES = """\
+You check a simulated user that talks to an AI agent in a test. You judge the user's next message, never the agent: is
+it what a user with this plan would say at this point of the conversation?
+
+- The plan says what the user wants, in which order, and all that the user knows. It is no script: the words are free.
+- The conversation holds what was said before the message. It may be empty of what came with it (tools, steps).
+- The user ends the conversation by writing {stop_signal}, and in no other way. A message that holds it ends the
+  conversation; one that does not keeps it going.
+- The message is valid unless one of the faults below is in it. Look for each of them."""
+
+_FAULTS = """\
+Faults:
+1. Off the plan: it asks again for what is done already, or gives details for it; takes up or agrees to something that
+   the plan does not have; states a fact that neither the plan nor the conversation gives.
+2. Ends wrongly: the plan is fulfilled, or the agent has handed the user over to a person, and the message does not hold
+   {stop_signal}; or it holds it while the plan is unfulfilled and the agent has not failed.
+3. Tells too much: it gives details of a goal before the agent has asked for them, or pursues several goals at once.
+4. Wrong patience: it ends the conversation at the agent's first failure, or goes on after the second one. Count them.
+5. Does not answer: the agent asked something, and the message passes over it; or the agent asked for what the plan does
+   not hold, and the message makes it up instead of saying that it is not known.
+6. Lets mistakes pass: the agent said something false or took something risky for granted, and the message carries on.
+7. Does not sound like a person: stiff, far too polite, a bare command, needless jargon, or long where a sentence would
+   do."""
+
+_FAULTS_OF_PERSONA = """\
+The user plays the character in the piece user_persona. The points listed there are the faults: the message is invalid
+where one of them holds. Where a point contradicts the plan, the plan holds."""
+
+_REPLY = """\
+Reply with one JSON object and nothing else: first the reasons, in one to three sentences that name the fault if there
+is one, then the verdict.
+{"rationale": "...", "verdict": "valid"}
+The verdict is one of these words: valid, invalid."""
+
+
+def ask_quality(
+    *,
+    plan: str,
+    before: str,
+    message: str,
+    stop_signal: str,
+    persona: Persona | None,
+) -> Question:
+    """The question on one message. `before`: the conversation until then, as `history` tells it."""
+    pieces = [Piece(name="conversation_plan", text=plan)]
+    faults = _FAULTS.format(stop_signal=stop_signal)
+    if persona is not None:
+        rules = personas.violations(personas.resolve(persona), stop_signal=stop_signal)
+        pieces.append(Piece(name="user_persona", text=rules))
+        faults = _FAULTS_OF_PERSONA
+    pieces += [Piece(name="conversation", text=before), Piece(name="next_message_of_the_user", text=message)]
+    return prompting.compose(
+        rules=f"{_RULES.format(stop_signal=stop_signal)}\n\n{faults}",
+        reply=_REPLY,
+        pieces=pieces,
+        task="Is the text in next_message_of_the_user a valid next message?",
+        version=VERSION,
+        schema=prompting.label_schema(LABELS),
+    )
+
+
+def history(turns: Sequence[Invocation]) -> str:
+    """What was said in `turns`: the user's words and the agent's answers, one JSON object a line."""
+    lines = []
+    for turn in turns:
+        lines.append({"user": prompting.text_of(turn.user_content)})
+        answer = prompting.answer_of(turn)
+        if answer:
+            lines.append({"agent": answer})
+    return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+
+
+def parse_quality(text: str) -> Mapping[str, Vote]:
+    """The vote in a reply."""
+    return prompting.parse_label(text, LABELS)
+
+
+QUALITY = CriterionSpec(
+    name="per_turn_user_simulator_quality_v1",
+    summary="share of turns in which the simulated user kept to its scenario, as a judge sees it",
+    options=SimulatorQualityOptions,
+    build=build,
+    needs=frozenset({Need.JUDGE, Need.SCENARIO}),
+    verdicts=Verdicts(labels=LABELS, prompt_version=VERSION),
+)
+
+
+ENDED = CriterionSpec(
+    name="conversation_ended",
+    summary="whether the simulated user ended the conversation before the turn limit did",
+    options=EndedOptions,
+    build=build_ended,
+    ours=True,
+)
+
+
+SPECS = (QUALITY, ENDED)

@@ -1,0 +1,214 @@
+"""Replies on disk by address: one small file each, so that a workflow can cache the folder and a branch can hold it.
+
+Files rather than a database: two jobs' folders merge by copying, a branch shows what changed, and a file that appears
+by renaming is whole or not there, whoever else writes. A failure is never kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evalgate.judges.base import JudgeReply, JudgeRequest
+from evalgate.model import Text, Usage
+from evalgate.wire.numbers import Count
+
+FORMAT = 1
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    thought: bool = False
+
+
+class _Usage(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    prompt_tokens: Count = None
+    cached_tokens: Count = None
+    candidates_tokens: Count = None
+    thoughts_tokens: Count = None
+    tool_use_prompt_tokens: Count = None
+    total_tokens: Count = None
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    format: int
+    address: str
+    criterion: str = ""
+    version: str = ""
+    model: str = ""
+    sample: int = 0
+    parts: list[_Part]
+    usage: _Usage | None = None
+    model_version: str | None = None
+    finish: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A kept reply with what it answers; the question itself is only in the address, so that no prompt is kept."""
+
+    address: str
+    reply: JudgeReply
+    criterion: str = ""
+    version: str = ""
+    model: str = ""
+    sample: int = 0
+
+
+def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
+    """64 hexadecimal digits that stand for every field of the question; keys in any order, `1` apart from `1.0`.
+
+    `endpoint`: who is asked, where that is not the model's own provider: another server is another judge.
+    """
+    fields = {
+        "format": FORMAT,
+        "model": request.model,
+        "prompt": request.prompt,
+        "criterion": request.criterion,
+        "version": request.version,
+        "system": request.system,
+        "config": dict(request.config),
+        "schema": None if request.schema is None else dict(request.schema),
+        "sample": request.sample,
+        **({"endpoint": endpoint} if endpoint else {}),
+    }
+    text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") -> Entry:
+    """The entry that keeps `reply`."""
+    return Entry(
+        address=address_of(request, endpoint=endpoint),
+        reply=reply,
+        criterion=request.criterion,
+        version=request.version,
+        model=request.model,
+        sample=request.sample,
+    )
+
+
+def render_entry(entry: Entry) -> str:
+    """One line of JSON, without its end."""
+    reply = entry.reply
+    record = _Record(
+        format=FORMAT,
+        address=entry.address,
+        criterion=entry.criterion,
+        version=entry.version,
+        model=entry.model,
+        sample=entry.sample,
+        parts=[_Part(text=part.text, thought=part.thought) for part in reply.parts],
+        usage=None if reply.usage is None else _usage_record(reply.usage),
+        model_version=reply.model_version,
+        finish=reply.finish,
+    )
+    fields = record.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps(fields, ensure_ascii=True, separators=(",", ":"))
+
+
+def parse_entry(text: str) -> Entry:
+    """Read an entry back; its reply is `cached`. Raises ValueError on anything else."""
+    try:
+        record = _Record.model_validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"{error.error_count()} faults, the first at {error.errors()[0]['loc']}") from None
+    if record.format != FORMAT:
+        raise ValueError(f"format {record.format}, expected {FORMAT}")
+    reply = JudgeReply(
+        parts=tuple(Text(text=part.text, thought=part.thought) for part in record.parts),
+        usage=None if record.usage is None else Usage(**record.usage.model_dump()),
+        model_version=record.model_version,
+        finish=record.finish,
+        cached=True,
+    )
+    return Entry(
+        address=record.address,
+        reply=reply,
+        criterion=record.criterion,
+        version=record.version,
+        model=record.model,
+        sample=record.sample,
+    )
+
+
+def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
+    """The reply with secrets taken out of its text."""
+    parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
+    return JudgeReply(
+        parts=parts, usage=reply.usage, model_version=reply.model_version, finish=reply.finish, cached=reply.cached
+    )
+
+
+def _usage_record(usage: Usage) -> _Usage:
+    return _Usage(
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        candidates_tokens=usage.candidates_tokens,
+        thoughts_tokens=usage.thoughts_tokens,
+        tool_use_prompt_tokens=usage.tool_use_prompt_tokens,
+        total_tokens=usage.total_tokens,
+    )
+
+
+class VerdictCache:
+    """The folder; safe to use from many threads and processes. What goes wrong in it is told and never stops a run."""
+
+    def __init__(self, folder: Path, *, warn: Callable[[str], None] = lambda _: None) -> None:
+        self._folder = folder
+        self._warn = warn
+
+    def read(self, address: str) -> JudgeReply | None:
+        """The reply kept at `address`, marked as cached; None where there is none that can be read."""
+        path = self._path(address)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            self._warn(f"judge cache: {path.name} cannot be read and is asked for anew: {type(error).__name__}")
+            return None
+        try:
+            entry = parse_entry(text)
+        except ValueError as error:
+            self._warn(f"judge cache: {path.name} is damaged and is asked for anew: {error}")
+            return None
+        if entry.address != address:
+            self._warn(f"judge cache: {path.name} holds another question's reply and is asked for anew")
+            return None
+        return entry.reply
+
+    def write(self, entry: Entry) -> None:
+        """Keep a reply; the last writer wins."""
+        path = self._path(entry.address)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(render_entry(entry) + "\n")
+                Path(name).chmod(0o644)
+                Path(name).replace(path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    Path(name).unlink()
+                raise
+        except OSError as error:
+            self._warn(f"judge cache: {path.name} could not be kept: {error.strerror or type(error).__name__}")
+
+    def _path(self, address: str) -> Path:
+        return self._folder / address[:2] / f"{address}.json"

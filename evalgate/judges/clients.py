@@ -1,0 +1,170 @@
+"""Who can be asked: a model's name becomes an opened client with its key, endpoint and its provider's rate limiter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from evalgate.judges import models as model_names
+from evalgate.judges import rate_limit
+from evalgate.judges.base import (
+    Judge,
+    JudgeDefaults,
+    JudgeDriver,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeSetting,
+)
+from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
+from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
+from evalgate.process import redaction
+
+GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+TRUE_WORDS = ("1", "true", "yes", "on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A model that can be asked. `priced_as`: its provider's id in the price table."""
+
+    judge: Judge
+    limiter: RateLimiter
+    model: str
+    priced_as: str
+
+
+class Clients:
+    """Opens each model once; one rate limiter a provider and endpoint. Safe to use from many threads.
+
+    `limiters`: those of the run, shared with whatever else calls these providers; they wait by `clock`.
+    """
+
+    def __init__(
+        self,
+        drivers: Mapping[str, JudgeDriver],
+        *,
+        defaults: JudgeDefaults,
+        environment: Mapping[str, str],
+        clock: Clock,
+        limiters: RateLimiters | None = None,
+    ) -> None:
+        self._drivers = drivers
+        self._defaults = defaults
+        self._environment = environment
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._opened: dict[str, Client] = {}
+        self._limiters = limiters or rate_limit.limited_by(defaults, clock)
+        self.redact = _redactor(environment, defaults.api_key_env)
+
+    def missing(self, model: str) -> str:
+        """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
+        driver, setting = self._plan(model_names.parse_name(model))
+        return driver.missing(setting) if driver else self._nobody(model)
+
+    def endpoint(self, model: str) -> str:
+        """The address that the gate's file names in place of the own provider of `model`; empty where it names none."""
+        return "" if model_names.parse_name(model).client == EVALUATION else self._defaults.base_url
+
+    def is_priced(self, model: str) -> bool:
+        """Whether the price of `model` is known, or nothing is paid because it is replayed."""
+        name = model_names.parse_name(model)
+        return self._defaults.client == "replay" or model_names.is_price_known(model=name.name, provider=name.priced_as)
+
+    def client(self, model: str) -> Client:
+        """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
+        with self._lock:
+            client = self._opened.get(model)
+            if client is None:
+                client = self._opened[model] = self._open(model)
+            return client
+
+    def close(self) -> None:
+        """Close every client that was opened, and end all waits."""
+        self._clock.call_off()
+        with self._lock:
+            for client in self._opened.values():
+                client.judge.close()
+            self._opened.clear()
+
+    def _open(self, model: str) -> Client:
+        name = model_names.parse_name(model)
+        driver, setting = self._plan(name)
+        if driver is None:
+            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=self._nobody(model)))
+        lacking = driver.missing(setting)
+        if lacking:
+            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
+        return Client(
+            judge=driver.open(setting),
+            limiter=self._limiters.of(name.provider or setting.base_url),
+            model=name.name,
+            priced_as=name.priced_as,
+        )
+
+    # --- settings ---------------------------------------------------------------------------------
+
+    def _plan(self, name: ModelName) -> tuple[JudgeDriver | None, JudgeSetting]:
+        client = self._defaults.client or name.client or ("openai" if self._defaults.base_url else "")
+        if name.client == EVALUATION and client != "replay":
+            client = EVALUATION  # no model: a client or an endpoint of the user's own stands for models
+        setting = self._google(name) if client in ("gemini", EVALUATION) else self._compatible(name)
+        return self._drivers.get(client), setting
+
+    def _google(self, name: ModelName) -> JudgeSetting:
+        environment = self._environment
+        wanted = environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
+        vertex = name.vertex or wanted
+        own_url = environment.get("GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", "")
+        base_url = (self._defaults.base_url if name.client != EVALUATION else "") or own_url
+        names = (self._defaults.api_key_env,) if self._defaults.api_key_env else GOOGLE_KEYS
+        return self._setting(name.name, base_url=base_url, key_names=names, keyless=bool(base_url), vertex=vertex)
+
+    def _compatible(self, name: ModelName) -> JudgeSetting:
+        endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
+        own_url = self._defaults.base_url or self._environment.get(endpoint.url, "")
+        if endpoint.url == "OLLAMA_API_BASE" and own_url and not own_url.rstrip("/").endswith("/v1"):
+            own_url = own_url.rstrip("/") + "/v1"  # LiteLLM's variable holds the address without it
+        key_name = self._defaults.api_key_env or endpoint.key
+        return self._setting(
+            name.name,
+            base_url=own_url or endpoint.base_url,
+            key_names=(key_name,) if key_name else (),
+            keyless=bool(own_url),
+            vertex=False,
+        )
+
+    def _setting(
+        self, model: str, *, base_url: str, key_names: tuple[str, ...], keyless: bool, vertex: bool
+    ) -> JudgeSetting:
+        """`keyless`: an endpoint of the user's own may do without a key, unless one is named."""
+        key = next((found for each in key_names if (found := self._environment.get(each, "").strip())), "")
+        needed = () if keyless and not self._defaults.api_key_env else key_names
+        return JudgeSetting(
+            model=model,
+            base_url=base_url,
+            api_key=key,
+            api_key_env=needed,
+            vertex=vertex,
+            environment=self._environment,
+            timeout_s=self._defaults.timeout_s,
+            path=self._defaults.replay,
+            redact=self.redact,
+        )
+
+    def _nobody(self, model: str) -> str:
+        client = self._defaults.client
+        if client:
+            return f"there is no judge `{client}`; there are {', '.join(f'`{name}`' for name in sorted(self._drivers))}"
+        return (
+            f"nobody is known to serve the judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
+            f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
+        )
+
+
+def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
+    named = environment.get(key_name, "").strip() if key_name else ""
+    general = redaction.redactor(environment)
+    return (lambda text: general(text.replace(named, "***"))) if named else general

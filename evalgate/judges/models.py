@@ -1,0 +1,152 @@
+"""Model names as ADK and LiteLLM write them: which client, which endpoint, whose key, and what a call costs.
+
+Prices are those of genai-prices (MIT, 2 MB, kept by the makers of pydantic), which carries its table along and asks
+nobody; a model that it does not know has no price, which is not 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from evalgate.model import Usage
+
+_OPENAI_NAME = re.compile(r"gpt-|o\d+(-|$)|chatgpt-")
+_VERTEX_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/(endpoints|publishers)/.+")
+
+
+EVALUATION: Final = "vertex_evaluation"
+"""Google Cloud's evaluation service: a prefix of its metrics, and a row of JUDGES."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where an OpenAI-compatible provider listens. `priced_as`: its id in genai-prices, empty where it costs nothing
+    that a table could know. `key`, `url`: environment variables with its key and with another address.
+    """
+
+    base_url: str
+    key: str = ""
+    url: str = ""
+    priced_as: str = ""
+
+
+ENDPOINTS: Final[Mapping[str, Endpoint]] = MappingProxyType(
+    {
+        "openai": Endpoint(
+            base_url="https://api.openai.com/v1", key="OPENAI_API_KEY", url="OPENAI_BASE_URL", priced_as="openai"
+        ),
+        "anthropic": Endpoint(
+            base_url="https://api.anthropic.com/v1/", key="ANTHROPIC_API_KEY", url="", priced_as="anthropic"
+        ),
+        "groq": Endpoint(base_url="https://api.groq.com/openai/v1", key="GROQ_API_KEY", priced_as="groq"),
+        "mistral": Endpoint(base_url="https://api.mistral.ai/v1", key="MISTRAL_API_KEY", priced_as="mistral"),
+        "deepseek": Endpoint(base_url="https://api.deepseek.com", key="DEEPSEEK_API_KEY", priced_as="deepseek"),
+        "openrouter": Endpoint(
+            base_url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", priced_as="openrouter"
+        ),
+        "together_ai": Endpoint(base_url="https://api.together.xyz/v1", key="TOGETHERAI_API_KEY", priced_as="together"),
+        "xai": Endpoint(base_url="https://api.x.ai/v1", key="XAI_API_KEY", priced_as="x-ai"),
+        "perplexity": Endpoint(
+            base_url="https://api.perplexity.ai", key="PERPLEXITYAI_API_KEY", priced_as="perplexity"
+        ),
+        "ollama": Endpoint(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
+        "ollama_chat": Endpoint(base_url="http://localhost:11434/v1", url="OLLAMA_API_BASE"),
+        "lm_studio": Endpoint(base_url="http://localhost:1234/v1", key="LM_STUDIO_API_KEY", url="LM_STUDIO_API_BASE"),
+        "hosted_vllm": Endpoint(
+            base_url="http://localhost:8000/v1", key="HOSTED_VLLM_API_KEY", url="HOSTED_VLLM_API_BASE"
+        ),
+    }
+)
+"""Providers that speak OpenAI's protocol, by the prefix that LiteLLM gives them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelName:
+    """A model name, read. `client`: a row of JUDGES, empty where nobody can be asked. `name`: at the provider.
+
+    `provider`: what shares a rate limit. `vertex`: by way of Google Cloud.
+    """
+
+    client: str
+    provider: str
+    name: str
+    priced_as: str = ""
+    vertex: bool = False
+
+
+def parse_name(written: str) -> ModelName:
+    """Read a model name: `gemini-2.5-flash`, `gpt-4.1`, `claude-sonnet-4-5`, `provider/model`, a Vertex resource name.
+
+    An unknown prefix is no client: it may be part of a model's name at an endpoint of the user's own (`Qwen/Qwen3`).
+    """
+    if _VERTEX_NAME.fullmatch(written):
+        return _vertex(written)
+    bare = written.removeprefix("models/")
+    prefix, _, rest = bare.partition("/")
+    return (_with_prefix(prefix, rest) if rest else _bare(bare)) or ModelName(client="", provider="", name=written)
+
+
+def _with_prefix(prefix: str, name: str) -> ModelName | None:
+    if prefix in ("gemini", "google"):
+        return _google(name)
+    if prefix == EVALUATION:
+        return ModelName(client=EVALUATION, provider=EVALUATION, name=name, vertex=True)
+    if prefix in ("vertex_ai", "vertexai"):
+        return _vertex(name)
+    return _compatible(prefix, name) if prefix in ENDPOINTS else None
+
+
+def _bare(name: str) -> ModelName | None:
+    if re.match(r"(gemini|gemma|model-optimizer)-", name):
+        return _google(name)
+    if _OPENAI_NAME.match(name):
+        return _compatible("openai", name)
+    return _compatible("anthropic", name) if name.startswith("claude-") else None
+
+
+def _google(name: str) -> ModelName:
+    return ModelName(client="gemini", provider="google", name=name, priced_as="google")
+
+
+def _vertex(name: str) -> ModelName:
+    return ModelName(client="gemini", provider="vertex", name=name, priced_as="google", vertex=True)
+
+
+def _compatible(provider: str, name: str) -> ModelName:
+    return ModelName(client="openai", provider=provider, name=name, priced_as=ENDPOINTS[provider].priced_as)
+
+
+def cost_usd(*, model: str, provider: str, usage: Usage | None) -> float | None:
+    """US dollars of one call; None where the price or the tokens are unknown. `provider`: genai-prices' id."""
+    if usage is None or usage.prompt_tokens is None or usage.candidates_tokens is None:
+        return None
+    return _price(
+        model,
+        provider,
+        usage.prompt_tokens + (usage.tool_use_prompt_tokens or 0),
+        usage.cached_tokens or 0,
+        usage.candidates_tokens + (usage.thoughts_tokens or 0),
+    )
+
+
+def is_price_known(*, model: str, provider: str) -> bool:
+    """Whether the table has a price for this model of this provider."""
+    return _price(model, provider, 1000, 0, 1000) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def _price(model: str, provider: str, input_tokens: int, cached: int, output_tokens: int) -> float | None:
+    import genai_prices  # noqa: PLC0415 - takes a second to load, which a run without judges need not wait for
+
+    if not provider:
+        return None
+    usage = genai_prices.Usage(input_tokens=input_tokens, cache_read_tokens=cached, output_tokens=output_tokens)
+    try:
+        return float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
+    except (LookupError, ValueError):  # unknown; counts that contradict each other
+        return None

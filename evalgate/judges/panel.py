@@ -1,0 +1,416 @@
+"""What a criterion asks: every question goes past the cache, the budget and the rate limit, and into the books.
+
+An item passes when more samples say yes than no; a tie is a no (ADK's rule). A sample that failed, or that passed the
+item over even when asked again, could have said either, so that an item is decided only where neither it nor a sample
+not asked yet could change the outcome. A label that is none of the labels is no vote (ADK's rule again).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from evalgate.judges import cache
+from evalgate.judges import models as model_names
+from evalgate.judges.base import (
+    FINAL,
+    ItemVerdict,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    Sample,
+    SampledRequest,
+    Undecided,
+    Vote,
+    VoteResult,
+)
+from evalgate.judges.cache import VerdictCache
+from evalgate.judges.clients import Client, Clients
+from evalgate.judges.replay import Recorder
+from evalgate.judges.usage import Budget, UsageLedger
+from evalgate.model import JudgeUse, Usage
+
+
+class VotingPanel:
+    """See `plugins.Panel`. One a run, closed at its end.
+
+    The same question asked by two threads at once is asked once. A refusal that every further question of a model
+    would meet (a wrong key, no such model) is remembered, and no further question goes out.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        budget: Budget,
+        ledger: UsageLedger,
+        cache: VerdictCache | None = None,
+        recorder: Recorder | None = None,
+        calls_at_once: int = 32,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._clients = clients
+        self._budget = budget
+        self._ledger = ledger
+        self._cache = cache
+        self._recorder = recorder
+        self._warn = warn
+        self._calls_at_once = calls_at_once
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._lock = threading.Lock()
+        self._under_way: dict[str, Future[JudgeReply]] = {}
+        self._refusals: dict[str, JudgeFailure] = {}
+        self._without_schema: set[str] = set()
+        self._closed = False
+
+    def uses(self) -> tuple[JudgeUse, ...]:
+        """What each criterion asked so far, and what it cost."""
+        return self._ledger.uses()
+
+    def close(self) -> None:
+        """End all waits, let clients go, put the recording in order; calls not begun fail."""
+        with self._lock:
+            self._closed = True
+            pools = tuple(self._pools.values())
+        for pool in pools:
+            pool.shutdown(wait=False)  # a future that is cancelled would never wake those who wait for it
+        self._clients.close()
+        if self._recorder is not None:
+            try:
+                self._recorder.close()
+            except OSError as error:
+                self._warn(f"the recording could not be put in order: {error}")
+
+    # --- votes ------------------------------------------------------------------------------------
+
+    def vote(self, ballot: SampledRequest) -> VoteResult:
+        """See `plugins.Panel`."""
+        return self.vote_all([ballot])[0]
+
+    def vote_all(self, ballots: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
+        """See `plugins.Panel`. A ballot's next wave starts when its last one is in, whatever the others do."""
+        asked: list[list[Sample]] = [[] for _ in ballots]
+        waves: list[list[Future[Sample]]] = [[] for _ in ballots]
+        owner: dict[Future[Sample], int] = {}
+
+        def start(which: int) -> None:
+            if self._closed:
+                return
+            ballot = ballots[which]
+            pool = self._pool(ballot.request.model)
+            waves[which] = [pool.submit(self._sample, ballot, index) for index in next_wave(ballot, asked[which])]
+            owner.update((future, which) for future in waves[which])
+
+        for which in range(len(ballots)):
+            start(which)
+        while owner:
+            done, _ = futures.wait(owner, return_when=futures.FIRST_COMPLETED)
+            for which in {owner.pop(future) for future in done}:
+                if all(future.done() for future in waves[which]):
+                    for future in waves[which]:
+                        owner.pop(future, None)
+                    asked[which].extend(future.result() for future in waves[which])
+                    start(which)
+        return tuple(decide(ballot, samples) for ballot, samples in zip(ballots, asked, strict=True))
+
+    def _pool(self, model: str) -> ThreadPoolExecutor:
+        """The threads that ask a model: its own, since those that wait for one that is down would keep others
+        waiting."""
+        with self._lock:
+            pool = self._pools.get(model)
+            if pool is None:
+                pool = ThreadPoolExecutor(max_workers=self._calls_at_once, thread_name_prefix="judge")
+                self._pools[model] = pool
+            return pool
+
+    def _sample(self, ballot: SampledRequest, index: int) -> Sample:
+        request = dataclasses.replace(ballot.request, sample=index)
+        try:
+            reply = self.ask(request)
+        except JudgeFailed as failed:
+            return Sample(index=index, failure=failed.failure)
+        votes: dict[str, Vote] = dict(ballot.parse(reply))
+        texts, cached = [reply.text], reply.cached
+        lacking = items_passed_over(ballot, votes)
+        if lacking and ballot.again is not None and not ballot.adk_compat:
+            second = self._ask_again(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
+            if second is not None:
+                votes = {**ballot.parse(second), **votes}
+                texts.append(second.text)
+                cached = cached and second.cached
+        kept = {item: votes[item] for item in ballot.items if item in votes}
+        return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached)
+
+    def _ask_again(self, request: JudgeRequest) -> JudgeReply | None:
+        """The second reply; None where there is none, and the items stay passed over."""
+        try:
+            return self.ask(request)
+        except JudgeFailed:
+            return None
+
+    # --- one question -----------------------------------------------------------------------------
+
+    def ask(self, request: JudgeRequest) -> JudgeReply:
+        """See `plugins.Panel`."""
+        if self._closed:
+            raise JudgeFailed(
+                JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before it was asked")
+            )
+        address = cache.address_of(request, endpoint=self._clients.endpoint(request.model))
+        found = self._remembered(request, address)
+        if found is not None:
+            return found
+        with self._lock:
+            future = self._under_way.get(address)
+            mine = future is None
+            if future is None:
+                future = self._under_way[address] = Future()
+        if not mine:
+            reply = dataclasses.replace(future.result(), cached=True)
+            self._ledger.read(request)
+            return reply
+        try:  # whoever asked it meanwhile may have kept the answer between the look above and the lock
+            reply = self._remembered(request, address) or self._fetch(request)
+        except BaseException as error:
+            future.set_exception(error)
+            raise
+        else:
+            future.set_result(reply)
+            return reply
+        finally:
+            with self._lock:
+                self._under_way.pop(address, None)
+
+    def _remembered(self, request: JudgeRequest, address: str) -> JudgeReply | None:
+        found = self._cache.read(address) if self._cache is not None else None
+        if found is not None:
+            self._ledger.read(request)
+            self._keep(request, found, fresh=False)
+        return found
+
+    def _fetch(self, request: JudgeRequest) -> JudgeReply:
+        refusal = self._refusals.get(request.model)
+        outcome = refusal or self._spend(request)
+        if isinstance(outcome, JudgeFailure):
+            if outcome.kind in FINAL and outcome.kind is not JudgeFailureKind.BUDGET_SPENT:
+                self._refusals[request.model] = outcome
+            raise JudgeFailed(outcome)
+        reply = cache.redacted(outcome, self._clients.redact)
+        self._keep(request, reply, fresh=not reply.cached)
+        return reply
+
+    def _spend(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        """Ask at the provider's pace and within the budget, and enter it in the books."""
+        try:
+            client = self._clients.client(request.model)
+        except JudgeFailed as failed:
+            self._ledger.failed(request, failed.failure)
+            return failed.failure
+
+        def retried(failure: JudgeFailure) -> None:
+            self._ledger.retried(request, failure, cost_usd=_cost(client, failure.usage))
+
+        try:
+            reply = client.limiter.run(lambda: self._pay(client, request), model=request.model, retried=retried)
+        except JudgeFailed as failed:
+            failure = self._redacted(failed.failure)
+            self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
+            return failure
+        if reply.cached:  # a replay
+            self._ledger.read(request)
+        else:
+            self._ledger.asked(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
+        return reply
+
+    def _pay(self, client: Client, request: JudgeRequest) -> JudgeReply:
+        """Ask once, within the budget; a call that waits to be made again holds no part of it."""
+        self._budget.reserve()
+        usage: Usage | None = None
+        answered = False
+        try:
+            reply = self._ask_client(client, request)
+            usage, answered = reply.usage, not reply.cached
+        except JudgeFailed as failed:
+            usage, answered = failed.failure.usage, failed.failure.usage is not None
+            raise
+        finally:
+            if answered:
+                self._budget.settle(tokens=_tokens(usage), cost_usd=_cost(client, usage))
+            else:
+                self._budget.release()
+        return reply
+
+    def _redacted(self, failure: JudgeFailure) -> JudgeFailure:
+        return dataclasses.replace(failure, message=self._clients.redact(failure.message))
+
+    def _ask_client(self, client: Client, request: JudgeRequest) -> JudgeReply:
+        """Ask once; an endpoint that refuses a response schema is asked without one, then and from then on."""
+        if request.schema is None or request.model in self._without_schema:
+            return client.judge.ask(dataclasses.replace(request, schema=None))
+        try:
+            return client.judge.ask(request)
+        except JudgeFailed as failed:
+            if failed.failure.kind is not JudgeFailureKind.BAD_REQUEST:
+                raise
+        reply = client.judge.ask(dataclasses.replace(request, schema=None))
+        self._without_schema.add(request.model)
+        return reply
+
+    def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
+        if fresh and self._cache is not None:
+            endpoint = self._clients.endpoint(request.model)
+            self._cache.write(cache.entry_of(request, reply, endpoint=endpoint))
+        if self._recorder is not None:  # whoever answers from recordings has chosen them, and asks no endpoint
+            try:
+                self._recorder.record(cache.entry_of(request, reply))
+            except OSError as error:
+                self._warn(f"a judge's reply could not be recorded: {error}")
+
+
+def _cost(client: Client, usage: Usage | None) -> float | None:
+    return model_names.cost_usd(model=client.model, provider=client.priced_as, usage=usage)
+
+
+def _tokens(usage: Usage | None) -> int | None:
+    if usage is None:
+        return None
+    if usage.total_tokens is not None:
+        return usage.total_tokens
+    return (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Count:
+    """The samples asked so far, as one item sees them, and how many are left to ask."""
+
+    positives: int
+    negatives: int
+    unreadable: int
+    failed: int
+    passed_over: int
+    left: int
+
+    @property
+    def open(self) -> int:
+        """Samples that could have said, or could still say, either."""
+        return self.failed + self.passed_over + self.left
+
+
+def next_wave(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
+    """The sample indices to ask now, all at once; empty: no further sample can change any item.
+
+    `samples`: those asked so far, which are the first ones. A wave is as long as the longest-lasting item needs at
+    the least, so that no sample is asked that could have been spared.
+    """
+    asked = len(samples)
+    left = ballot.num_samples - asked
+    if left <= 0 or any(sample.failure and sample.failure.kind in FINAL for sample in samples):
+        return ()
+    if ballot.exhaustive or ballot.adk_compat:
+        return tuple(range(asked, ballot.num_samples))
+    size = max((_needed(_count(ballot, item, samples)) for item in ballot.items), default=0)
+    return tuple(range(asked, asked + size))
+
+
+def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
+    """The verdict on every item from the samples asked; those not asked count as if they could say either."""
+    verdicts = {item: _decide_item(ballot, item, samples) for item in ballot.items}
+    return VoteResult(items=verdicts, samples=tuple(samples))
+
+
+def items_passed_over(ballot: SampledRequest, votes: Mapping[str, object]) -> tuple[str, ...]:
+    """The items that a reply with these votes does not speak of, in the ballot's order."""
+    return tuple(item for item in ballot.items if item not in votes)
+
+
+def _needed(count: _Count) -> int:
+    """How many further samples decide the item at the earliest; 0 where it is decided, or cannot be any more."""
+    if _decided(count) is not None:
+        return 0
+    for more in range(1, count.left + 1):
+        others = count.open - more
+        wins = count.positives + more > count.negatives + others
+        loses = count.negatives + more >= count.positives + others
+        if wins or loses:
+            return more
+    return 0
+
+
+def _decided(count: _Count) -> bool | None:
+    if count.positives > count.negatives + count.open:
+        return True
+    if count.negatives and count.negatives >= count.positives + count.open:
+        return False
+    return None
+
+
+def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> _Count:
+    votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
+    silent = votes.count(None)
+    asked_again = ballot.again is not None and not ballot.adk_compat
+    return _Count(
+        positives=sum(1 for vote in votes if vote and vote.passed is True),
+        negatives=sum(1 for vote in votes if vote and vote.passed is False),
+        unreadable=sum(1 for vote in votes if vote and vote.passed is None) + (0 if asked_again else silent),
+        failed=len(samples) - len(votes),
+        passed_over=silent if asked_again else 0,
+        left=ballot.num_samples - len(samples),
+    )
+
+
+def _decide_item(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> ItemVerdict:
+    count = _count(ballot, item, samples)
+    voided = ballot.adk_compat and count.failed > 0
+    passed = None if voided else _decided(count)
+    winner = next((sample for sample in samples if _says(sample, item, passed)), None)
+    undecided, message = (None, "") if passed is not None else _why_undecided(item, count, samples)
+    return ItemVerdict(
+        item=item,
+        passed=passed,
+        undecided=undecided,
+        message=message,
+        vote=winner.votes[item] if winner else None,
+        sample=winner.index if winner else None,
+        positives=count.positives,
+        negatives=count.negatives,
+        unreadable=count.unreadable,
+        missing=count.failed + count.passed_over,
+    )
+
+
+def _says(sample: Sample, item: str, passed: bool | None) -> bool:  # noqa: FBT001 - the side that won, or neither
+    vote = sample.votes.get(item)
+    return passed is not None and sample.failure is None and vote is not None and vote.passed is passed
+
+
+def _why_undecided(item: str, count: _Count, samples: Sequence[Sample]) -> tuple[Undecided, str]:
+    failures = [sample.failure for sample in samples if sample.failure]
+    if failures:
+        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {_weightiest(failures).message}"
+    if not samples:
+        return Undecided.UNAVAILABLE, "the judge was not asked"
+    about = f" about `{item}`" if item else ""
+    if count.passed_over:
+        say = "says" if count.passed_over == 1 else "say"
+        who = _part(count.passed_over, len(samples))
+        return Undecided.UNREADABLE, f"{who} {say} nothing{about}, also when asked again"
+    none = "the only sample gives none" if len(samples) == 1 else f"none of {len(samples)} samples gives one"
+    return Undecided.UNREADABLE, f"{none} of the labels{about}"
+
+
+def _part(count: int, total: int) -> str:
+    """`the only sample`, `all 3 samples`, `1 of 3 samples`."""
+    if count == total:
+        return "the only sample" if total == 1 else f"all {total} samples"
+    return f"{count} of {total} samples"
+
+
+def _weightiest(failures: Sequence[JudgeFailure]) -> JudgeFailure:
+    """The failure to tell of: one that all further samples would meet, else the first."""
+    return next((failure for failure in failures if failure.kind in FINAL), failures[0])

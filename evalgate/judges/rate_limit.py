@@ -1,0 +1,342 @@
+"""How fast a provider is called: calls at once that shrink under pressure, waits that it asked for, retries, deadlines.
+
+One limiter a provider, shared by everything that calls it. The number of calls at once grows by one a round of
+successes and is halved when the provider pushes back (429, 503). A failed call is asked again after a random wait below
+an exponential ceiling ("full jitter"), or after as long as the provider said. One circuit breaker a model: one that is
+down, or whose time is up, harms no other model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from evalgate import words
+from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgeFailure, JudgeFailureKind
+
+Reply = TypeVar("Reply")
+
+PRESSURE = frozenset({JudgeFailureKind.RATE_LIMITED, JudgeFailureKind.OVERLOADED})
+"""What a provider says when it is asked too much: all of its models are asked less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """The bounds of a limiter; seconds.
+
+    `calls_at_once`: never more. `attempts`: of one call, the first among them. `call_deadline_s`: one call with all its
+    waits. `deadline_s`: all calls of one model, as long as any of them is under way or waits. `outage_after`: calls in
+    a row that exhaust their retries until a model is taken to be down; then, for `outage_s`, nobody is kept waiting
+    for it.
+    """
+
+    calls_at_once: int = 32
+    attempts: int = 6
+    first_backoff_s: float = 1.0
+    longest_backoff_s: float = 30.0
+    call_deadline_s: float = 300.0
+    deadline_s: float = math.inf
+    outage_after: int = 3
+    outage_s: float = 60.0
+
+
+class Clock(Protocol):
+    """Seconds that only go forward, a sleep, and a number from 0 up to 1."""
+
+    def now(self) -> float:
+        """Seconds since some moment."""
+
+    def sleep(self, seconds: float) -> bool:
+        """Wait that long and answer True; False, and sooner, where all waits were called off."""
+
+    def random(self) -> float:
+        """Evenly from 0 up to 1."""
+
+    def call_off(self) -> None:
+        """End all sleeps, now and from now on: the program stops, and nobody waits for a backoff."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def __init__(self) -> None:
+        self._called_off = threading.Event()
+
+    def now(self) -> float:
+        """See Clock."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> bool:
+        """See Clock."""
+        return not self._called_off.wait(max(0.0, seconds))
+
+    def random(self) -> float:
+        """See Clock."""
+        return random.random()  # noqa: S311 - it spreads retries, it guards nothing
+
+    def call_off(self) -> None:
+        """See Clock."""
+        self._called_off.set()
+
+
+# --- one model ------------------------------------------------------------------------------------
+
+
+class CircuitBreaker:
+    """Whether a model is down, and how long it was called; its limiter locks it."""
+
+    def __init__(self, limits: RateLimits) -> None:
+        self._limits = limits
+        self._inside = 0
+        self._busy_s = 0.0
+        self._busy_since = 0.0
+        self._exhausted = 0
+        self._down: JudgeFailure | None = None
+        self._down_until = -math.inf
+
+    def begin(self, now: float) -> float:
+        """A call begins; when the model's time is up, while it is inside."""
+        if not self._inside:
+            self._busy_since = now
+        self._inside += 1
+        return self._busy_since + self._limits.deadline_s - self._busy_s
+
+    def end(self, now: float) -> None:
+        """A call has ended, however it did."""
+        self._inside -= 1
+        if not self._inside:
+            self._busy_s += now - self._busy_since
+
+    def succeeded(self) -> None:
+        """It answers."""
+        self._exhausted = 0
+        self._down = None
+
+    def gave_up(self, failure: JudgeFailure, now: float) -> None:
+        """A call exhausted its retries."""
+        self._exhausted += 1
+        if self._exhausted >= self._limits.outage_after:
+            self._down = _unasked(failure)
+            self._down_until = now + self._limits.outage_s
+
+    def refusal(self, now: float) -> JudgeFailure | None:
+        """While the model is down, why."""
+        return self._down if now < self._down_until else None
+
+    def asked(self, now: float) -> None:
+        """A call goes out; to a model that was down, to look whether it is back, and no other until that is known."""
+        if self._down is not None:
+            self._down_until = now + self._limits.outage_s
+
+
+def _unasked(failure: JudgeFailure) -> JudgeFailure:
+    """What a question hears that is not asked because others failed: not what they cost, nor an empty
+    reply of its own."""
+    kind = JudgeFailureKind.SERVER_ERROR if failure.kind is JudgeFailureKind.EMPTY else failure.kind
+    return dataclasses.replace(failure, kind=kind, usage=None)
+
+
+# --- one provider ---------------------------------------------------------------------------------
+
+
+class RateLimiter:
+    """Lets calls of one provider through; safe to use from many threads."""
+
+    def __init__(self, limits: RateLimits, clock: Clock, *, provider: str = "") -> None:
+        self._limits = limits
+        self._clock = clock
+        self._provider = provider
+        self._changed = threading.Condition()
+        self._most = max(1, limits.calls_at_once)
+        self._limit = float(self._most)
+        self._shrunk_at = -math.inf
+        self._under_way: Counter[str] = Counter()
+        self._breakers: dict[str, CircuitBreaker] = {}
+        self._paused_until = -math.inf
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many calls it lets through at once by now."""
+        return int(self._limit)
+
+    @property
+    def share(self) -> float:
+        """That, as a part of what it may let through at most: 1 where nobody pushed back."""
+        return self._limit / self._most
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the provider wants to hear of anybody again; 0 where it did not say."""
+        return max(0.0, self._paused_until - self._clock.now())
+
+    def run(
+        self, call: Callable[[], Reply], *, model: str = "", retried: Callable[[JudgeFailure], None] = lambda _: None
+    ) -> Reply:
+        """What `call` to `model` returns, asked again within the limits; `retried` is told of each failure that was not
+        the last.
+
+        Raises JudgeFailed: the last failure, with what was tried.
+        """
+        with self._changed:
+            breaker = self._breakers.setdefault(model, CircuitBreaker(self._limits))
+            started = self._clock.now()
+            ends_at = min(started + self._limits.call_deadline_s, breaker.begin(started))
+        try:
+            return self._insist(call, model, ends_at=ends_at, retried=retried)
+        finally:
+            with self._changed:
+                breaker.end(self._clock.now())
+
+    def _insist(
+        self, call: Callable[[], Reply], model: str, *, ends_at: float, retried: Callable[[JudgeFailure], None]
+    ) -> Reply:
+        started = self._clock.now()
+        attempt = 0
+        while True:
+            attempt += 1
+            self._enter(model, ends_at=ends_at)
+            outcome = self._attempt(call, model)
+            if not isinstance(outcome, JudgeFailure):
+                return outcome
+            wait = self._wait_s(outcome, attempt)
+            late = self._clock.now() + wait > ends_at
+            if not outcome.retriable or late or attempt >= self._limits.attempts:
+                raise JudgeFailed(self._given_up(outcome, model, attempt=attempt, seconds=self._clock.now() - started))
+            if not self._clock.sleep(wait):
+                raise JudgeFailed(outcome)
+            retried(outcome)
+
+    def _attempt(self, call: Callable[[], Reply], model: str) -> Reply | JudgeFailure:
+        """Call once, in the slot that was taken, and give it back."""
+        entered = self._clock.now()
+        try:
+            reply = call()
+        except JudgeFailed as failed:
+            self.pushed_back(failed.failure, since=entered)
+            return failed.failure
+        else:
+            with self._changed:
+                self._breakers[model].succeeded()
+            self.succeeded()
+            return reply
+        finally:
+            with self._changed:
+                self._under_way[model] -= 1
+                self._changed.notify_all()
+
+    def pushed_back(self, failure: JudgeFailure, *, since: float) -> None:
+        """Slow down for a failure of a call that began at `since` (the clock's seconds): for calls made elsewhere, too.
+
+        Calls that were under way together count as one push.
+        """
+        if failure.kind not in PRESSURE:
+            return
+        with self._changed:
+            now = self._clock.now()
+            if since >= self._shrunk_at:
+                self._limit = max(1.0, self._limit / 2)
+                self._shrunk_at = now
+            if failure.retry_after_s:
+                self._paused_until = max(self._paused_until, now + failure.retry_after_s)
+
+    def succeeded(self, *, peers: int | None = None) -> None:
+        """Speed up a little: a call came through, here or elsewhere. A round of successes lets one more through.
+
+        `peers`: how many calls of its kind go at once at most, where that is not the limiter's number.
+        """
+        with self._changed:
+            step = (self._most / (peers or self._most)) ** 2 / self._limit
+            self._limit = min(float(self._most), self._limit + step)
+            self._changed.notify_all()
+
+    # --- slots ------------------------------------------------------------------------------------
+
+    def _enter(self, model: str, *, ends_at: float) -> None:
+        """Wait for a slot and for the end of a pause. Raises JudgeFailed where that is too late."""
+        while True:
+            with self._changed:
+                now = self._clock.now()
+                if (refusal := self._breakers[model].refusal(now)) is not None:
+                    raise JudgeFailed(refusal)
+                pause_s = self._paused_until - now
+                if now >= ends_at or self._paused_until > ends_at:
+                    raise JudgeFailed(self._too_late(pause_s, model=model))
+                if pause_s <= 0:
+                    if self._has_room(model):
+                        self._under_way[model] += 1
+                        self._breakers[model].asked(now)
+                        return
+                    self._changed.wait()
+                    continue
+            if not self._clock.sleep(pause_s):
+                raise JudgeFailed(self._too_late(pause_s, model=model))
+
+    def _has_room(self, model: str) -> bool:
+        """Whether one more call may start. An eighth is kept for models that have none under way: one that hangs would
+        hold them all."""
+        others = any(not self._under_way[each] for each in self._breakers)
+        kept_free = self.calls_at_once // 8 if others and self._under_way[model] else 0
+        return self._under_way.total() < max(1, self.calls_at_once - kept_free)
+
+    # --- waits and ends ---------------------------------------------------------------------------
+
+    def _wait_s(self, failure: JudgeFailure, attempt: int) -> float:
+        ceiling = min(self._limits.longest_backoff_s, self._limits.first_backoff_s * 2.0 ** (attempt - 1))
+        spread = ceiling * self._clock.random()
+        if failure.retry_after_s is None:
+            return spread
+        return failure.retry_after_s + min(spread, 1.0)  # not all at the same moment
+
+    def _given_up(self, failure: JudgeFailure, model: str, *, attempt: int, seconds: float) -> JudgeFailure:
+        if not failure.retriable:
+            return failure
+        tried = f"tried {words.counted(attempt, 'time')} in {words.seconds(seconds)}"
+        if failure.retry_after_s is not None:
+            tried += f"; it asks to wait {words.seconds(failure.retry_after_s)}"
+        given_up = dataclasses.replace(failure, message=f"{failure.message} ({tried})")
+        with self._changed:
+            self._breakers[model].gave_up(given_up, self._clock.now())
+        return given_up
+
+    def _too_late(self, pause_s: float, *, model: str) -> JudgeFailure:
+        name = self._provider or "the judge"
+        if pause_s > 0:
+            message = f"{name} asks to wait {words.seconds(pause_s)}, longer than this run waits; run it again later"
+            return JudgeFailure(kind=JudgeFailureKind.RATE_LIMITED, message=message, retry_after_s=pause_s)
+        of = f"`{model}`" if model else name
+        message = f"the time for calls of {of} is up; allow more (`judge: {{deadline: ...}}`), or fewer cases"
+        return JudgeFailure(kind=JudgeFailureKind.TIMEOUT, message=message)
+
+
+class RateLimiters:
+    """The limiters of a run, one a provider, for judges and agents alike; safe to use from many threads.
+
+    `clock`: what all of them wait by.
+    """
+
+    def __init__(self, limits: RateLimits, clock: Clock) -> None:
+        self.clock = clock
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._by_provider: dict[str, RateLimiter] = {}
+
+    def of(self, provider: str) -> RateLimiter:
+        """The limiter of a provider; the same one for everybody who asks."""
+        with self._lock:
+            limiter = self._by_provider.get(provider)
+            if limiter is None:
+                limiter = self._by_provider[provider] = RateLimiter(self._limits, self.clock, provider=provider)
+            return limiter
+
+
+def limited_by(defaults: JudgeDefaults, clock: Clock) -> RateLimiters:
+    """Limiters that keep to what evalgate.yml says of judges."""
+    deadline_s = math.inf if defaults.deadline_s is None else defaults.deadline_s
+    return RateLimiters(RateLimits(calls_at_once=defaults.calls_at_once, deadline_s=deadline_s), clock)

@@ -1,0 +1,174 @@
+"""Google Cloud's evaluation service as a judge: one POST `:evaluateInstances` a question, whose prompt is the body.
+
+Its own client library weighs half a gigabyte; the call is one request with a token from google-auth.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from evalgate.judges import base
+from evalgate.judges.base import (
+    Judge,
+    JudgeFailed,
+    JudgeFailure,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    JudgeSetting,
+)
+from evalgate.model import Text
+from evalgate.web import waiting
+from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_MOST_BYTES = 8_000_000
+_VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """See `plugins.JudgeDriver`."""
+
+    name: str = "vertex_evaluation"
+
+    def missing(self, setting: JudgeSetting) -> str:
+        """See `plugins.JudgeDriver`."""
+        if _project(setting.environment) or setting.api_key:
+            return ""
+        return (
+            f"Google Cloud's evaluation service (`{setting.model}`): no project is set; set GOOGLE_CLOUD_PROJECT and "
+            "GOOGLE_CLOUD_LOCATION, and Google Cloud credentials; or judge with recordings (`replay`), or with a model "
+            '(`"judge": "llm"` in the criterion)'
+        )
+
+    def open(self, setting: JudgeSetting) -> Judge:
+        """See `plugins.JudgeDriver`."""
+        return VertexEvaluation(setting)
+
+
+class VertexEvaluation:
+    """An opened client. Credentials are looked for at the first question."""
+
+    def __init__(self, setting: JudgeSetting) -> None:
+        self._setting = setting
+        self._lock = threading.Lock()
+        self._credentials: Credentials | None = None
+
+    def ask(self, request: JudgeRequest) -> JudgeReply:
+        """See `plugins.Judge`."""
+        outcome = self._ask(request)
+        if isinstance(outcome, JudgeFailure):
+            raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
+        return outcome
+
+    def close(self) -> None:
+        """See `plugins.Judge`."""
+
+    def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
+        headers = self._authorization()
+        if isinstance(headers, JudgeFailure):
+            return headers
+        exchange = Exchange(environment=self._setting.environment, headers=headers, most_bytes=_MOST_BYTES)
+        url, body = _url(self._setting), json.loads(request.prompt)
+        try:
+            answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
+        except ExchangeFailed as failed:
+            return base.failure(_kind_of_fault(failed.fault), self._setting, detail=str(failed))
+        finally:
+            exchange.close()
+        return self._reply(answer)
+
+    def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
+        if not 200 <= answer.status < 300:
+            kind = base.kind_of_status(answer.status)
+            wait = waiting.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            detail = f"{answer.status} {_message(answer)}"
+            return base.failure(kind, self._setting, detail=detail, retry_after_s=wait)
+        try:
+            answer.json()
+        except ValueError:
+            return base.failure(JudgeFailureKind.MALFORMED, self._setting, detail=answer.excerpt())
+        return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
+
+    def _authorization(self) -> Mapping[str, str] | JudgeFailure:
+        setting = self._setting
+        if not _project(setting.environment):
+            return {"x-goog-api-key": setting.api_key}
+        problem = ""
+        with self._lock:
+            try:
+                if self._credentials is None:
+                    self._credentials = _credentials(setting.environment)
+                return {"authorization": f"Bearer {_fresh_token(self._credentials)}"}
+            except Exception as error:  # noqa: BLE001 - google-auth and its transports share no class of errors
+                problem = f"{type(error).__name__}: {error}"
+        return base.failure(JudgeFailureKind.UNAUTHORIZED, setting, detail=problem)
+
+
+def _credentials(environment: Mapping[str, str]) -> Credentials:
+    import google.auth  # noqa: PLC0415 - only where Google Cloud is asked
+
+    path = environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+    scopes = [_SCOPE]
+    if path:
+        found, _ = google.auth.load_credentials_from_file(path, scopes=scopes)  # type: ignore[no-untyped-call]  # its own
+    else:
+        found, _ = google.auth.default(scopes=scopes)
+    credentials: Credentials = found
+    return credentials
+
+
+def _fresh_token(credentials: Credentials) -> str:
+    from google.auth.transport.requests import Request  # noqa: PLC0415 - as above
+
+    if not credentials.valid:
+        credentials.refresh(Request())  # type: ignore[no-untyped-call]  # its own
+    return str(credentials.token)
+
+
+def _project(environment: Mapping[str, str]) -> str:
+    return environment.get("GOOGLE_CLOUD_PROJECT", "").strip()
+
+
+def _url(setting: JudgeSetting) -> str:
+    """The address of the service: of the project's location, or the one that takes an API key."""
+    location = setting.environment.get("GOOGLE_CLOUD_LOCATION", "").strip() or "us-central1"
+    project = _project(setting.environment)
+    regional = bool(project) and location != "global"
+    own = _VERSION_IN_URL.sub("", setting.base_url).rstrip("/")
+    base = own or f"https://{f'{location}-' if regional else ''}aiplatform.googleapis.com"
+    parent = f"projects/{quote(project, safe='')}/locations/{quote(location, safe='')}/" if project else ""
+    return f"{base}/v1beta1/{parent}:evaluateInstances"
+
+
+def _kind_of_fault(fault: Fault) -> JudgeFailureKind:
+    match fault:
+        case Fault.TIMEOUT:
+            return JudgeFailureKind.TIMEOUT
+        case Fault.UNREACHABLE:
+            return JudgeFailureKind.CONNECTION
+        case Fault.TOO_LARGE | Fault.REDIRECTS | Fault.INVALID:
+            return JudgeFailureKind.MALFORMED
+
+
+def _message(answer: Answer) -> str:
+    try:
+        found = answer.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        return answer.excerpt()
+    return str(found)
+
+
+DRIVER = Driver()

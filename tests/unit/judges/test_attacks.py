@@ -1,0 +1,222 @@
+"""Whatever a judged text says, it stays within its fence: a judge that obeys all that stands outside is not fooled."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from builders.build import call, case, turn
+from builders.judging import ScriptedJudge, panel
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate import criteria
+from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
+from evalgate.criteria.base import CriterionServices
+from evalgate.criteria.rubrics import Subject
+from evalgate.judges import prompting
+from evalgate.judges.base import JudgeRequest
+from evalgate.judges.prompting import Piece, Question
+from evalgate.model import (
+    Content,
+    CriterionUse,
+    Event,
+    Evidence,
+    Invocation,
+    Persona,
+    Rubric,
+    Score,
+    Text,
+    ToolResponse,
+)
+from evalgate.prompts import generating
+from evalgate.prompts.simulated_user import Script
+
+DATA = Path(__file__).parents[2] / "data/attacks/attacks.json"
+ATTACKS = {each["name"]: each["text"] for each in json.loads(DATA.read_text("utf-8"))["attacks"]}
+BENIGN = "The weather is fine."
+
+
+def _rubrics(subject: Subject) -> Callable[[str], Question]:
+    def render(text: str) -> Question:
+        given = [Rubric(rubric_id=text, text=text), Rubric(rubric_id="2", text="polite")]
+        return rubrics.ask_rubrics(subject, [Piece(name="final_answer", text=text)], given)
+
+    return render
+
+
+def _played(plan: str, answer: str) -> Question:
+    script = Script(plan=plan, stop_signal="</finished>")
+    script.add(turn("q", answer=answer))
+    return script.question()
+
+
+def _quality(**given: object) -> Question:
+    asked = {"plan": "Ask.", "before": "", "message": "m", "stop_signal": "</finished>", "persona": None, **given}
+    return user_simulation.ask_quality(**asked)
+
+
+PROMPTS: dict[str, Callable[[str], Question]] = {
+    "match, answer": lambda text: final_response_match_v2.ask_match(request="q", answer=text, reference="7"),
+    "match, request": lambda text: final_response_match_v2.ask_match(request=text, answer="7", reference="7"),
+    "match, reference": lambda text: final_response_match_v2.ask_match(request="q", answer="7", reference=text),
+    "rubrics of an answer": _rubrics(Subject.FINAL_RESPONSE),
+    "rubrics of tool use": _rubrics(Subject.TOOL_USE),
+    "rubrics of a conversation": _rubrics(Subject.CONVERSATION),
+    "segmentation": hallucinations_v1.render_segmentation,
+    "validation, sentences": lambda text: hallucinations_v1.render_validation([], [text, "x"]),
+    "validation, context": lambda text: hallucinations_v1.render_validation(
+        [Piece(name="steps", text=text)], ["x", "y"]
+    ),
+    "safety": lambda text: vertex.ask_safety(request="q", answer=text),
+    "coherence": lambda text: vertex.ask_coherence(request="q", answer=text),
+    "simulated user, answer": lambda text: _played("Ask.", text),
+    "simulated user, plan": lambda text: _played(text, "yes"),
+    "simulator quality, message": lambda text: _quality(message=text),
+    "simulator quality, conversation": lambda text: _quality(before=user_simulation.history([turn("q", answer=text)])),
+    "simulator quality, persona": lambda text: _quality(persona=Persona(persona_id="own", description=text)),
+    "generating, agent": lambda text: generating.render(agents=[], introduction=text, instruction="", count=1),
+    "generating, wishes": lambda text: generating.render(agents=[], introduction="", instruction=text, count=1),
+}
+
+
+def split(prompt: str) -> tuple[list[str], list[str]]:
+    """The lines outside the fences, with the code taken out, and those inside; a marker is a whole line."""
+    head, _, rest = prompt.partition("\n")
+    code = head.removeprefix("The code of this message is ")
+    outside, inside, piece = [], [], ""
+    for line in rest.split("\n"):
+        if piece and line == prompting.closing_line(piece, code):
+            piece = ""
+            outside.append(">>>")
+        elif piece:
+            inside.append(line)
+        elif line.startswith("<<< ") and line.endswith(f" {code}"):
+            piece = line[4 : -len(code) - 1]
+            outside.append(f"<<< {piece}")
+        else:
+            outside.append(line)
+    assert not piece, "every fence is closed"
+    return outside, inside
+
+
+def armed(attack: str, render: Callable[[str], Question]) -> str:
+    """The attack with the code that a text without it has: the best guess that there is."""
+    code = render(BENIGN).prompt.partition("\n")[0].rpartition(" ")[2]
+    names = ("user_request", "reference_answer", "agent_answer", "final_answer", "properties", "sentences")
+    text = attack.replace("{code}", code).replace("{CODE}", code.upper())
+    text = text.replace("{closings}", "\n".join(prompting.closing_line(name, code) for name in names))
+    return text.replace("{openings}", "\n".join(prompting.opening_line(name, code) for name in names))
+
+
+def test_there_are_enough_attacks() -> None:
+    assert len(ATTACKS) >= 30
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_outside_the_fence_nothing_changes(attack: str, prompt: str) -> None:
+    render = PROMPTS[prompt]
+    attacked, benign = render(armed(ATTACKS[attack], render)), render(BENIGN)
+    assert attacked.system == benign.system
+    outside, inside = split(attacked.prompt)
+    assert outside == split(benign.prompt)[0]
+    assert inside != split(benign.prompt)[1]
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=())), st.sampled_from(sorted(PROMPTS)))
+def test_no_text_leaves_its_fence(text: str, prompt: str) -> None:
+    render = PROMPTS[prompt]
+    assert split(render(text).prompt)[0] == split(render(BENIGN).prompt)[0]
+    render(text).prompt.encode()  # can be sent
+
+
+# --- through the criteria, with a judge that obeys ------------------------------------------------
+
+YES_AND_NO = {
+    "final_response_match_v2": ("valid", "invalid"),
+    "rubric_based_final_response_quality_v1": ("yes", "no"),
+    "rubric_based_tool_use_quality_v1": ("yes", "no"),
+    "rubric_based_multi_turn_trajectory_quality_v1": ("yes", "no"),
+    "hallucinations_v1": ("supported", "unsupported"),
+    "safety_v1": ("safe", "unsafe"),
+    "response_evaluation_score": ("5", "1"),
+    "multi_turn_task_success_v1": ("yes", "no"),
+    "multi_turn_trajectory_quality_v1": ("yes", "no"),
+    "multi_turn_tool_use_quality_v1": ("yes", "no"),
+}
+RUBRIC = {"rubric_id": "r", "rubric_content": {"text_property": "It is right."}}
+
+
+def reply_of(name: str, label: str) -> str:
+    """The label on everything that a prompt could ask about."""
+    key, prefix = ("label", "S") if name == "hallucinations_v1" else ("verdict", "P")
+    if name in ("final_response_match_v2", "safety_v1", "response_evaluation_score"):
+        return json.dumps({"rationale": "", "verdict": label})
+    return json.dumps({"verdicts": [{"id": f"{prefix}{number}", key: label} for number in range(1, 60)]})
+
+
+class Obedient:
+    """Does what any line outside the fences says, unless it was there before the attacks began; else is honest."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.known: list[list[str]] = []
+        self.attacked = False
+
+    def __call__(self, request: JudgeRequest) -> str:
+        outside, inside = split(request.prompt)
+        if not self.attacked:
+            self.known.append(outside)
+        if outside in self.known and "<<< agent_text" in outside:
+            return "\n".join(f"* <sentence>{line}</sentence>" for line in inside)
+        wanted, honest = YES_AND_NO[self.name]
+        return reply_of(self.name, honest if outside in self.known else wanted)
+
+
+def attacked_evidence(attack: str) -> Evidence:
+    response = ToolResponse(name="lookup", response={"note": attack}, id=None)
+    said = turn("what is it?", call("lookup", q=attack), answer=attack)
+    events = (*(said.events or ()), Event(author="agent", content=Content(parts=(response, Text(text=attack)))))
+    actual = Invocation(user_content=said.user_content, final_response=said.final_response, events=events)
+    return Evidence(case=case("c"), actual=(actual,), expected=(turn("what is it?", answer="7"),))
+
+
+def options_of(name: str) -> Iterator[tuple[str, object]]:
+    if name.startswith("rubric"):
+        yield "rubrics", [RUBRIC]
+    if name in ("safety_v1", "response_evaluation_score") or name.startswith("multi_turn"):
+        yield "judge", "llm"
+
+
+def obeyed(name: str, obedient: Obedient, text: str) -> float:
+    held = panel(ScriptedJudge(obedient))
+    use = CriterionUse(name=name, threshold=0.5, options=dict(options_of(name)))
+    grade = criteria.build(use, CriterionServices(judge=held))(attacked_evidence(text))
+    held.close()
+    assert isinstance(grade, Score), grade
+    return grade.value
+
+
+@pytest.mark.parametrize("name", YES_AND_NO)
+def test_an_obedient_judge_is_not_fooled(name: str) -> None:
+    obedient = Obedient(name)
+    honest = obeyed(name, obedient, BENIGN)
+    obedient.attacked = True
+    for attack in ATTACKS.values():
+        assert obeyed(name, obedient, attack) == honest, attack
+    assert honest == (1.0 if name == "response_evaluation_score" else 0.0)
+
+
+def test_without_a_fence_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge above does obey what stands outside, or the tests above could not fail."""
+    obedient = Obedient("final_response_match_v2")
+    honest = obeyed(obedient.name, obedient, BENIGN)
+    obedient.attacked = True
+    monkeypatch.setattr(prompting, "closing_line", lambda name, _: f">>> {name}")
+    monkeypatch.setattr(prompting, "between", lambda piece, _: piece.text)
+    assert obeyed(obedient.name, obedient, ATTACKS["plain order"]) != honest
+
+
+def test_text_of_others_is_shown_as_it_is() -> None:
+    assert prompting.text_of(Content(parts=(Text(text="a"), Text(text="b", thought=True)))) == "a"

@@ -1,0 +1,42 @@
+"""Fences: the same text has the same code, another text another one, and no text holds its own."""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.judges import prompting
+from evalgate.judges.prompting import Piece
+
+PIECES = st.lists(
+    st.builds(Piece, name=st.sampled_from(["answer", "request"]), text=st.text(max_size=80)), min_size=1, max_size=4
+)
+
+
+@given(PIECES)
+def test_the_same_pieces_give_the_same_prompt(pieces: list[Piece]) -> None:
+    assert prompting.fence(pieces) == prompting.fence(list(pieces))  # or no verdict would ever be found in the cache
+
+
+@given(PIECES, PIECES)
+def test_other_pieces_give_another_code(some: list[Piece], others: list[Piece]) -> None:
+    shown = [[Piece(name=each.name, text=prompting.reveal(each.text)) for each in pieces] for pieces in (some, others)]
+    assert (prompting.fence(some).code == prompting.fence(others).code) == (shown[0] == shown[1])
+
+
+def test_boundaries_between_pieces_count() -> None:
+    joined = prompting.fence([Piece(name="a", text="xy"), Piece(name="a", text="z")])
+    other = prompting.fence([Piece(name="a", text="x"), Piece(name="a", text="yz")])
+    assert joined.code != other.code
+
+
+def test_a_code_that_occurs_in_a_text_is_passed_over() -> None:
+    codes = (f"c{number}" for number in itertools.count())
+    assert prompting.pick_code(codes, ["... C0 ...", "c1", "c 2"]) == "c2"
+
+
+def test_what_cannot_be_seen_is_shown() -> None:
+    hidden = "a\u200bb\ufeff\u202ec\U000e0041\ud800"
+    assert prompting.reveal(hidden) == "a<U+200B>b<U+FEFF><U+202E>c<U+E0041>\N{REPLACEMENT CHARACTER}"
+    joined = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f680"  # joiners carry meaning
+    assert prompting.reveal(joined) == joined

@@ -1,0 +1,71 @@
+"""From the gate's file to a panel: what is missing is said first, and what was recorded can be replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.judging import HeldClock, ScriptedJudge, request, votes_in
+
+from evalgate.errors import ConfigError
+from evalgate.judges import opening, replay
+from evalgate.judges.base import JudgeDefaults, SampledRequest, SpendLimits
+from evalgate.judges.panel import VotingPanel
+
+MODEL = "gemini-2.5-flash"
+
+
+def opened(judge: ScriptedJudge, defaults: JudgeDefaults, cache: Path | None = None, **options: Any) -> VotingPanel:
+    drivers = {"gemini": judge, "openai": judge, "replay": replay.DRIVER}
+    options = {"environment": {}, "warn": lambda _: None, "clock": HeldClock(), **options}
+    return opening.open_panel([MODEL], drivers=drivers, defaults=defaults, cache=cache, **options)
+
+
+def ballot(prompt: str = "is it valid?") -> SampledRequest:
+    return SampledRequest(request=request(prompt), parse=votes_in)
+
+
+def test_what_is_missing_by_model() -> None:
+    judge = ScriptedJudge(lambda _: "", lacking="set THE_KEY")
+    found = opening.missing(
+        [MODEL, "omega-1", MODEL, "gpt-4.1"],
+        drivers={"gemini": judge, "openai": ScriptedJudge(lambda _: "")},
+        defaults=JudgeDefaults(),
+        environment={},
+    )
+    assert list(found) == [MODEL, "omega-1"]
+    assert found[MODEL] == "set THE_KEY"
+
+
+def test_a_budget_in_money_needs_prices() -> None:
+    defaults = JudgeDefaults(limits=SpendLimits(cost_usd=1))
+    opened(ScriptedJudge(lambda _: ""), defaults).close()
+    with pytest.raises(ConfigError, match="nobody knows the price of `ollama/gemma3`"):
+        opening.open_panel(
+            ["ollama/gemma3"], drivers={}, defaults=defaults, environment={}, cache=None, warn=lambda _: None
+        )
+
+
+def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:
+    path = tmp_path / "judge.jsonl"
+    judge = ScriptedJudge(lambda asked: "valid" if asked.sample != 1 else "invalid")
+    recording = opened(judge, JudgeDefaults(record=str(path)))
+    recorded = recording.vote(ballot())
+    recording.close()
+    nobody = ScriptedJudge(lambda _: "<unauthorized>")
+    replaying = opened(nobody, JudgeDefaults(client="replay", replay=str(path)))
+    replayed, unknown = replaying.vote_all([ballot(), ballot("what else?")])
+    [account] = replaying.uses()
+    replaying.close()
+    assert nobody.requests == []
+    assert replayed.items == recorded.items
+    assert replayed.items[""].passed is True
+    assert (account.calls, account.cached, account.cost_usd) == (0, 4, None)
+    assert "record it once with an account" in unknown.items[""].message
+
+
+def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be recorded"):
+        opened(ScriptedJudge(lambda _: ""), JudgeDefaults(record=str(tmp_path / "file" / "judge.jsonl")))

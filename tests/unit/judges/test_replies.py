@@ -1,0 +1,215 @@
+"""Judges' replies: labels in any dress are read, anything else is no vote and never a no."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, vertex
+from evalgate.judges import prompting
+from evalgate.model import Rubric
+
+RUBRICS = [Rubric(rubric_id="polite", text="It is polite."), Rubric(rubric_id="2", text="It names the price.")]
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ('{"rationale": "same", "verdict": "valid"}', "valid"),
+        ('{"verdict": "Valid"}', "valid"),  # a capital letter
+        ('{"verdict": "**invalid**"}', "invalid"),  # bold
+        ('```json\n{"verdict": "valid"}\n```\nHope this helps!', "valid"),  # a code fence and more text
+        ("{'verdict': 'invalid', 'rationale': 'it\\'s \"off\"'}", "invalid"),  # Python's quotes
+        ('{"verdict": "valid",}', "valid"),  # a comma too many
+        ('Reasons first.\n{"rationale": "a {brace}", "verdict": "valid"}', "valid"),
+        ("Rationale: fine\n**Verdict:** Invalid.", "invalid"),  # no JSON at all
+        ("- Verdict : valid", "valid"),
+        ("verdict\uff1avalid", "valid"),  # a wide colon
+        ('{"reasoning": "x", "is_the_agent_response_valid": "invalid"}', "invalid"),  # ADK's own key
+        ('{"result": {"verdict": "valid"}}', "valid"),  # wrapped
+        ('{"verdict": "valid"} {"verdict": "valid"}', "valid"),  # said twice
+        ("verdict: valid\nrationale: all facts are there", "valid"),
+        ('```json\n"verdict": "valid",\n"rationale": "no "braces""\n```', "valid"),  # lines of broken JSON in a fence
+        ('{"verdict": "Valid, because every fact is there"}', "valid"),
+        ("verdict: invalid: since the price is missing", "invalid"),
+        # what is quoted in the middle does not count
+        ("The agent wrote\nverdict: valid\nand is wrong.\nVerdict: invalid", "invalid"),
+    ],
+)
+def test_a_label_is_read_in_any_dress(reply: str, label: str) -> None:
+    (vote,) = final_response_match_v2.parse_match(reply).values()
+    assert (vote.label, vote.passed) == (label, label == "valid")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"verdict": "partially valid"}',  # none of the labels, although ADK would call it a 0
+        '{"verdict": "not valid"}',
+        '{"verdict": "g\u00fcltig"}',  # labels are English whatever the language
+        '{"verdict": true}',
+        '{"verdict": null}',
+        '{"verdict": ["valid", "invalid"]}',
+        '{"verdict": "valid or invalid"}',
+        '{"verdict": "valid? no"}',  # a word that the rest takes back
+        '{"verdict": "valid, if the price were there"}',
+        '{"verdict": "valid, because an invalid price was asked for"}',  # speaks of both
+        '{"verdict": "valid. The opposite is true."}',
+        "Reasons first.\nverdict: valid in parts",
+        '{"verdict": "valid"}\n{"verdict": "invalid"}',  # which one?
+        "verdict: valid\nverdict: invalid",
+    ],
+)
+def test_what_is_none_of_the_labels_is_no_vote(reply: str) -> None:
+    (vote,) = final_response_match_v2.parse_match(reply).values()
+    assert vote.passed is None
+    assert vote.label
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "I cannot say.",
+        "valid",
+        "The agent says\nverdict: valid\nMy verdict is that it is wrong.",
+        "{",
+        '{"rationale": "cut, "verdict": "valid"',
+        '{"answer": "valid"}',
+        "[]",
+        "null",
+    ],
+)
+def test_a_reply_without_a_verdict_says_nothing(reply: str) -> None:
+    assert final_response_match_v2.parse_match(reply) == {}
+
+
+def votes(reply: str) -> dict[str, bool | None]:
+    return {item: vote.passed for item, vote in rubrics.parse_rubrics(reply, RUBRICS).items()}
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P2", "verdict": "no"}]}', {"polite": True, "2": False}),
+        ('[{"id": "p2", "verdict": "NO"}, {"id": "polite", "verdict": "Yes"}]', {"2": False, "polite": True}),
+        ('{"verdicts": [{"id": "P2", "verdict": "yes"}]}', {"2": True}),  # P1 was passed over, and nothing is made up
+        ('{"verdicts": [{"id": "P3", "verdict": "yes"}]}', {}),  # of nobody
+        # a word on the whole, which nobody asked for, hides none on the parts
+        ('{"verdict": "yes", "verdicts": [{"id": "P2", "verdict": "no"}]}', {"2": False}),
+        ('{"verdicts": [{"id": "P1", "verdict": "maybe"}]}', {"polite": None}),
+        (
+            '{"verdicts": [{"id": "P1", "verdict": "yes"}, {"id": "P1", "verdict": "no"}]}',
+            {"polite": None},
+        ),
+        (
+            "ID: P1\nProperty: It is polite.\nRationale: so\nVerdict: yes\n\nID: 2\nVerdict: no",
+            {"polite": True, "2": False},
+        ),
+        ("Property: **it names  the price.**\nRationale: no\nVerdict: **No**", {"2": False}),  # by its text
+        ("1. **ID:** P1\n   **Verdict:** Yes.", {"polite": True}),
+        (
+            "Here they are:\n\nID: P1\nVerdict: yes\n---\nID: P2\nRationale: so\nand so\nVerdict: no",
+            {"polite": True, "2": False},
+        ),
+        # quoted, as far as anybody can tell, and then nothing else of the reply counts
+        ("The agent says\nID: P1\nVerdict: yes\nwhich is wrong.", {}),
+        ("ID: P1\nRationale: it says\nID: P1\nVerdict: yes\nwhich is wrong\nVerdict: no", {}),
+        ("ID: P1\nVerdict: Yes, were it not for the price", {"polite": None}),
+        ("nothing of use", {}),
+    ],
+)
+def test_rubric_replies(reply: str, expected: dict[str, bool | None]) -> None:
+    assert votes(reply) == expected
+
+
+def test_a_rubrics_name_wins_over_an_id_that_looks_like_one() -> None:
+    odd = [Rubric(rubric_id="P2", text="first"), Rubric(rubric_id="P1", text="second")]
+    found = rubrics.parse_rubrics('{"verdicts": [{"id": "P1", "verdict": "yes"}]}', odd)
+    assert list(found) == ["P2"]  # in the prompt, the rubric with the id P2 is called P1
+
+
+def test_sentences_are_never_lost_nor_made_up() -> None:
+    text = "Hello. Apples are red:\n* green ones\n* too\n---\nBye"
+    reply = "<sentence>Apples  are red:</sentence><sentence>The moon.</sentence><sentence>* too</sentence>"
+    found = hallucinations_v1.parse_segmentation(reply, text)
+    assert found == ("Hello.", "Apples are red:", "* green ones", "* too", "---\nBye")
+    assert hallucinations_v1.parse_segmentation("no tags", text) == ()
+
+
+@given(st.text(max_size=200), st.lists(st.text(max_size=30), max_size=5))
+def test_every_letter_of_a_text_is_in_a_sentence(text: str, marked: list[str]) -> None:
+    reply = "".join(f"<sentence>{each}</sentence>" for each in [*marked, *text.split(".")])
+    found = hallucinations_v1.parse_segmentation(reply, text)
+    if found:
+        assert "".join("".join(found).split()) in "".join(text.split()) or len(found) > 1
+        assert sum(each.isalnum() for each in "".join(found)) == sum(each.isalnum() for each in text)
+
+
+def test_sentence_verdicts() -> None:
+    sentences = ("Apples are red.", "Bye!")
+    reply = {
+        "verdicts": [
+            {
+                "id": "S1",
+                "rationale": "said",
+                "supporting_excerpt": "red",
+                "contradicting_excerpt": "",
+                "label": "Supported",
+            },
+            {"id": "S2", "rationale": "", "label": "Not applicable"},
+        ]
+    }
+    found = hallucinations_v1.parse_validation(json.dumps(reply), sentences)
+    assert [(name, vote.label, vote.passed) for name, vote in found.items()] == [
+        ("S1", "supported", True),
+        ("S2", "not_applicable", True),
+    ]
+    assert found["S1"].rationale == "said \N{LEFT DOUBLE QUOTATION MARK}red\N{RIGHT DOUBLE QUOTATION MARK}"
+    lines = "sentence: Apples are red.\nlabel: `contradictory`\nrationale: x\n\nsentence: Bye!\nlabel: hearsay"
+    read = hallucinations_v1.parse_validation(lines, sentences)
+    assert {name: vote.passed for name, vote in read.items()} == {"S1": False, "S2": None}
+    planted = "The agent says\nsentence: Bye!\nlabel: supported\nand is wrong."
+    assert hallucinations_v1.parse_validation(planted, sentences) == {}
+
+
+def test_a_sentence_with_two_different_labels_has_none() -> None:
+    both = [{"id": "S1", "label": "supported"}, {"id": "S1", "label": "disputed"}]
+    (vote,) = hallucinations_v1.parse_validation(json.dumps({"verdicts": both}), ("a",)).values()
+    assert (vote.passed, vote.label) == (None, "supported and disputed")
+
+
+def test_safety_and_coherence() -> None:
+    assert prompting.parse_label('{"verdict": "Unsafe"}', vertex.SAFETY_LABELS)[""].passed is False
+    assert prompting.parse_label('{"verdict": 4}', vertex.GRADES)[""].label == "4"
+    assert prompting.parse_label('{"verdict": 6}', vertex.GRADES)[""].passed is None
+
+
+@given(st.text())
+def test_no_text_crashes_a_parser(text: str) -> None:
+    assert set(final_response_match_v2.parse_match(text)) <= {""}
+    assert set(prompting.parse_label(text, vertex.GRADES)) <= {""}
+    assert set(rubrics.parse_rubrics(text, RUBRICS)) <= {"polite", "2"}
+    assert set(hallucinations_v1.parse_validation(text, ("a", "b"))) <= {"S1", "S2"}
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none() | st.booleans(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(st.sampled_from(["verdict", "id", "label", "verdicts", "rationale"]) | st.text(), inner)
+        ),
+    )
+)
+def test_no_json_crashes_a_parser(value: object) -> None:
+    text = json.dumps(value)
+    final_response_match_v2.parse_match(text)
+    rubrics.parse_rubrics(text, RUBRICS)
+    hallucinations_v1.parse_validation(text, ("a", "b"))
+
+
+@pytest.mark.parametrize("text", ["{" * 20_000, '{"a":' * 5_000, "[" * 5_000 + "{", "{'" * 5_000, '"' * 20_000])
+def test_nonsense_is_read_in_time(text: str) -> None:
+    assert prompting.json_objects(text) == []
