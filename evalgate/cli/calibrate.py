@@ -17,7 +17,7 @@ from evalgate.exhibits import calibration as exhibit
 from evalgate.gate import calibrations
 from evalgate.markup import plain
 from evalgate.model import Calibration
-from evalgate.pipeline import stored
+from evalgate.results import file as results_file
 from evalgate.wire import calibration as calibration_files
 from evalgate.wiring import calibrating, choosing, drafting, folders
 from evalgate.wiring.asking_labels import Desk
@@ -116,7 +116,7 @@ def _draft(path: Path, values: dict[str, Any], choice: Choice) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="A draft never overwrites labels: name another file.")
     results = _path(values["results"]) or _path(values["conversations"]) or _last_results(choice)
-    lines = drafting.draft(stored.read_results(results), most=values["most"], seed=choice.settings.seed)
+    lines = drafting.draft(results_file.read_results(results), most=values["most"], seed=choice.settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdict that can be labelled")
     problem = publish.write_file(path, [f"{line}\n" for line in lines])

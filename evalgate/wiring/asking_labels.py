@@ -27,12 +27,13 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.pipeline import fingerprints, grading, stored
+from evalgate.pipeline import fingerprints, grading
 from evalgate.pipeline.grading import Remembered
-from evalgate.pipeline.stored import Stored
 from evalgate.pipeline.trials import Task
 from evalgate.plugins import CriterionServices, Need, Panel
 from evalgate.project import agent_choice, discovery
+from evalgate.results import file as results_file
+from evalgate.results.file import Stored
 from evalgate.wire.labels import LabelsReading
 from evalgate.wiring import judging, labelled
 from evalgate.wiring.choosing import Choice
@@ -110,7 +111,7 @@ def _conversations(path: Path | None, labels: Iterable[Label]) -> Stored | None:
     refers = any(label.evidence is None for label in labels)
     if not refers or path is None or not path.exists():
         return None
-    return stored.read_results(path)
+    return results_file.read_results(path)
 
 
 def _uses(suites: Iterable[Suite]) -> dict[str, dict[str, CriterionUse]]:

@@ -9,13 +9,13 @@ from datetime import datetime
 from pathlib import Path
 
 from evalgate.model import AgentUse, BaseOrigin, Suite
-from evalgate.pipeline.stored import Stored
+from evalgate.results.file import Stored
 from evalgate.wiring import agent_pools
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.choosing import Choice
 
 STORES = ("data_branch", "baseline_folder", "baseline_artifact")
-"""Settings that name where results and the ledger of base runs are kept."""
+"""Settings that name where results and the history of base runs are kept."""
 
 
 def rules_of_base(head: Choice, theirs: Choice | None) -> bool:

@@ -15,8 +15,8 @@ from evalgate.baseline.store import Store
 from evalgate.baseline.worktree import NoSuchFolder
 from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
-from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
+from evalgate.results import file as results_file
 from evalgate.settings import Settings
 from evalgate.wiring import (
     agent_code,
@@ -85,7 +85,7 @@ def _wanted(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 
 def _from_file(search: Search, named: str) -> Base:
     """Results that somebody named. Raises ConfigError where they cannot be read: the user asked for this very file."""
-    stored = stored_results.read_results(search.choice.root / named, shown_as=named, of="the base")
+    stored = results_file.read_results(search.choice.root / named, shown_as=named, of="the base")
     unknown = "`policy: base`: a results file does not hold all of the base's rules, so head's decide"
     origin = BaseOrigin(
         source=BaseSource.FILE,

@@ -23,8 +23,8 @@ from evalgate.model import (
     Suite,
     SuiteVerdict,
 )
-from evalgate.pipeline.stored import Stored
 from evalgate.plugins import Need
+from evalgate.results.file import Stored
 from evalgate.wiring import calibrating
 from evalgate.wiring.choosing import Choice
 

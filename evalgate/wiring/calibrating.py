@@ -19,8 +19,8 @@ from evalgate.model import (
     Label,
     LabelledVerdict,
 )
-from evalgate.pipeline import stored
 from evalgate.project import reading
+from evalgate.results import file as results_file
 from evalgate.wire import calibration as calibration_files
 from evalgate.wire import labels as label_files
 from evalgate.wiring import asking_labels, labelled
@@ -156,7 +156,7 @@ def _asked_texts(label: Label) -> object:
 
 
 def _from_results(read: label_files.LabelsReading, path: Path) -> Judged:
-    run = stored.read_results(path)
+    run = results_file.read_results(path)
     finds, grades, elsewhere = labelled.find_grades(read.labels, run)
     asking_labels.insist([*read.problems, *finds.problems])
     verdicts = [(asked, labelled.verdict_of(asked, grade)) for asked, grade in zip(finds.asked, grades, strict=True)]

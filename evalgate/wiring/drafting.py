@@ -10,9 +10,9 @@ from typing import Any
 from evalgate import criteria
 from evalgate.judged import identity
 from evalgate.model import Evidence, Finding, Grade, GradedTrial, Invocation, Score, Suite, Text
-from evalgate.pipeline.stored import Stored
 from evalgate.plugins import Need, Verdicts
 from evalgate.prompts import shown
+from evalgate.results.file import Stored
 from evalgate.wire import writing
 
 TEXTS_ARE_ALL = frozenset({"final_response_match_v2", "safety_v1"})

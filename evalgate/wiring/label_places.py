@@ -9,8 +9,8 @@ from evalgate import words
 from evalgate.errors import Problem, Severity
 from evalgate.judged import labelling
 from evalgate.model import Case, CriterionUse, Evidence, JudgeIdentity, Label, Suite, Transcript, TrialKey
-from evalgate.pipeline.stored import Stored
 from evalgate.prompts import shown
+from evalgate.results.file import Stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from evalgate.model import (
     LabelledVerdict,
 )
 from evalgate.pipeline import fingerprints
-from evalgate.pipeline.stored import Stored
 from evalgate.plugins import CriterionSpec, Need, Verdicts
 from evalgate.prompts import shown
+from evalgate.results.file import Stored
 from evalgate.wire.labels import Vocabulary
 from evalgate.wiring import label_places
 from evalgate.wiring.label_places import Asked, Finds

@@ -11,7 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard, Suite
-from evalgate.pipeline import sharding, stored
+from evalgate.results import file as results_file
+from evalgate.results import shards as results_shards
 from evalgate.settings import Settings
 from evalgate.wiring.choosing import Choice
 
@@ -26,7 +27,7 @@ def of(choice: Choice, suites: Sequence[Suite]) -> Shard | None:
         return None
     index, count = named
     settings = choice.settings
-    return sharding.plan(
+    return results_shards.plan(
         suites,
         index=index,
         of=count,
@@ -56,7 +57,7 @@ def note(shard: Shard) -> Problem:
 def render_durations(run: Run) -> str:
     """durations.json: seconds of one run of each case, by suite and case."""
     found: dict[str, dict[str, float]] = {}
-    for (suite, case_id), seconds in sorted(sharding.durations_of(run).items()):
+    for (suite, case_id), seconds in sorted(results_shards.durations_of(run).items()):
         found.setdefault(suite, {})[case_id] = round(seconds, 3)
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
@@ -71,7 +72,7 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"is no JSON: {error}", where=place, hint=hint) from error
     if isinstance(raw, dict) and "schema_version" in raw:
-        return sharding.durations_of(stored.read_results(path, shown_as=shown_as).run)
+        return results_shards.durations_of(results_file.read_results(path, shown_as=shown_as).run)
     try:
         read = _SHAPE.validate_python(raw)
     except ValidationError as error:

@@ -20,7 +20,7 @@ from evalgate.errors import ConfigError, EvalgateError, UnavailableError
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.failures import GitHubFailed
 from evalgate.model import Links
-from evalgate.pipeline import results
+from evalgate.results import file as results_file
 from evalgate.settings import Settings
 from evalgate.wiring import claims
 from evalgate.wiring.choosing import Choice
@@ -57,7 +57,7 @@ class Nothing:
 
 
 def written(words: str = "pass pass") -> str:
-    return "".join(results.render_results(build.report(words), kept=Nothing(), exit_code=0))
+    return "".join(results_file.render_results(build.report(words), outcomes=Nothing(), exit_code=0))
 
 
 def changed(words: str = "pass pass", **more: Any) -> str:

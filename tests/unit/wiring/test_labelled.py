@@ -24,9 +24,9 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.pipeline.stored import Stored
 from evalgate.plugins import JudgeRequest
 from evalgate.prompts import final_response_match
+from evalgate.results.file import Stored
 from evalgate.wire import labels as label_files
 from evalgate.wiring import asking_labels, drafting, labelled
 from evalgate.wiring.label_places import Finds

@@ -10,7 +10,7 @@ from builders import build
 from evalgate.baseline.store import Store
 from evalgate.errors import UnavailableError
 from evalgate.gate import pairing, reliability
-from evalgate.model import CriterionUse, Policy, ReliabilityLedger, Run
+from evalgate.model import CriterionUse, History, Policy, Run
 from evalgate.wiring import saving
 from evalgate.wiring.saving import Past
 from tests.unit.pipeline.test_measure import SUITES
@@ -51,7 +51,7 @@ def test_a_ledger_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unr
     past = saving.past_of(shelves, admission=3, say=said.append)
     assert len(saving.unreliable(past, RUN, policy=Policy(admission=3), say=said.append)) == unreliable
     assert bool(said) is bool(warned)
-    assert [problem.code for problem in past.problems] == ["ledger-unread"] * bool(warned)
+    assert [problem.code for problem in past.problems] == ["history-unread"] * bool(warned)
     assert all(warned in problem.message for problem in past.problems)
     assert all(("every case decides" in problem.hint) is (unreliable == 0) for problem in past.problems)
 
@@ -83,7 +83,7 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
     now: list[CriterionUse], *, adk_compat: bool, is_same: bool
 ) -> None:
     then = _asked()
-    ledger = reliability.update(ReliabilityLedger(), saving.summary_of(then, "c"))
+    ledger = reliability.update(History(), saving.summary_of(then, "c"))
     assert all(case.outcomes[0].passes == 1 for case in ledger.cases)
     head = _judged_by(then, now)
     again = reliability.update(ledger, saving.summary_of(head, "d", adk_compat=adk_compat))
@@ -95,7 +95,7 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
 
 def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
     then = _asked()
-    ledger = reliability.update(ReliabilityLedger(), saving.summary_of(then, "c"))
+    ledger = reliability.update(History(), saving.summary_of(then, "c"))
     policy = Policy(admission=1)
 
     def unreliable(run: Run, **more: object) -> int:
