@@ -258,8 +258,8 @@ class CaseComparison:
     suite: str
     case_id: str
     standing: Standing
-    head: Arm | None
-    base: Arm | None
+    head: Arm | None = None
+    base: Arm | None = None
     origin: FailureOrigin | None = None
     newly: tuple[str, ...] = ()
     confirmations: int = 0
@@ -304,15 +304,15 @@ class CriterionComparison:
     gating: bool
     lower_is_better: bool
     cases: int
-    base: float | None
-    head: float | None
-    interval: Interval | None
-    p: float | None
-    p_rise: float | None
-    p_adjusted: float | None
-    p_rise_adjusted: float | None
     floor: float
     change: Change
+    base: float | None = None
+    head: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+    p_rise: float | None = None
+    p_adjusted: float | None = None
+    p_rise_adjusted: float | None = None
     fact: bool = False
     unpaired: int = 0
     advisory: bool = False
@@ -353,8 +353,8 @@ class Power:
     both sides, of the cases whose outcomes differed. `would`: the same for other numbers of repeats: (repeats, drop).
     """
 
-    drop: float | None
     repeats: int
+    drop: float | None = None
     base_repeats: int | None = None
     more: int = 0
     would: tuple[tuple[int, float], ...] = ()

@@ -202,7 +202,7 @@ ResultsFile: Any = entry(
 
 def schema() -> dict[str, Any]:
     """The JSON schema of results.json."""
-    return {"$schema": shapes.DIALECT} | TypeAdapter(ResultsFile).json_schema()
+    return {"$schema": shapes.DIALECT} | TypeAdapter(ResultsFile).json_schema(by_alias=False)
 
 
 # --- writing -------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def _numbers(case: CaseHistory) -> list[int]:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of history.json."""
-    return {"$schema": shapes.DIALECT} | TypeAdapter(HistoryFile).json_schema()
+    return {"$schema": shapes.DIALECT} | TypeAdapter(HistoryFile).json_schema(by_alias=False)
 
 
 class _Version(BaseModel):

@@ -68,16 +68,20 @@ def entry(name: str, noun: type, *, doc: str, without: Collection[str] = (), **m
     """The fields of a noun but those in `without`; `more` stands beside them, or in place of one of them."""
     hints = typing.get_type_hints(noun, include_extras=True)
     fields = {
-        each.name: (hints[each.name], _default(each)) for each in dataclasses.fields(noun) if each.name not in without
+        each.name: (hints[each.name], _default(each, hints[each.name]))
+        for each in dataclasses.fields(noun)
+        if each.name not in without
     }
     made: type[Entry] = create_model(name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | more))
     return made
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
+def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return Field(default_factory=field.default_factory)
-    return ... if field.default is dataclasses.MISSING else field.default
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return None if type(None) in typing.get_args(hint) else ...  # there are no nulls in our files
 
 
 def written(shape: type[Entry], noun: Any, **more: Any) -> dict[str, Any]:

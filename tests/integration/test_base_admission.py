@@ -35,7 +35,7 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     repo.run(*store, "--runs", "2", "--admission", "3")  # nothing has been reliable in three
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert "fail" not in gates.values()
-    assert [case["waiting"] for case in repo.results()["suites"][0]["cases"]] == [True] * 6
+    assert [case["quarantined"] for case in repo.results()["suites"][0]["cases"]] == [True] * 6
     assert "6 cases do not decide yet (`admission`: not reliable in 3 base runs): `case_0`" in repo.comment()
     # a ledger that somebody damaged must not make the gate decide nothing
     ledger = tmp_path / "store" / "history.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,8 +185,8 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         ("[]", "is no results.json: it has no `schema_version`"),
         ("{}", "is no results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 2}', "does not fit"),
-        ('{"schema_version": 2, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
+        ('{"schema_version": 3}', "does not fit"),
+        ('{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
     ],
 )
 def test_results_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: str) -> None:
@@ -235,22 +234,31 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
     assert now.measuring.run(1).trials[0].grades == before.measuring.run(1).trials[0].grades
 
 
+@pytest.mark.parametrize("written", ["NaN", "1e308"])
+def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs, written: str) -> None:
+    pair = pairs()
+    pair.measuring.first(1)
+    path = results_of(pair.measuring.run(0), pair.journals[0], tmp_path / "base.json")
+    path.write_text(path.read_text().replace('"value":1.0', f'"value":{written}', 1))
+    with pytest.raises(ConfigError, match="does not fit") as refused:
+        results_file.read_results(path)
+    assert refused.value.where is not None
+    assert refused.value.where.json_path == "suites[0].cases[0].trials[0].grades.m.value"
+
+
 @pytest.mark.parametrize(
-    ("criteria", "written", "grades_made"),
+    ("criteria", "grades_made"),
     [
-        (("m",), "1.0", 4),  # head's alone
-        (("n",), "1.0", 8),  # a criterion that the stored run does not have
-        (("m",), "NaN", 8),  # somebody wrote into the file what is no score
-        (("m",), "1e308", 8),
+        (("m",), 4),  # head's alone
+        (("n",), 8),  # a criterion that the stored run does not have
     ],
 )
 def test_what_a_stored_run_has_graded_is_not_graded_again(
-    tmp_path: Path, pairs: Pairs, criteria: tuple[str, ...], written: str, grades_made: int
+    tmp_path: Path, pairs: Pairs, criteria: tuple[str, ...], grades_made: int
 ) -> None:
     before = pairs(name="before", suites=(fakes.suite("b", *SUITES[0].eval_set.cases),))
     before.measuring.first(1)
     path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
-    path.write_text(re.sub(r'"score":\s*1\.0', f'"score":{written}', path.read_text()))
     now = pairs(name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),))
     reuse.take_over(results_file.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
     now.measuring.first(1)
