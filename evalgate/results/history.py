@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from evalgate.baseline.store import BADGE, HISTORY, Revise, Store, Warn
 from evalgate.errors import UnavailableError
@@ -169,7 +169,7 @@ HistoryFile: Any = entry(
     "HistoryFile",
     History,
     doc="The whole file. An outcome is four numbers: the run, repeats that passed, were measured, were asked for.",
-    schema_version=(int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)),
+    schema_version=(int, ...),
 )
 _RUN: Final = TypeAdapter(PastRun)
 _CASE: Final = TypeAdapter(CaseHistory)
@@ -185,8 +185,10 @@ def render_history(history: History) -> str:
 def parse_history(text: bytes) -> History:
     """The history in a file. Raises UnreadableHistory."""
     version = _version(text)
-    if version is not None and version > SCHEMA_VERSION:
-        raise UnreadableHistory("it was written by a later version of evalgate", newer=True)
+    if version is not None and version != SCHEMA_VERSION:
+        newer = version > SCHEMA_VERSION
+        when = "a later" if newer else "an earlier"
+        raise UnreadableHistory(f"schema_version {version} was written by {when} version of evalgate", newer=newer)
     try:
         history = shapes.restored(History, HistoryFile.model_validate_json(text))
     except ValidationError as error:

@@ -42,7 +42,7 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     whole = ledger.read_bytes()
     ledger.write_bytes(b"{")
     assert repo.run(*store, "--runs", "2", "--admission", "3")[0] == 1
-    assert "ledger of the folder" in repo.comment()
+    assert "history of base runs in the folder" in repo.comment()
     ledger.write_bytes(whole)
     # under `policy: base` a change cannot have itself judged by a ledger of its own, in which nothing is on record
     repo.gate_file(policy="head", admission=2, baseline_folder="mine")
