@@ -451,9 +451,8 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         return _stored(ResultsFile.model_validate(raw))
     except ValidationError as error:
         path, why = shapes.where(raw, error)
-        spelled = ledger.spelled(path)
-        at = dataclasses.replace(place, json_path=spelled)
-        raise _refused(f"does not fit results.json: `{spelled}`: {why}", place=at, of=of) from error
+        at = dataclasses.replace(place, json_path=ledger.spelled(path))
+        raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
 
 
 def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:

@@ -112,6 +112,15 @@ def encode(value: Any) -> bytes:
         return text.encode()
 
 
+_WORDS: Final = {
+    "extra_forbidden": "unknown key",
+    "unexpected_keyword_argument": "unknown key",
+    "missing": "required key is missing",
+    "missing_argument": "required key is missing",
+    "missing_keyword_only_argument": "required key is missing",
+}
+
+
 def where(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
     """The path of the first thing that does not fit, as the file has it, and what is the matter."""
     first = error.errors(include_url=False, include_input=False)[0]
@@ -126,7 +135,7 @@ def where(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]
         elif number < len(steps):  # the name of one of several shapes
             continue
         path.append(step)
-    return tuple(path), first["msg"]
+    return tuple(path), _WORDS.get(first["type"], first["msg"])
 
 
 # --- grades --------------------------------------------------------------------------------------
