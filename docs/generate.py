@@ -1,5 +1,5 @@
 """Writes what is said in several places from where it is said once: action.yml, the README's tables, docs/settings.md,
-and the JSON schemas of results.json, ledger.json and calibration.json.
+and the JSON schemas of results.json, history.json and calibration.json.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -16,7 +16,9 @@ from typing import Any
 
 from evalgate.config import settings
 from evalgate.config.settings import Settings
-from evalgate.wire import calibration, reliability, results
+from evalgate.results import file as results_file
+from evalgate.results import history
+from evalgate.wire import calibration
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -117,8 +119,8 @@ def documents() -> dict[Path, str]:
     tables = {"inputs": render_inputs_table(), "outputs": render_outputs_table()}
     return {
         ROOT / "action.yml": render_action(),
-        ROOT / "docs" / "results.schema.json": json.dumps(results.schema(), indent=2) + "\n",
-        ROOT / "docs" / "ledger.schema.json": json.dumps(reliability.schema(), indent=2) + "\n",
+        ROOT / "docs" / "results.schema.json": json.dumps(results_file.schema(), indent=2) + "\n",
+        ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
         ROOT / "docs" / "calibration.schema.json": json.dumps(calibration.schema(), indent=2) + "\n",
         readme: filled(readme.read_text(encoding="utf-8"), tables),
         page: filled(page.read_text(encoding="utf-8"), {"settings": render_settings_table()}),

@@ -14,7 +14,7 @@ from evalgate.baseline import layout, repository
 from evalgate.baseline.git import Complaint, GitFailed
 from evalgate.baseline.layout import Entry, Unreadable
 from evalgate.baseline.repository import Repository
-from evalgate.baseline.store import BADGE, LEDGER, Revise, Stored, Warn
+from evalgate.baseline.store import BADGE, HISTORY, Revise, Stored, Warn
 from evalgate.errors import UnavailableError
 
 PATIENCE_S = 300.0
@@ -47,7 +47,7 @@ class _Tip:
     @property
     def has_more(self) -> bool:
         """Whether others keep something there."""
-        ours = {layout.README, LEDGER, BADGE, *(f"{layout.RUNS}/{each.name}" for each in self.entries)}
+        ours = {layout.README, HISTORY, BADGE, *(f"{layout.RUNS}/{each.name}" for each in self.entries)}
         return bool(self.files.keys() - ours or self.others - {layout.RUNS})
 
 
@@ -177,7 +177,7 @@ class DataBranch:
                     yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
 
     def _read(self, tip: _Tip, name: str) -> bytes | None:
-        return self._blob(tip.files[name], layout.MOST_LEDGER_BYTES) if name in tip.files else None
+        return self._blob(tip.files[name], layout.MOST_HISTORY_BYTES) if name in tip.files else None
 
     def _blob(self, blob: str, most_bytes: int) -> bytes:
         return self._repo.run_with_remote("cat-file", "blob", blob, most_bytes=most_bytes)
@@ -189,7 +189,7 @@ class DataBranch:
         files = {f"{layout.RUNS}/{entry.name}": run}
         if layout.README not in tip.files:
             files[layout.README] = self._written(layout.README_TEXT.encode())
-        for name, data in (revise(self._read(tip, LEDGER)) if revise else {}).items():
+        for name, data in (revise(self._read(tip, HISTORY)) if revise else {}).items():
             files[name] = self._written(data)
         dropped = layout.pick_dropped(tip.entries, keep=self._keep, new=entry)
         lines = [f"100644 {blob}\t{name}\0" for name, blob in files.items()]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evalgate.baseline import layout
 from evalgate.baseline.layout import Entry, Unreadable
-from evalgate.baseline.store import LEDGER, Revise, Stored, Warn
+from evalgate.baseline.store import HISTORY, Revise, Stored, Warn
 from evalgate.errors import UnavailableError
 
 LOCK = ".lock"
@@ -58,7 +58,7 @@ class Folder:
     def read(self, name: str) -> bytes | None:
         """See `store.Store`."""
         try:
-            return _read(self._folder / name, layout.MOST_LEDGER_BYTES)
+            return _read(self._folder / name, layout.MOST_HISTORY_BYTES)
         except Unreadable as error:
             raise UnavailableError(f"{name} in the {self.name} {error}") from error
         except OSError as error:
@@ -87,7 +87,7 @@ class Folder:
     def _write_beside(self, revise: Revise | None) -> None:
         files = {} if (self._folder / layout.README).exists() else {layout.README: layout.README_TEXT.encode()}
         if revise:
-            files |= revise(self.read(LEDGER))
+            files |= revise(self.read(HISTORY))
         for name, data in files.items():
             fresh = _fresh(self._folder)
             fresh.write_bytes(data)

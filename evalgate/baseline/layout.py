@@ -17,7 +17,7 @@ README = "README.md"
 KEPT_RUNS = 50
 MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
 MOST_BYTES = 1024**3
-MOST_LEDGER_BYTES = 32 * 1024**2
+MOST_HISTORY_BYTES = 32 * 1024**2
 _CHUNK = 1024**2
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -31,7 +31,7 @@ it, and it can be deleted: then the next run on the base branch starts it anew.
 | File | What it holds |
 | --- | --- |
 | `runs/TIME-COMMIT.json.gz` | results.json of the run of a commit, compressed; the newest ones are kept |
-| `ledger.json` | how reliable each case was in recent runs |
+| `history.json` | how reliable each case was in recent runs |
 | `badge.json` | a badge for shields.io's endpoint |
 """
 

@@ -8,13 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-LEDGER = "ledger.json"
+HISTORY = "history.json"
 BADGE = "badge.json"
 
 Revise = Callable[[bytes | None], Mapping[str, bytes]]
-"""From the ledger that is stored (None: none) to the files to store beside the run: `ledger.json`, `badge.json`.
+"""From the history that is stored (None: none) to the files to store beside the run: `history.json`, `badge.json`.
 
-Called again with a newer ledger where another run was faster: it must have no effects of its own.
+Called again with a newer history where another run was faster: it must have no effects of its own.
 """
 
 Warn = Callable[[str], None]
@@ -48,9 +48,9 @@ class Store(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """A file beside the runs (`ledger.json`), None where there is none."""
+        """A file beside the runs (`history.json`), None where there is none."""
         ...
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
-        """Keep the results of `commit`, and the files that `revise` makes of the ledger; drop the oldest runs."""
+        """Keep the results of `commit`, and the files that `revise` makes of the history; drop the oldest runs."""
         ...

@@ -16,7 +16,7 @@ from evalgate.criteria.base import Need
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate import pairing
 from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Report, Suite
-from evalgate.pipeline.stored import Stored
+from evalgate.results.file import Stored
 
 LABELS = "labels.jsonl"
 MOST_JUDGES = 200

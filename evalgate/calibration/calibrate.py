@@ -35,11 +35,12 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.pipeline import fingerprints, grading, stored
+from evalgate.pipeline import fingerprints, grading
 from evalgate.pipeline.grading import Remembered
-from evalgate.pipeline.stored import Stored
 from evalgate.pipeline.trials import Task
 from evalgate.project import agent_choice, discovery, reading
+from evalgate.results import file as results_file
+from evalgate.results.file import Stored
 from evalgate.wire import calibration as calibration_files
 from evalgate.wiring import judging
 
@@ -113,7 +114,7 @@ def _conversations(path: Path | None, labels: Iterable[Label]) -> Stored | None:
     refers = any(label.evidence is None for label in labels)
     if not refers or path is None or not path.exists():
         return None
-    return stored.read_results(path)
+    return results_file.read_results(path)
 
 
 def _uses(suites: Iterable[Suite]) -> dict[str, dict[str, CriterionUse]]:
@@ -310,7 +311,7 @@ def _asked_texts(label: Label) -> object:
 
 
 def _from_results(read: labels.LabelsReading, path: Path) -> Judged:
-    run = stored.read_results(path)
+    run = results_file.read_results(path)
     finds, grades, elsewhere = evidence.find_grades(read.labels, run)
     insist([*read.problems, *finds.problems])
     verdicts = [(asked, evidence.verdict_of(asked, grade)) for asked, grade in zip(finds.asked, grades, strict=True)]

@@ -31,7 +31,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.pipeline import fingerprints
-from evalgate.pipeline.stored import Stored
+from evalgate.results.file import Stored
 from evalgate.wire.invocations import RubricWire
 
 

@@ -30,7 +30,7 @@ from evalgate.model import (
     Text,
     TrialKey,
 )
-from evalgate.pipeline.stored import Stored
+from evalgate.results.file import Stored
 from evalgate.wire import complaints, writing
 from evalgate.wire.invocations import InvocationWire, RubricWire
 from evalgate.wire.ledger import Ledger

@@ -19,7 +19,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.markup import plain
 from evalgate.model import Calibration
-from evalgate.pipeline import stored
+from evalgate.results import file as results_file
 from evalgate.wire import calibration as calibration_files
 from evalgate.wiring import folders
 
@@ -111,7 +111,7 @@ def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="A draft never overwrites labels: name another file.")
     results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
-    lines = labels.draft(stored.read_results(results), most=values["most"], seed=settings.seed)
+    lines = labels.draft(results_file.read_results(results), most=values["most"], seed=settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdict that can be labelled")
     problem = publish.write_file(path, [f"{line}\n" for line in lines])

@@ -120,9 +120,9 @@ def _steady(pairs: Sequence[Pair]) -> bool:
     sides = [side for pair in pairs for side in (pair.head, pair.base)]
     return sum(len(side.trials) - 1 for side in sides) >= REPETITIONS and all(
         len(side.trials) >= 2
-        and len({"" if trial is None else trial.behaviour for trial in side.trials}) == 1
+        and len({"" if trial is None else trial.behavior for trial in side.trials}) == 1
         and side.trials[0] is not None
-        and side.trials[0].behaviour != ""
+        and side.trials[0].behavior != ""
         for side in sides
     )
 

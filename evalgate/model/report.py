@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from evalgate.errors import Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
-from evalgate.model.comparison import Comparison
-from evalgate.model.reliability import Trend
+from evalgate.model.comparison import Comparison, Policy, Verdict
+from evalgate.model.history import Trend
 from evalgate.model.run import Run
-from evalgate.model.verdict import Policy, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +30,7 @@ class Report:
     """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
 
     `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
-    each criterion, where that is known. `trends`: where a ledger of base runs is at hand.
+    each criterion, where that is known. `trends`: where a history of base runs is at hand.
     """
 
     run: Run

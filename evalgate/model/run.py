@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol, TypeAlias
+
+from pydantic import Field
 
 from evalgate.model.case import Suite
-from evalgate.model.grade import Grade
-from evalgate.model.shard import Shard
-from evalgate.model.trial import AgentFailure, Transcript, TrialKey
+from evalgate.model.trial import AgentFailure, Grade, Transcript, TrialKey
+
+MOST_COUNT: Final = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps exact (RFC 8259, section 6)."""
+MOST_SECONDS: Final = 1e9
+"""About thirty years."""
+MOST_REPEATS: Final = 10_000
+MOST_SHARDS: Final = 1_000
+FRESH: Final = 1_000_000
+"""Where the repeats begin that only confirm a failure: they are in no mean."""
+
+Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT)]
+Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
+Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]  # of counts
+Dollars: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Repeats: TypeAlias = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
+Part: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedTrial:
     """A trial without its transcript, and the grade of every criterion by name, in the suite's order.
 
-    `tokens`: all that its model calls reported, None where none reported any. `behaviour`: equal for equal answers and
+    `tokens`: all that its model calls reported, None where none reported any. `behavior`: equal for equal answers and
     tool calls; "" where it was not asked for or the agent failed. `reused`: results of an earlier run, which cost this
     one nothing.
     """
@@ -24,10 +40,10 @@ class GradedTrial:
     key: TrialKey
     failure: AgentFailure | None
     grades: Mapping[str, Grade]
-    seconds: float = 0.0
-    attempts: int = 1
-    tokens: int | None = None
-    behaviour: str = ""
+    seconds: Seconds = 0.0
+    attempts: Count = 1
+    tokens: Count | None = None
+    behavior: str = ""
     reused: bool = False
 
 
@@ -47,14 +63,14 @@ class JudgeUse:
 
     criterion: str
     model: str
-    calls: int = 0
-    cached: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None
-    unpriced: int = 0
-    failures: Mapping[str, int] = field(default_factory=dict)
+    calls: Count = 0
+    cached: Count = 0
+    retries: Count = 0
+    prompt_tokens: Sum = 0
+    output_tokens: Sum = 0
+    cost_usd: Dollars | None = None
+    unpriced: Count = 0
+    failures: Mapping[str, Count] = field(default_factory=dict)
 
 
 class Transcripts(Protocol):
@@ -76,6 +92,28 @@ class InMemoryTranscripts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One of `of` parts; `index` counts from 1.
+
+    `plan`: every suite with all its cases, whichever part measures them; where it was read from a file, the cases have
+    no content. `homes`: the index of the part that measures a case, by suite key and case id. `fingerprints`: of the
+    content of all cases. `more`: further runs of cases whose outcomes differ, as planned. `fingerprint`: equal for
+    parts of one plan.
+    """
+
+    index: Part
+    of: Part
+    plan: tuple[Suite, ...] = ()
+    homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    more: Repeats = 0
+    fingerprint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.of}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """All that one side gave: `trials` in the order of suites, cases and repeats, whatever order they ran in.
 
@@ -92,14 +130,14 @@ class Run:
     suites: tuple[Suite, ...]
     trials: tuple[GradedTrial, ...]
     transcripts: Transcripts
-    repeats: int = 1
-    more: int = 0
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
+    more: Repeats = 0
     repeated: frozenset[tuple[str, str]] = frozenset()
     confirmations: tuple[GradedTrial, ...] = ()
     truncated: str = ""
     seed: int = 0
     started_at: str = ""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     complete: bool = True
     commit: str = ""
     agents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -8,18 +8,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from evalgate.criteria.base import Criterion
-from evalgate.model import AgentFailure, AgentUse, GradedTrial, Outcome, Suite, Trial, TrialKey
+from evalgate.model import FRESH, AgentFailure, AgentUse, GradedTrial, Outcome, Suite, Trial, TrialKey
 from evalgate.pipeline import behaviour, fingerprints, grading, pacing, talking, trials
 from evalgate.pipeline.budget import Budget, Limits
 from evalgate.pipeline.grading import Remembered
-from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.trials import Task, TrialRunner
 from evalgate.plugins import Agent, Watcher
-
-FRESH = 1_000_000
-"""Where the repeats begin that only confirm a failure: they are in no mean."""
+from evalgate.results.journal import Journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +142,7 @@ class Desk:
         criteria = self._side.criteria[task.suite.key]
         graded = grading.grade(trial, task, criteria=criteria, remembered=remembered)
         if self._bench.behaviours:
-            graded = dataclasses.replace(graded, behaviour=behaviour.of_outcome(trial.outcome))
+            graded = dataclasses.replace(graded, behavior=behaviour.of_outcome(trial.outcome))
         if task.key.repeat >= FRESH:
             self.fresh.append(graded)
         else:

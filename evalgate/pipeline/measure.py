@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterator, Sequence
 from datetime import datetime
 
-from evalgate.model import Run, TrialKey
+from evalgate.model import FRESH, Run, TrialKey
 from evalgate.pipeline import fingerprints, trials
 from evalgate.pipeline.abreast import Abreast
 from evalgate.pipeline.budget import Budget
-from evalgate.pipeline.desk import FRESH, Addresses, Bench, Desk, Side
+from evalgate.pipeline.desk import Addresses, Bench, Desk, Side
 from evalgate.pipeline.trials import Task
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from evalgate.model import Case, GradedTrial, Run, Score, Standing, Trial, TrialKey
 from evalgate.pipeline import fingerprints
-from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
-from evalgate.pipeline.stored import Stored
 from evalgate.pipeline.trials import Task
+from evalgate.results.file import Stored
+from evalgate.results.journal import Journal
 
 
 @dataclass(slots=True, kw_only=True)

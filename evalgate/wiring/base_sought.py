@@ -10,12 +10,12 @@ from pathlib import Path
 
 from evalgate.config.settings import Settings
 from evalgate.model import AgentUse, BaseOrigin, Suite
-from evalgate.pipeline.stored import Stored
+from evalgate.results.file import Stored
 from evalgate.wiring import agent_pools
 from evalgate.wiring.base_checkout import Rules
 
 STORES = ("data_branch", "baseline_folder", "baseline_artifact")
-"""Settings that name where results and the ledger of base runs are kept."""
+"""Settings that name where results and the history of base runs are kept."""
 
 
 def rules_of_base(head: Settings, theirs: Settings | None) -> bool:

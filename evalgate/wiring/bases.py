@@ -17,17 +17,9 @@ from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
-from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
-from evalgate.wiring import (
-    agent_code,
-    agent_pools,
-    artifact_store,
-    base_checkout,
-    base_sought,
-    comparisons,
-    stores,
-)
+from evalgate.results import file as results_file
+from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, base_sought, comparisons, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.base_sought import Base, Search
@@ -84,7 +76,7 @@ def _wanted(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 
 def _from_file(search: Search, named: str) -> Base:
     """Results that somebody named. Raises ConfigError where they cannot be read: the user asked for this very file."""
-    stored = stored_results.read_results(search.settings.root / named, shown_as=named, of="the base")
+    stored = results_file.read_results(search.settings.root / named, shown_as=named, of="the base")
     unknown = "`policy: base`: a results file does not hold all of the base's rules, so head's decide"
     origin = BaseOrigin(
         source=BaseSource.FILE,

@@ -11,13 +11,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from evalgate import __version__, reports
 from evalgate.calibration import apply
 from evalgate.config import load
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
+from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
 from evalgate.gate import decision
 from evalgate.gate.two_stage import Stage
 from evalgate.github import artifacts, checks, comments, pulls
@@ -28,9 +26,8 @@ from evalgate.github.failures import GitHubFailed
 from evalgate.github.pulls import PullRequest
 from evalgate.markup import github
 from evalgate.model import Comparison, Links, Policy, Report, Run
-from evalgate.pipeline import distrust
-from evalgate.pipeline.stored import Stored
-from evalgate.wire import comparison as comparison_wire
+from evalgate.results import file as results_file
+from evalgate.results.file import Stored
 from evalgate.wiring import comparisons, confirming, posts
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
 from evalgate.wiring.posting import COMMENT_KEY, PUBLISHING_S
@@ -133,18 +130,15 @@ def _fetched(settings: Settings, event: EventContext, client: Client, folder: Pa
             f"the artifact {name!r} has no {RESULTS} at its root",
             hint="Upload the folder itself: `path: evalgate-report`.",
         )
-    head = distrust.read_results(files[RESULTS], shown_as=RESULTS)
+    head = results_file.read_untrusted(files[RESULTS], shown_as=RESULTS)
     has_base = BASE_RESULTS in files and head.comparison is not None
-    return head, distrust.read_results(files[BASE_RESULTS], shown_as=BASE_RESULTS) if has_base else None
+    return head, results_file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS) if has_base else None
 
 
 def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) -> Comparison | None:
-    if head.comparison is None:
+    told = head.comparison
+    if told is None:
         return None
-    try:
-        told = comparison_wire.parse_comparison(head.comparison)
-    except (ValidationError, TypeError) as error:
-        raise ConfigError("has a comparison that cannot be read", where=Place(file=RESULTS)) from error
     if base is None:
         # by whose rules their run was decided is one more claim; here they are the settings'
         why = told.problem or "there are no results of the base"

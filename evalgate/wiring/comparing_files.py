@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -29,8 +28,9 @@ from evalgate.model import (
     Transcripts,
     TrialKey,
 )
-from evalgate.pipeline import fingerprints, stored, trials
-from evalgate.pipeline.stored import Stored
+from evalgate.pipeline import fingerprints, trials
+from evalgate.results import file as results_file
+from evalgate.results.file import Stored
 from evalgate.wiring import bars, base_checkout, comparisons, concluding, confirming, stores
 from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.concluding import Ending, Gated
@@ -117,23 +117,19 @@ def _under_new_names(base: Stored, names: Mapping[str, str]) -> Stored:
 
 def _are_one_run(base: Stored, head: Stored) -> bool:
     """Whether the files are the two sides of one run, which ran all of the base beside the head."""
-    return _are_sides(base, head) and _told(head).get("source") == BaseSource.RERUN
+    told = head.comparison
+    return _are_sides(base, head) and told is not None and told.origin.source is BaseSource.RERUN
 
 
 def _are_sides(base: Stored, head: Stored) -> bool:
     """Whether the files are the two sides of one run, wherever the base's conversations come from."""
+    told = head.comparison
     same = head.run.started_at == base.run.started_at
-    return same and bool(_told(head)) and _told(head).get("commit") == base.run.commit
-
-
-def _told(head: Stored) -> Mapping[str, Any]:
-    """Which base head's own file names; nothing where it names none."""
-    told = (head.comparison or {}).get("origin")
-    return told if isinstance(told, Mapping) else {}
+    return same and told is not None and told.origin.commit == base.run.commit
 
 
 def _whole(path: Path, *, of: str) -> Stored:
-    read = stored.read_results(path, of=of)
+    read = results_file.read_results(path, of=of)
     if read.run.shard is not None:
         raise ConfigError(
             f"{of} is part {read.run.shard} of a run",

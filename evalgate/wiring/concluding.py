@@ -11,11 +11,12 @@ from evalgate import __version__, publish, reports
 from evalgate.calibration import apply
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem
-from evalgate.gate import decision, reliability
+from evalgate.gate import decision
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Links, Policy, Report, Run, Verdict, VerdictKind
-from evalgate.pipeline import results
-from evalgate.pipeline.results import Kept
+from evalgate.results import file as results_file
+from evalgate.results import history
+from evalgate.results.file import RawOutcomes
 from evalgate.wiring import comparisons, linking, saving
 from evalgate.wiring.measuring import Measured
 from evalgate.wiring.saving import Past
@@ -36,8 +37,8 @@ class Gated:
 class Sources:
     """Where each side's outcomes lie: a journal, or results that were read. The base has one where it was measured."""
 
-    head: Kept
-    base: Kept | None = None
+    head: RawOutcomes
+    base: RawOutcomes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def conclude(
         verdict=verdict,
         policy=policy,
         comparison=found.comparison and dataclasses.replace(found.comparison, by_base=ending.by_base),
-        trends=reliability.trends(ending.past.ledger, saving.means_of(head)),
+        trends=history.trends(ending.past.history, saving.means_of(head)),
         asked=apply.asked(head.suites, ending.settings),
         problems=ending.problems,
         links=ending.links,
@@ -79,7 +80,7 @@ def conclude(
     published = publish.write_reports(report, folder=output, renderers=reports.RENDERERS.values())
     written = {}
     if sources is not None:
-        written[RESULTS] = results.render_results(report, kept=sources.head, exit_code=exit_code)
+        written[RESULTS] = results_file.render_results(report, outcomes=sources.head, exit_code=exit_code)
     if found.base is not None and sources is not None and sources.base is not None:
         written[BASE_RESULTS] = _base_results(found.base, report, sources.base)
     files, unwritten = dict(published.files), list(published.problems)
@@ -106,9 +107,9 @@ def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
     return ExitCode.FAIL if verdict.blocked_by is VerdictKind.FAIL else ExitCode.NOT_MEASURED
 
 
-def _base_results(base: Run, report: Report, kept: Kept) -> Iterator[str]:
+def _base_results(base: Run, report: Report, outcomes: RawOutcomes) -> Iterator[str]:
     """The base's run in a file of its own, with the threshold gate's word on it."""
     verdict = decision.decide(base, report.policy, scales=comparisons.scales(), comparison=None)
     here = dataclasses.replace(base, root=report.run.root)
     own = dataclasses.replace(report, run=here, verdict=verdict, comparison=None, judged=(), problems=())
-    return results.render_results(own, kept=kept, exit_code=exit_code_of(base, verdict))
+    return results_file.render_results(own, outcomes=outcomes, exit_code=exit_code_of(base, verdict))

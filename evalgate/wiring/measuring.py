@@ -31,9 +31,9 @@ from evalgate.model import (
 )
 from evalgate.pipeline import reuse, trials
 from evalgate.pipeline.desk import Side
-from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
 from evalgate.plugins import Agent, Watcher
+from evalgate.results.journal import Journal
 from evalgate.wiring import agent_code, agent_pools, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 

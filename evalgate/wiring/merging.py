@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from evalgate import publish
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -20,22 +18,11 @@ from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
 from evalgate.gate.two_stage import Stage
 from evalgate.model import BaseSource, Comparison, Policy, Run, Shard, ThresholdRule
-from evalgate.pipeline import joining, parts, stored
-from evalgate.pipeline.joining import Joined
-from evalgate.pipeline.parts import Part
-from evalgate.pipeline.stored import Stored
-from evalgate.wire import comparison as comparison_wire
-from evalgate.wiring import (
-    bars,
-    bases,
-    comparisons,
-    concluding,
-    confirming,
-    folders,
-    linking,
-    remembering,
-    shards,
-)
+from evalgate.results import file as results_file
+from evalgate.results import shards as results_shards
+from evalgate.results.file import Stored
+from evalgate.results.shards import Joined, Part
+from evalgate.wiring import bars, bases, comparisons, concluding, confirming, folders, linking, remembering, shards
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.wiring.measuring import Measured
@@ -58,7 +45,7 @@ def merge_gate(settings: Settings, places: Sequence[Path], scene: Scene) -> Gate
     """
     now = datetime.now(UTC)
     sides = _read(places, apart=settings.root / settings.output)
-    head = joining.join(sides.head)
+    head = results_shards.join(sides.head)
     _insist_at_home(head.run, settings, scene)
     with ExitStack() as stack:
         cache = folders.cache_of(settings, scene.environ, say=scene.watcher.say)
@@ -88,21 +75,22 @@ def _read(places: Sequence[Path], *, apart: Path) -> Sides:
     head: list[tuple[str, Stored]] = []
     base: list[tuple[str, Stored]] = []
     for path in _files(places, apart=apart):
-        head.append((str(path), stored.read_results(path)))
+        head.append((str(path), results_file.read_results(path)))
         beside = path.with_name(BASE_RESULTS)
         if beside.is_file():
-            base.append((str(beside), stored.read_results(beside)))
+            base.append((str(beside), results_file.read_results(beside)))
     if not head:
         where = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
             f"there is no {RESULTS} of any part in {where}",
             hint="Every part failed before it could write its results, or they were not brought here: see their jobs.",
         )
-    heads, bases_ = parts.parts_of(head), parts.parts_of(base)
+    heads, bases_ = results_shards.parts_of(head), results_shards.parts_of(base)
     for part in bases_:
         if part.shard.fingerprint != heads[0].shard.fingerprint:
             raise ConfigError("is of another plan than the results beside it", where=Place(file=part.file))
-    return Sides(head=heads, base=bases_, told=tuple(_told(heads)))
+    told = (part.stored.comparison for part in heads)
+    return Sides(head=heads, base=bases_, told=tuple(each for each in told if each is not None))
 
 
 def _insist_at_home(run: Run, settings: Settings, scene: Scene) -> None:
@@ -134,15 +122,6 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
                 hint="Places are relative to the working directory (in a workflow to the workspace), not to `root`.",
             )
     return list(found)
-
-
-def _told(heads: Iterable[Part]) -> Iterable[Comparison]:
-    for part in heads:
-        if part.stored.comparison is not None:
-            try:
-                yield comparison_wire.parse_comparison(part.stored.comparison)
-            except ValidationError as error:
-                raise ConfigError("has a comparison that cannot be read", where=Place(file=part.file)) from error
 
 
 def _bar(
@@ -184,7 +163,7 @@ def _compared(
     sides: Sides, head: Joined, policy: Policy, *, unreliable: frozenset[CaseKey]
 ) -> tuple[Measured, Sources]:
     planned = {(suite.key, case.case_id) for suite in head.run.suites for case in suite.eval_set.cases}
-    told = joining.join_comparisons(sides.told, planned=planned)
+    told = results_shards.join_comparisons(sides.told, planned=planned)
     if told is None:
         return Measured(head=head.run), Sources(head=head.outcomes)
     if not sides.base:
@@ -192,7 +171,7 @@ def _compared(
         return Measured(head=head.run, comparison=dataclasses.replace(told, problem=problem, cases=())), Sources(
             head=head.outcomes
         )
-    base = joining.join(sides.base)
+    base = results_shards.join(sides.base)
     sources = Sources(head=head.outcomes, base=base.outcomes)
     stage = Stage.LAST if sides.head[0].shard.more else Stage.ONLY
     comparison = comparisons.compare(
@@ -237,7 +216,7 @@ def _without_base(sides: Sides) -> Iterable[Problem]:
         return
     for part in sides.head:
         if part.shard.index not in have and part.shard.index in part.shard.homes.values():
-            why = (part.stored.comparison or {}).get("problem") or "it was compared with nothing"
+            why = (part.stored.comparison and part.stored.comparison.problem) or "it was compared with nothing"
             yield Problem(
                 severity=Severity.WARNING,
                 code="shard-without-base",

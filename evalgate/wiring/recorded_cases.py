@@ -11,7 +11,8 @@ from pathlib import Path
 from evalgate import words
 from evalgate.errors import ConfigError, NothingToDo, UnavailableError
 from evalgate.model import Case, Content, Event, Invocation, Run, Text, TrialKey
-from evalgate.pipeline import fingerprints, stored
+from evalgate.pipeline import fingerprints
+from evalgate.results import file as results_file
 from evalgate.wire import case_writing
 
 DESCRIPTION = "Conversations of simulated users as they went, recorded by evalgate: to be reviewed."
@@ -32,7 +33,7 @@ def record(root: Path, *, results: Path, into: str) -> Recorded:
     Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo without scenarios,
     UnavailableError where nothing can be written.
     """
-    run = stored.read_results(results).run
+    run = results_file.read_results(results).run
     cases, left_out = cases_of(run)
     if not cases:
         raise NothingToDo(f"{results.name} holds no conversation that a simulated user led to its end")

@@ -18,7 +18,7 @@ from evalgate.wiring.scenes import Scene
 
 
 def opened(settings: Settings, scene: Scene, cache: Path, stack: ExitStack) -> Keeping | None:
-    """The stores that the settings name, to be kept in and for their ledger; opened before any agent runs."""
+    """The stores that the settings name, to be kept in and for their history; opened before any agent runs."""
     named = bool(settings.data_branch or settings.baseline_folder)
     if not named or (settings.shard and not settings.admission):  # a part is not kept, and shows no trend
         return None
@@ -44,7 +44,7 @@ def past_of(keeping: Keeping | None, policy: Policy, scene: Scene) -> Past:
 def unreliable_of(
     keeping: Keeping | None, past: Past, run: Callable[[], Run], policy: Policy, scene: Scene
 ) -> frozenset[CaseKey]:
-    """The cases that the ledger does not let decide yet (`admission`)."""
+    """The cases that the history does not let decide yet (`admission`)."""
     if keeping is None or not policy.admission:
         return frozenset()
     return saving.unreliable(past, run(), policy=policy, say=scene.watcher.say)

@@ -15,9 +15,10 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard
-from evalgate.pipeline import fingerprints, sharding
-from evalgate.pipeline.journal import Journal
+from evalgate.pipeline import fingerprints
 from evalgate.plugins import Agent
+from evalgate.results import shards as results_shards
+from evalgate.results.journal import Journal
 from evalgate.wiring import (
     agent_code,
     agent_pools,
@@ -82,13 +83,13 @@ def run_gate(settings: Settings, prepared: Prepared, scene: Scene) -> Gated:
         settings = bar.settings
         shard = shards.of(settings, bar.suites)
         if shard is not None:
-            bar = dataclasses.replace(bar, suites=sharding.own(bar.suites, shard))
+            bar = dataclasses.replace(bar, suites=results_shards.own(bar.suites, shard))
         journal = stack.enter_context(_open_journal(output / JOURNAL, settings, scene.watcher.say))
         base_journal = None
         if base is not None and not base.problem:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, settings, scene.watcher.say))
         journals = Journals(head=journal, base=base_journal)
-        # by the ledger as it was, before agents ran: regressions of these cases do not decide either
+        # by the history as it was, before agents ran: regressions of these cases do not decide either
         past = dataclasses.replace(
             remembering.past_of(keeping, bar.policy, scene), renamed={} if base is None else base.renamed
         )

@@ -1,4 +1,4 @@
-"""Keeping a run on the base branch for later pull requests: its results, the reliability ledger, the badge."""
+"""Keeping a run on the base branch for later pull requests: its results, the history, the badge."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 
-from evalgate.baseline import ledger_files, repository
+from evalgate.baseline import repository
 from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
-from evalgate.gate import pairing, reliability
+from evalgate.gate import pairing
 from evalgate.gate.pairing import CaseKey
-from evalgate.model import CaseTally, Policy, ReliabilityLedger, Run, RunSummary, Suite
+from evalgate.model import CaseTally, History, Policy, Run, RunSummary, Suite
 from evalgate.pipeline import fingerprints
+from evalgate.results import history
 from evalgate.wiring import stores
 
 ADMITTED_RATE = 1.0
 """What a case must have passed at in its last base runs before it decides, where `admission` asks for any."""
 UNKNOWN = "unknown"
-"""What a case asks, where a run does not tell; "" stands in ledgers that an earlier evalgate wrote."""
+"""What a case asks, where a run does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Keeping:
         problems = []
         for store in self.stores:
             try:
-                store.save(commit, results, now=now, revise=ledger_files.adding(summary, warn=self.say))
+                store.save(commit, results, now=now, revise=history.adding(summary, warn=self.say))
             except EvalgateError as error:
                 message = f"the results were not kept in the {store.name}: {error.message}"
                 problems.append(Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint))
@@ -75,10 +76,10 @@ def opened(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """The first ledger that a store has; `known` False: there may be one, and it could not be read. `problems`: the
-    ledgers that could not. `renamed`: the base's name of an evaluation file by head's, where they differ."""
+    """The first history that a store has; `known` False: there may be one, and it could not be read. `problems`: the
+    histories that could not. `renamed`: the base's name of an evaluation file by head's, where they differ."""
 
-    ledger: ReliabilityLedger = field(default_factory=ReliabilityLedger)
+    history: History = field(default_factory=History)
     known: bool = True
     problems: tuple[Problem, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -87,37 +88,37 @@ class Past:
 def past_of(named: Sequence[Store], *, admission: int, say: Callable[[str], None]) -> Past:
     """What base runs of the past say, by the stores in their order. Without any store nothing is known of them."""
     unread: list[str] = []
-    ledger = None
+    found = None
     for store in named:
         try:
-            ledger = ledger_files.read_ledger(store)
+            found = history.read_history(store)
         except EvalgateError as error:
-            unread.append(f"the reliability ledger of the {store.name} was not read: {error.message}")
-        if ledger is not None:
+            unread.append(f"the history of base runs in the {store.name} was not read: {error.message}")
+        if found is not None:
             break
     if admission and not named:
-        unread.append("no store of base results can be used, so there is no reliability ledger")
+        unread.append("no store of base results can be used, so there is no history of base runs")
     for each in unread:
         say(each)
-    known = ledger is not None or not unread
+    known = found is not None or not unread
     hint = "Until it can be read, `admission` lets no case off: every case decides." if admission and not known else ""
-    problems = (Problem(severity=Severity.WARNING, code="ledger-unread", message=each, hint=hint) for each in unread)
-    return Past(ledger=ledger or ReliabilityLedger(), known=known, problems=tuple(problems))
+    problems = (Problem(severity=Severity.WARNING, code="history-unread", message=each, hint=hint) for each in unread)
+    return Past(history=found or History(), known=known, problems=tuple(problems))
 
 
 def unreliable(past: Past, run: Run, *, policy: Policy, say: Callable[[str], None]) -> frozenset[CaseKey]:
     """The cases of a run that have not been reliable in the policy's `admission` base runs yet.
 
-    A ledger that cannot be read lets no case off: an outage must not make a gate decide nothing.
+    A history that cannot be read lets no case off: an outage must not make a gate decide nothing.
     """
     if not past.known:
         say("every case decides: which of them are admitted is not known")
         return frozenset()
-    histories = reliability.by_case(past.ledger)
+    histories = history.by_case(past.history)
     return frozenset(
         (suite, case_id)
         for (suite, case_id), question in _questions(run).items()
-        if not reliability.is_admitted(
+        if not history.is_admitted(
             histories.get((past.renamed.get(suite, suite), case_id)),
             question=question,
             runs=policy.admission,
@@ -145,7 +146,7 @@ def _bar(suite: Suite, *, adk_compat: bool) -> list[object]:
 
 
 def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> RunSummary:
-    """What the ledger keeps of a run."""
+    """What the history keeps of a run."""
     by_case = pairing.trials_by_case(run)
     questions = _questions(run)
     bars = {suite.key: _bar(suite, adk_compat=adk_compat) for suite in run.suites}

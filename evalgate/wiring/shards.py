@@ -12,7 +12,8 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard, Suite
-from evalgate.pipeline import sharding, stored
+from evalgate.results import file as results_file
+from evalgate.results import shards as results_shards
 
 DURATIONS = "durations.json"
 _SHAPE = TypeAdapter(dict[str, dict[str, float]])
@@ -24,7 +25,7 @@ def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
     if named is None:
         return None
     index, count = named
-    return sharding.plan(
+    return results_shards.plan(
         suites,
         index=index,
         of=count,
@@ -54,7 +55,7 @@ def note(shard: Shard) -> Problem:
 def render_durations(run: Run) -> str:
     """durations.json: seconds of one run of each case, by suite and case."""
     found: dict[str, dict[str, float]] = {}
-    for (suite, case_id), seconds in sorted(sharding.durations_of(run).items()):
+    for (suite, case_id), seconds in sorted(results_shards.durations_of(run).items()):
         found.setdefault(suite, {})[case_id] = round(seconds, 3)
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
@@ -69,7 +70,7 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"is no JSON: {error}", where=place, hint=hint) from error
     if isinstance(raw, dict) and "schema_version" in raw:
-        return sharding.durations_of(stored.read_results(path, shown_as=shown_as).run)
+        return results_shards.durations_of(results_file.read_results(path, shown_as=shown_as).run)
     try:
         read = _SHAPE.validate_python(raw)
     except ValidationError as error:

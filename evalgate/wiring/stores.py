@@ -16,8 +16,8 @@ from evalgate.baseline.store import Store
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import BaseOrigin, Run
-from evalgate.pipeline import stored as stored_results
-from evalgate.pipeline.stored import Stored
+from evalgate.results import file as results_file
+from evalgate.results.file import Stored
 from evalgate.wiring import committed
 
 DAY_S = 86_400
@@ -81,7 +81,7 @@ def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], No
             return None
         distance = behind + kept.distance
         try:
-            stored = stored_results.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
+            stored = results_file.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
             why = _unusable(stored.run, kept.commit)
         except EvalgateError as error:
             why = error.message

@@ -163,7 +163,7 @@ def _watched(run: Run) -> Run:
 
 def _with_behaviour(trial: GradedTrial, run: Run) -> GradedTrial:
     transcript = run.transcripts.find(trial.key)
-    return dataclasses.replace(trial, behaviour="" if transcript is None else _behaviour(transcript))
+    return dataclasses.replace(trial, behavior="" if transcript is None else _behaviour(transcript))
 
 
 def _behaviour(transcript: Transcript) -> str:

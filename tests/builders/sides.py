@@ -91,7 +91,7 @@ def run(
                     key=TrialKey(suite=suite, case_id=case.case_id, repeat=repeat),
                     failure=CRASH if crashed else None,
                     grades=dict.fromkeys(grades, OUTAGE) if crashed else grades,
-                    behaviour="" if behaviours is None else behaviours.get(number, ""),
+                    behavior="" if behaviours is None else behaviours.get(number, ""),
                 )
             )
     longest = max((len(word) for word in rows[0]), default=1)

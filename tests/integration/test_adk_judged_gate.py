@@ -41,7 +41,7 @@ def scores(results: dict[str, Any]) -> dict[str, set[float | str]]:
         for case in suite["cases"]:
             for trial in case["trials"]:
                 for name, grade in trial["grades"].items():
-                    found.setdefault(name, set()).add(grade["reason"] if "reason" in grade else grade["score"])
+                    found.setdefault(name, set()).add(grade["reason"] if "reason" in grade else grade["value"])
     return found
 
 

@@ -35,14 +35,14 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     repo.run(*store, "--runs", "2", "--admission", "3")  # nothing has been reliable in three
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert "fail" not in gates.values()
-    assert [case["waiting"] for case in repo.results()["suites"][0]["cases"]] == [True] * 6
+    assert [case["quarantined"] for case in repo.results()["suites"][0]["cases"]] == [True] * 6
     assert "6 cases do not decide yet (`admission`: not reliable in 3 base runs): `case_0`" in repo.comment()
     # a ledger that somebody damaged must not make the gate decide nothing
-    ledger = tmp_path / "store" / "ledger.json"
+    ledger = tmp_path / "store" / "history.json"
     whole = ledger.read_bytes()
     ledger.write_bytes(b"{")
     assert repo.run(*store, "--runs", "2", "--admission", "3")[0] == 1
-    assert "ledger of the folder" in repo.comment()
+    assert "history of base runs in the folder" in repo.comment()
     ledger.write_bytes(whole)
     # under `policy: base` a change cannot have itself judged by a ledger of its own, in which nothing is on record
     repo.gate_file(policy="head", admission=2, baseline_folder="mine")

@@ -108,7 +108,7 @@ def text_of(path: Path) -> str:
 
 def test_an_empty_store_has_nothing(store: Make) -> None:
     assert store().find([A, B]) is None
-    assert store().read("ledger.json") is None
+    assert store().read("history.json") is None
 
 
 def test_the_nearest_commit_wins(store: Make, tmp_path: Path) -> None:
@@ -138,14 +138,14 @@ def test_the_oldest_runs_go(store: Make, tmp_path: Path) -> None:
 
 def count_up(ledger: bytes | None) -> Mapping[str, bytes]:
     count = json.loads(ledger)["count"] + 1 if ledger else 1
-    return {"ledger.json": json.dumps({"count": count}).encode(), "badge.json": b"{}"}
+    return {"history.json": json.dumps({"count": count}).encode(), "badge.json": b"{}"}
 
 
 def test_the_ledger_is_revised_with_each_run(store: Make, tmp_path: Path) -> None:
     for number, commit in enumerate([A, B]):
         store().save(commit, results(tmp_path, commit), now=NOW + timedelta(hours=number), revise=count_up)
     store().save(C, results(tmp_path, C), now=NOW + timedelta(hours=2))
-    assert store().read("ledger.json") == b'{"count": 2}'
+    assert store().read("history.json") == b'{"count": 2}'
     assert store().read("badge.json") == b"{}"
     assert b"evalgate" in (store().read("README.md") or b"")
 
@@ -214,11 +214,11 @@ def test_a_ledger_on_the_branch_that_is_no_file_is_not_the_same_as_none(
     DataBranch(repo, branch="evalgate-data").save(A, results(tmp_path, "one"), now=NOW)
     aside = tmp_path / "aside"
     git(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
-    (aside / "ledger.json").symlink_to("README.md")
+    (aside / "history.json").symlink_to("README.md")
     made.commit(aside, {})
     git(aside, "push", "--quiet")
     with pytest.raises(UnavailableError, match="is not a plain file"):
-        DataBranch(repo, branch="evalgate-data").read("ledger.json")
+        DataBranch(repo, branch="evalgate-data").read("history.json")
 
 
 # --- the folder ----------------------------------------------------------------------------------------
@@ -228,13 +228,13 @@ def test_a_folder_never_reads_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "stored/runs").mkdir(parents=True)
     (tmp_path / "secret.gz").write_bytes(gzip.compress(b'{"text": "secret"}'))
     (tmp_path / f"stored/runs/20260105T000000Z-{A}.json.gz").symlink_to(tmp_path / "secret.gz")
-    (tmp_path / "stored/ledger.json").symlink_to(tmp_path / "secret.gz")
+    (tmp_path / "stored/history.json").symlink_to(tmp_path / "secret.gz")
     warnings: list[str] = []
     folder = Folder(tmp_path / "stored", scratch=tmp_path / "scratch", warn=warnings.append)
     assert folder.find([A]) is None
     assert "is a symbolic link" in warnings[0]
     with pytest.raises(UnavailableError, match="symbolic link"):
-        folder.read("ledger.json")
+        folder.read("history.json")
 
 
 def test_later_steps_can_read_a_folder(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
 ) -> None:
     """A pull request could write there what it is compared with."""
     (origin / "link").symlink_to("kept")
-    made.commit(origin, {"kept/ledger.json": "{}"})
+    made.commit(origin, {"kept/history.json": "{}"})
     workspace = made.cloned(origin, tmp_path / "workspace", "--depth=1")
     said: list[str] = []
     with repository.opened(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
@@ -282,7 +282,7 @@ def test_writers_of_a_folder_take_turns(tmp_path: Path) -> None:
         arguments.append((str(tmp_path / "stored"), str(tmp_path / letter), letter))
     in_processes(write_to_folder, arguments)
     store = Folder(tmp_path / "stored", scratch=tmp_path / "scratch")
-    assert json.loads(store.read("ledger.json") or b"")["count"] == 2 * SAVES
+    assert json.loads(store.read("history.json") or b"")["count"] == 2 * SAVES
     for letter in "ab":
         assert all(store.find([f"{letter}{number:039d}"]) for number in range(SAVES))
     assert not list((tmp_path / "stored").rglob(".new-*"))
@@ -321,7 +321,7 @@ def test_two_runs_race_for_the_branch(
 
     assert photograph(workspace) == before
     store = DataBranch(repo, branch="evalgate-data")
-    assert json.loads(store.read("ledger.json") or b"")["count"] == 2 * SAVES
+    assert json.loads(store.read("history.json") or b"")["count"] == 2 * SAVES
     there = [f"{letter}{n:039d}" for n in range(SAVES) for letter in "ab" if store.find([f"{letter}{n:039d}"])]
     if keep == 100:
         assert len(there) == 2 * SAVES

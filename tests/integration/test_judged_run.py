@@ -123,7 +123,7 @@ def test_a_spent_budget_and_an_outage_are_not_measured_and_what_was_judged_stays
     assert code == 3, said
     assert gemini.asked == 6
     first = grades(root)
-    assert [grade.get("score") for grade in first] == [1.0, 1.0, None, None]
+    assert [grade.get("value") for grade in first] == [1.0, 1.0, None, None]
     assert {grade.get("reason") for grade in first[2:]} == {"judge_unavailable"}
     why = "the judges' budget of 6 calls is spent; raise it, or judge fewer cases or samples"
     assert all(why in grade["message"] for grade in first[2:])

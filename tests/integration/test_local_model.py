@@ -89,7 +89,7 @@ def test_a_model_of_ones_own_judges(repository: Path) -> None:
     results = gate(repository)
     found = grades(results)
     for (case_id, name), grade in sorted(found.items()):
-        said = grade.get("score", grade.get("reason"))
+        said = grade.get("value", grade.get("reason"))
         print(f"\n{case_id:8} {name}: {said}")
         for finding in grade.get("findings", ()):
             print(f"         {finding.get('label', '')}: {finding.get('text', '')[:300]}")
@@ -108,6 +108,6 @@ def test_asked_again_nobody_is_asked(repository: Path) -> None:
     read = {name for (_, name), grade in before.items() if grade.get("reason") != "judge_unavailable"}
     assert {use["criterion"] for use in results["judges"] if use["calls"]} <= JUDGED - read
     after = grades(results)
-    assert {key: grade.get("score") for key, grade in after.items()} == {
-        key: grade.get("score") for key, grade in before.items()
+    assert {key: grade.get("value") for key, grade in after.items()} == {
+        key: grade.get("value") for key, grade in before.items()
     }

@@ -145,7 +145,7 @@ def test_a_part_decides_nothing_and_says_so(repo: Repository) -> None:
     assert "part 1/1" in said
     assert "it decides nothing" in (repo.root / "evalgate-report/summary.md").read_text()
     results = json.loads((repo.root / "evalgate-report/results.json").read_text())
-    assert (results["verdict"]["kind"], results["verdict"]["blocks"]) == ("fail", False)
+    assert (results["verdict"]["kind"], results["verdict"].get("blocked_by")) == ("fail", None)
 
 
 def test_a_part_whose_agent_never_ran_is_red(repo: Repository) -> None:

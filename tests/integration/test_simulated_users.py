@@ -311,7 +311,7 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_pat
     assert (uses(root)["user_simulator"]["calls"], uses(root)["user_simulator"]["cached"]) == (6, 1)
     results = json.loads((root / "evalgate-report/results.json").read_text())
     (case,) = results["suites"][0]["cases"]
-    assert case["trials"][0]["grades"][success]["score"] == 1.0  # judged as one conversation
+    assert case["trials"][0]["grades"][success]["value"] == 1.0  # judged as one conversation
     assert uses(root)[success]["calls"] == 2 * 3  # each side's, three of five samples
     (told,) = results["comparison"]["cases"]
     assert told["parting"] == {"answers": 2, "users": 3}

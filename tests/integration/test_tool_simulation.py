@@ -325,7 +325,7 @@ def _check_mocked(root: Path) -> None:
     results = json.loads((root / "evalgate-report/results.json").read_text())
     cases = {case["case_id"]: case["trials"][0] for case in results["suites"][0]["cases"]}
     for city in MOCKED:
-        assert cases[f"in_{city}"]["grades"]["response_match_score"]["score"] == 1.0
+        assert cases[f"in_{city}"]["grades"]["response_match_score"]["value"] == 1.0
     assert 1.2 <= _duration(results, "in_Rome") < 3.0
     assert _duration(results, "in_Oslo") < 1.2
 

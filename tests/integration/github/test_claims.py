@@ -20,7 +20,7 @@ from evalgate.errors import ConfigError, EvalgateError, UnavailableError
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.failures import GitHubFailed
 from evalgate.model import Links
-from evalgate.pipeline import results
+from evalgate.results import file as results_file
 from evalgate.wiring import claims
 from evalgate.wiring.posts import Job
 
@@ -55,7 +55,7 @@ class Nothing:
 
 
 def written(words: str = "pass pass") -> str:
-    return "".join(results.render_results(build.report(words), kept=Nothing(), exit_code=0))
+    return "".join(results_file.render_results(build.report(words), outcomes=Nothing(), exit_code=0))
 
 
 def changed(words: str = "pass pass", **more: Any) -> str:
@@ -109,7 +109,7 @@ def test_a_second_push_updates_the_same_comment(fork, client, tmp_path) -> None:
 
 
 def test_the_verdict_is_made_anew_from_the_grades(fork, client, tmp_path) -> None:
-    lie = {"kind": "pass", "reason": "Trust me, @maintainer.", "blocks": False, "exit_code": 0, "gates": []}
+    lie = {"kind": "pass", "reason": "Trust me, @maintainer.", "exit_code": 0, "gates": []}
     upload(fork, changed("fail pass", verdict=lie))
     posted = post(client, tmp_path)
     assert posted.report is not None
@@ -137,7 +137,7 @@ def test_a_pull_request_of_the_repository_itself_is_no_claim(double, client, tmp
 
 def test_nothing_of_the_artifact_says_where_it_is_posted(fork, client, tmp_path) -> None:
     fork.state.add_pull(1, head_sha="d" * 40)
-    upload(fork, {"results.json": changed(number=1, pull_request=1, commit="d" * 40), "pr-number.txt": "1", "NR": "1"})
+    upload(fork, {"results.json": changed(commit="d" * 40), "pr-number.txt": "1", "NR": "1"})
     post(client, tmp_path)
     assert [comment["number"] for comment in comments(fork)] == [5]
     assert {check["head_sha"] for check in fork.state.checks.values()} == {SHA}
@@ -215,11 +215,12 @@ def slip() -> bytes:
         {"results.json": "{}"},
         {"results.json": changed(schema_version=1)},
         {"results.json": changed(repeats=10**9)},
+        {"results.json": changed(number=1, pull_request=1)},
         {"results.json": changed(models=["x" * 2_000_000])},
         {"results.json": json.dumps({"a": ["x"] * 100})},
         {"other.json": written()},
     ],
-    ids=["bomb", "slip", "no zip", "deep", "empty", "old", "repeats", "long", "foreign", "missing"],
+    ids=["bomb", "slip", "no zip", "deep", "empty", "old", "repeats", "unknown keys", "long", "foreign", "missing"],
 )
 def test_hostile_artifacts_are_refused_and_nothing_is_posted(fork, client, tmp_path, made) -> None:
     upload(fork, made() if callable(made) else made)

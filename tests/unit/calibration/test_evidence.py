@@ -28,7 +28,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.pipeline.stored import Stored
+from evalgate.results.file import Stored
 
 MATCH = "final_response_match_v2"
 ANSWER = "rubric_based_final_response_quality_v1"

@@ -27,7 +27,7 @@ from evalgate.model import (
     Score,
     Text,
 )
-from evalgate.wire import records
+from evalgate.results import shapes
 
 MATCH = "final_response_match_v2"
 ANSWER = "rubric_based_final_response_quality_v1"
@@ -89,7 +89,7 @@ def grade(
         found = criteria.build(CriterionUse(name=name, threshold=0.5, options=options), services)(evidence)
     finally:
         held.close()
-    assert records.parse_grade(json.loads(json.dumps(records.grade_json(found)))) == found  # all of it is kept
+    assert shapes.parse_grade(json.loads(json.dumps(shapes.grade_json(found)))) == found  # all of it is kept
     return found
 
 

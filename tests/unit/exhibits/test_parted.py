@@ -12,7 +12,8 @@ from builders.build import call, text, turn
 from evalgate.exhibits import base_side, cases, parted
 from evalgate.model import Event, Invocation, SimulatorUse, ToolCall
 from evalgate.reports import comment, html_report
-from evalgate.wire import comparison as written
+from evalgate.results import file as results_file
+from evalgate.results import shapes
 
 A = turn("A table, please.", answer="For how many?")
 B = turn("For two.", answer="At what time?")
@@ -81,8 +82,8 @@ def test_results_hold_where_each_conversation_parts() -> None:
     report = led_scenarios.parted()
     assert report.comparison is not None
     found = {each.case_id: each.parting for each in report.comparison.cases}
-    told = written.comparison_json(report.comparison)
-    assert [each.get("parting") for each in told["cases"]] == [{"answers": 2, "users": 3}, None]
+    told = shapes.written(results_file.ComparisonEntry, report.comparison)
+    assert [each["parting"] for each in told["cases"] if "parting" in each] == [{"answers": 2, "users": 3}]
     assert found["opening_hours"] is None
 
 

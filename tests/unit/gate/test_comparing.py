@@ -24,7 +24,7 @@ from evalgate.model import (
     Standing,
     VerdictKind,
 )
-from evalgate.model.grade import MOST
+from evalgate.model.trial import MOST
 
 STEADY = {number: f"answer {number}" for number in range(40)}
 
@@ -90,10 +90,10 @@ def test_a_judges_scores_are_a_sample_even_of_a_steady_agent() -> None:
 
 def test_one_unsteady_case_makes_all_a_sample() -> None:
     head, base = sides.sides("FF/PP " + "PP/PP " * 9, behaviours=STEADY)
-    odd = dataclasses.replace(base.trials[-1], behaviour="something else")
+    odd = dataclasses.replace(base.trials[-1], behavior="something else")
     base = dataclasses.replace(base, trials=(*base.trials[:-1], odd))
     assert not sides.compare_runs(head, base).criteria[0].fact
-    unknown = dataclasses.replace(base.trials[-1], behaviour="")
+    unknown = dataclasses.replace(base.trials[-1], behavior="")
     base = dataclasses.replace(base, trials=(*base.trials[:-2], unknown, unknown))
     assert not sides.compare_runs(head, base).criteria[0].fact
 

@@ -192,7 +192,7 @@ def test_the_first_look_takes_no_chance_for_a_fact(first: str, further: str, fac
         head, base = (
             dataclasses.replace(
                 run,
-                trials=tuple(dataclasses.replace(each, behaviour=f"{each.grades['m']}") for each in run.trials),
+                trials=tuple(dataclasses.replace(each, behavior=f"{each.grades['m']}") for each in run.trials),
             )
             for run in (head, base)
         )

@@ -30,13 +30,13 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.pipeline import results, trials
+from evalgate.pipeline import trials
 from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.desk import Bench, Side
-from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
 from evalgate.plugins import AgentFailed, SilentWatcher
-from evalgate.wire import results as results_wire
+from evalgate.results import file as results_file
+from evalgate.results.journal import Journal
 from tests.unit.pipeline import fakes
 
 NO_LIMITS = Limits()
@@ -269,12 +269,12 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
         report = Report(
             run=run, verdict=verdicts.decide(run, policy, scales={"m": Scale()}), policy=policy, version="0"
         )
-        text = "".join(results.render_results(report, kept=journal, exit_code=3))
+        text = "".join(results_file.render_results(report, outcomes=journal, exit_code=3))
     parsed = json.loads(text)
-    jsonschema.validate(parsed, results_wire.schema())
-    again = results_wire.Results.model_validate(parsed)
+    jsonschema.validate(parsed, results_file.schema())
+    again = results_file.ResultsFile.model_validate(parsed)
     assert [case.case_id for case in again.suites[0].cases] == ["c0", "c1", "c2", "c3"]
-    assert again.suites[0].cases[0].trials[1].grades["m"].score == 1.0
-    assert again.suites[1].cases[0].trials[0].outcome.kind is FailureKind.EXITED  # type: ignore[union-attr]
+    assert again.suites[0].cases[0].trials[1].grades["m"].value == 1.0
+    assert again.suites[1].cases[0].trials[0].outcome["kind"] == FailureKind.EXITED
     assert len(again.agent_details) == 1
     assert text.count('"instructions"') == 1  # transcripts once, what agents were told once

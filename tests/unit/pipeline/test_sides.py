@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ import pytest
 from evalgate.errors import ConfigError
 from evalgate.gate import verdict as verdicts
 from evalgate.gate.threshold import Scale
-from evalgate.model import Case, Evidence, FailureKind, Grade, Policy, Report, Run, Standing, Suite, TrialKey
-from evalgate.pipeline import results, reuse, stored, trials
+from evalgate.model import FRESH, Case, Evidence, FailureKind, Grade, Policy, Report, Run, Standing, Suite, TrialKey
+from evalgate.pipeline import reuse, trials
 from evalgate.pipeline.budget import Limits
-from evalgate.pipeline.desk import FRESH
-from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
+from evalgate.results import file as results_file
+from evalgate.results.journal import Journal
 from tests.unit.pipeline import fakes
 from tests.unit.pipeline.test_measure import NO_LIMITS, NOW, SUITES, bench, side_of
 
@@ -89,7 +88,7 @@ def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
     verdict = verdicts.decide(run, policy, scales={"m": Scale()})
     report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
-    path.write_text("".join(results.render_results(report, kept=journal, exit_code=0)))
+    path.write_text("".join(results_file.render_results(report, outcomes=journal, exit_code=0)))
     return path
 
 
@@ -165,7 +164,7 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     pair.measuring.again([("b", "c1")], more=1)
     pair.measuring.confirm([("a", "x")])
     run = pair.measuring.run(0)
-    read = stored.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
+    read = results_file.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
     for own in ("trials", "confirmations", "repeats", "more", "repeated", "seed", "fingerprints", "codes", "complete"):
         assert untimed(getattr(read.run, own)) == untimed(getattr(run, own)), own
     for trial in run.trials:
@@ -186,14 +185,14 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
         ("[]", "is no results.json: it has no `schema_version`"),
         ("{}", "is no results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 2}', "does not fit"),
-        ('{"schema_version": 2, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
+        ('{"schema_version": 3}', "does not fit"),
+        ('{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
     ],
 )
 def test_results_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(ConfigError, match=words):
-        stored.read_results(tmp_path / "r.json")
+        results_file.read_results(tmp_path / "r.json")
 
 
 def judged_at(endpoint: str, suite: Suite) -> Suite:
@@ -227,7 +226,7 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
     suites = changed(SUITES, c1=fakes.case("c1", "another question"), c2=None, c9=fakes.case("c9"))
 
     now = pairs(suites=suites, name="now")
-    taken = reuse.take_over(stored.read_results(path), now.tasks(1, 2), now.measuring, now.journals[1])
+    taken = reuse.take_over(results_file.read_results(path), now.tasks(1, 2), now.measuring, now.journals[1])
     assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
     assert len(taken.keys) == 6
     now.measuring.first(2)
@@ -235,24 +234,33 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
     assert now.measuring.run(1).trials[0].grades == before.measuring.run(1).trials[0].grades
 
 
+@pytest.mark.parametrize("written", ["NaN", "1e308"])
+def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs, written: str) -> None:
+    pair = pairs()
+    pair.measuring.first(1)
+    path = results_of(pair.measuring.run(0), pair.journals[0], tmp_path / "base.json")
+    path.write_text(path.read_text().replace('"value":1.0', f'"value":{written}', 1))
+    with pytest.raises(ConfigError, match="does not fit") as refused:
+        results_file.read_results(path)
+    assert refused.value.where is not None
+    assert refused.value.where.json_path == "suites[0].cases[0].trials[0].grades.m.value"
+
+
 @pytest.mark.parametrize(
-    ("criteria", "written", "grades_made"),
+    ("criteria", "grades_made"),
     [
-        (("m",), "1.0", 4),  # head's alone
-        (("n",), "1.0", 8),  # a criterion that the stored run does not have
-        (("m",), "NaN", 8),  # somebody wrote into the file what is no score
-        (("m",), "1e308", 8),
+        (("m",), 4),  # head's alone
+        (("n",), 8),  # a criterion that the stored run does not have
     ],
 )
 def test_what_a_stored_run_has_graded_is_not_graded_again(
-    tmp_path: Path, pairs: Pairs, criteria: tuple[str, ...], written: str, grades_made: int
+    tmp_path: Path, pairs: Pairs, criteria: tuple[str, ...], grades_made: int
 ) -> None:
     before = pairs(name="before", suites=(fakes.suite("b", *SUITES[0].eval_set.cases),))
     before.measuring.first(1)
     path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
-    path.write_text(re.sub(r'"score":\s*1\.0', f'"score":{written}', path.read_text()))
     now = pairs(name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),))
-    reuse.take_over(stored.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    reuse.take_over(results_file.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
     now.measuring.first(1)
     assert len(now.graded) == grades_made
     assert [trial.grades for trial in now.measuring.run(1).trials] == [
@@ -271,7 +279,7 @@ def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pa
     before.measuring.first(1)
     path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
     now = pairs(name="now")
-    reuse.take_over(stored.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    reuse.take_over(results_file.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
     now.measuring.first(1)
     assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
 

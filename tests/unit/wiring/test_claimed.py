@@ -8,10 +8,8 @@ import pytest
 from builders import build, comparing
 
 from evalgate.config.settings import Settings
-from evalgate.model import GradedTrial, Links
-from evalgate.pipeline import desk
-from evalgate.pipeline.stored import Stored
-from evalgate.wire import comparison as comparison_wire
+from evalgate.model import FRESH, GradedTrial, Links
+from evalgate.results.file import Stored
 from evalgate.wiring import claims
 
 
@@ -57,13 +55,13 @@ def claimed(word: str, fresh: str) -> Stored:
         outcomes=None,  # type: ignore[arg-type]  # nobody looks at what agents said
         version="0.1.0",
         criteria={},
-        comparison=comparison_wire.comparison_json(dataclasses.replace(told, by_base=True)),
+        comparison=dataclasses.replace(told, by_base=True),
     )
 
 
 def _fresh(words: str) -> tuple[GradedTrial, ...]:
     trials = [build.report(word).run.trials[0] for word in words.split()]
     return tuple(
-        dataclasses.replace(trial, key=dataclasses.replace(trial.key, repeat=desk.FRESH + at))
+        dataclasses.replace(trial, key=dataclasses.replace(trial.key, repeat=FRESH + at))
         for at, trial in enumerate(trials)
     )

@@ -11,8 +11,8 @@ from builders import build, sides
 from evalgate.config import load
 from evalgate.errors import ConfigError
 from evalgate.model import Case, ConversationScenario, EvalSet, InMemoryTranscripts, Run, Standing, Transcript, TrialKey
-from evalgate.pipeline import results, stored
-from evalgate.pipeline.stored import Stored, StoredOutcomes
+from evalgate.results import file as results_file
+from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.wiring import comparing_files
 from evalgate.wiring.concluding import Gated
 
@@ -36,7 +36,7 @@ def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         name: Stored(run=run, outcomes=StoredOutcomes({}, {}), version="1", criteria={})
         for name, run in {"base": base, "head": head}.items()
     }
-    monkeypatch.setattr(stored, "read_results", lambda path, of: read[path.name])
+    monkeypatch.setattr(results_file, "read_results", lambda path, of: read[path.name])
     choice = load.load_settings({"root": str(tmp_path)})
     return comparing_files.compare(choice, base=Path("base"), head=Path("head"), reproduce="")
 
@@ -84,7 +84,7 @@ def test_a_file_that_asks_other_things_is_another(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(("bad", "side"), [("base", "the base"), ("head", "the head")])
 def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_path: Path) -> None:
-    run = results.render_results(build.report("pass"), kept=StoredOutcomes({}, {}), exit_code=0)
+    run = results_file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}), exit_code=0)
     for name in ("base", "head"):
         (tmp_path / name).write_text('{"eval_set_id": "x", "eval_cases": []}' if name == bad else "".join(run))
     choice = load.load_settings({"root": str(tmp_path)})

@@ -12,7 +12,7 @@ from builders import sides
 from evalgate.gate.two_stage import Stage
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
 from evalgate.pipeline import trials
-from evalgate.pipeline.stored import Stored, StoredOutcomes
+from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.wiring import agent_pools, comparisons, counterparts
 from evalgate.wiring.bases import Base
 

@@ -86,7 +86,7 @@ def test_where_the_first_run_failed_the_next_one_counts() -> None:
 
 def test_what_is_written_is_read_back_and_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
-    monkeypatch.setattr(recorded_cases.stored, "read_results", lambda _: stored(run("one.json")))
+    monkeypatch.setattr(recorded_cases.results_file, "read_results", lambda _: stored(run("one.json")))
     done = recorded_cases.record(tmp_path, results=tmp_path / "results.json", into="recorded")
     assert recorded_cases.summary(done) == "1 conversation; 1 scenario had none"
     reading = formats.parse_eval_set(done.file.read_text(encoding="utf-8"), file=done.file.name)
@@ -101,6 +101,6 @@ def test_what_is_written_is_read_back_and_never_overwritten(tmp_path: Path, monk
 
 def test_results_without_scenarios_are_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
-    monkeypatch.setattr(recorded_cases.stored, "read_results", lambda _: stored(run()))
+    monkeypatch.setattr(recorded_cases.results_file, "read_results", lambda _: stored(run()))
     with pytest.raises(NothingToDo, match="no conversation"):
         recorded_cases.record(tmp_path, results=tmp_path / "results.json", into="recorded")

@@ -9,14 +9,15 @@ from builders import build
 
 from evalgate.baseline.store import Store
 from evalgate.errors import UnavailableError
-from evalgate.gate import pairing, reliability
-from evalgate.model import CriterionUse, Policy, ReliabilityLedger, Run
+from evalgate.gate import pairing
+from evalgate.model import CriterionUse, History, Policy, Run
+from evalgate.results import history as histories
 from evalgate.wiring import saving
 from evalgate.wiring.saving import Past
 from tests.unit.pipeline.test_measure import SUITES
 
 RUN = Run(suites=SUITES, trials=(), transcripts={})  # type: ignore[arg-type]  # nobody looks at what agents said
-EMPTY = b'{"schema_version": 1, "runs": [], "cases": []}'
+EMPTY = b'{"schema_version": 2, "runs": [], "cases": []}'
 
 
 class Shelf:
@@ -24,13 +25,13 @@ class Shelf:
 
     name = "shelf"
 
-    def __init__(self, ledger: bytes | None, *, reachable: bool = True) -> None:
-        self._ledger, self._reachable = ledger, reachable
+    def __init__(self, history: bytes | None, *, reachable: bool = True) -> None:
+        self._history, self._reachable = history, reachable
 
     def read(self, name: str) -> bytes | None:
         if not self._reachable:
             raise UnavailableError("no network")
-        return self._ledger
+        return self._history
 
 
 @pytest.mark.parametrize(
@@ -38,25 +39,25 @@ class Shelf:
     [
         ([Shelf(None)], 5, ""),  # the first runs of all: no case has shown anything yet
         ([Shelf(EMPTY)], 5, ""),
-        ([Shelf(None, reachable=False)], 0, "ledger of the shelf was not read: no network"),  # lets nobody off
-        ([Shelf(None, reachable=False), Shelf(None)], 0, "ledger of the shelf"),
-        ([Shelf(b"{")], 0, "ledger of the shelf was not read: it is damaged"),
+        ([Shelf(None, reachable=False)], 0, "base runs in the shelf was not read: no network"),  # lets nobody off
+        ([Shelf(None, reachable=False), Shelf(None)], 0, "history of base runs in the shelf"),
+        ([Shelf(b"{")], 0, "history of base runs in the shelf was not read: it is damaged"),
         ([Shelf(b'{"schema_version": 99}')], 0, "later version"),
-        ([Shelf(b"{"), Shelf(EMPTY)], 5, "ledger of the shelf"),  # the other one knows, and the damage is told
+        ([Shelf(b"{"), Shelf(EMPTY)], 5, "base runs in the shelf"),  # the other one knows, and the damage is told
         ([], 0, "no store"),  # a folder that the commit brings along is no store
     ],
 )
-def test_a_ledger_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
+def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
     said: list[str] = []
     past = saving.past_of(shelves, admission=3, say=said.append)
     assert len(saving.unreliable(past, RUN, policy=Policy(admission=3), say=said.append)) == unreliable
     assert bool(said) is bool(warned)
-    assert [problem.code for problem in past.problems] == ["ledger-unread"] * bool(warned)
+    assert [problem.code for problem in past.problems] == ["history-unread"] * bool(warned)
     assert all(warned in problem.message for problem in past.problems)
     assert all(("every case decides" in problem.hint) is (unreliable == 0) for problem in past.problems)
 
 
-def test_without_admission_a_damaged_ledger_only_costs_the_trends() -> None:
+def test_without_admission_a_damaged_history_only_costs_the_trends() -> None:
     (problem,) = saving.past_of([Shelf(b"{")], admission=0, say=lambda _: None).problems
     assert not problem.hint
     assert not saving.past_of([], admission=0, say=lambda _: None).problems
@@ -83,23 +84,23 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
     now: list[CriterionUse], *, adk_compat: bool, is_same: bool
 ) -> None:
     then = _asked()
-    ledger = reliability.update(ReliabilityLedger(), saving.summary_of(then, "c"))
-    assert all(case.outcomes[0].passes == 1 for case in ledger.cases)
+    past_runs = histories.update(History(), saving.summary_of(then, "c"))
+    assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
     head = _judged_by(then, now)
-    again = reliability.update(ledger, saving.summary_of(head, "d", adk_compat=adk_compat))
+    again = histories.update(past_runs, saving.summary_of(head, "d", adk_compat=adk_compat))
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
     # a change that raises a threshold breaks what passed: that it may not decide by itself
     policy = Policy(admission=1, adk_compat=adk_compat)
-    assert not saving.unreliable(Past(ledger=ledger), head, policy=policy, say=lambda _: None)
+    assert not saving.unreliable(Past(history=past_runs), head, policy=policy, say=lambda _: None)
 
 
 def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
     then = _asked()
-    ledger = reliability.update(ReliabilityLedger(), saving.summary_of(then, "c"))
+    past_runs = histories.update(History(), saving.summary_of(then, "c"))
     policy = Policy(admission=1)
 
     def unreliable(run: Run, **more: object) -> int:
-        past = dataclasses.replace(Past(ledger=ledger), **more)  # type: ignore[arg-type]  # the fields that a test names
+        past = dataclasses.replace(Past(history=past_runs), **more)  # type: ignore[arg-type]  # the fields that a test names
         return len(saving.unreliable(past, run, policy=policy, say=lambda _: None))
 
     assert unreliable(_asked("y")) == 2

@@ -14,7 +14,7 @@ from builders import build
 from evalgate.baseline import commits
 from evalgate.baseline.store import Revise, Stored
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.pipeline import stored
+from evalgate.results import file as results_file
 from evalgate.wiring import stores
 
 A, B, C = (letter * 40 for letter in "abc")
@@ -75,7 +75,7 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
         return SimpleNamespace(run=dataclasses.replace(build.report(told).run, commit=path.name))
 
     monkeypatch.setattr(commits, "ancestors", lambda _, sha: (sha, B, C))
-    monkeypatch.setattr(stored, "read_results", read)
+    monkeypatch.setattr(results_file, "read_results", read)
     lines: list[str] = []
     nearest = stores.find(shelves, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
     assert (None if nearest is None else (nearest.commit, nearest.distance)) == found

@@ -10,24 +10,24 @@ from typing import Any
 import pytest
 
 from evalgate.errors import ConfigError
-from evalgate.pipeline import stored
+from evalgate.results import file as results_file
 
 TRIAL: dict[str, Any] = {
     "repeat": 0,
     "outcome": {"kind": "transcript", "invocations": [], "final_state": None},
-    "grades": {"m": {"score": 1.0}},
+    "grades": {"m": {"value": 1.0}},
 }
 RESULTS: dict[str, Any] = {
-    "schema_version": 2,
+    "schema_version": 3,
     "evalgate": "0",
-    "verdict": {"kind": "pass", "reason": "", "blocks": False, "exit_code": 0},
+    "verdict": {"kind": "pass", "reason": "", "exit_code": 0},
     "suites": [
         {
             "suite": "a.evalset.json",
             "eval_set_id": "a",
             "agent": {"driver": "replay"},
             "criteria": [{"name": "m", "threshold": 0.5}],
-            "criteria_origin": "defaults",
+            "criteria_source": {"origin": "defaults"},
             "verdict": "pass",
             "cases": [{"case_id": "c", "fingerprint": "f", "verdict": "pass", "trials": [TRIAL]}],
         }
@@ -35,7 +35,7 @@ RESULTS: dict[str, Any] = {
 }
 ANY = [
     None, True, -1, 10**30, 1e308, float("nan"), float("inf"), "", "x" * 100_000, "\x00\ud800", [], {}, [[[]]],
-    {"kind": "transcript"}, {"kind": "nonsense"}, ["a", "b"], {"score": float("nan")},
+    {"kind": "transcript"}, {"kind": "nonsense"}, ["a", "b"], {"value": float("nan")},
 ]  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps(replaced(RESULTS, place, new)))
         try:
-            read = stored.read_results(path)
+            read = results_file.read_results(path)
         except ConfigError:
             continue
         assert read.run.repeats >= 1
@@ -67,8 +67,8 @@ def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
             read.outcomes.find(trial.key)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema_version": 2, "a": ' + "[" * 900 + "]" * 900 + "}"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema_version": 3, "a": ' + "[" * 900 + "]" * 900 + "}"])
 def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.json").write_text(text)
     with pytest.raises(ConfigError):
-        stored.read_results(tmp_path / "deep.json")
+        results_file.read_results(tmp_path / "deep.json")

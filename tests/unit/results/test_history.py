@@ -1,4 +1,4 @@
-"""The reliability ledger: what is remembered, what counts as flaky, who is admitted."""
+"""The history of base runs: what is remembered, what counts as flaky, who is admitted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.gate import reliability
-from evalgate.model import CaseTally, Health, PastOutcome, Reliability, ReliabilityLedger, RunSummary
+from evalgate.model import CaseTally, Health, History, PastOutcome, Reliability, RunSummary
+from evalgate.results import history as histories
 
 
 def outcomes(text: str) -> tuple[PastOutcome, ...]:
@@ -23,17 +23,17 @@ def outcomes(text: str) -> tuple[PastOutcome, ...]:
     )
 
 
-def ledger_of(*texts: str, fingerprint: str = "x", means: tuple[float | None, ...] = ()) -> ReliabilityLedger:
-    """A ledger after base runs in which case 1, 2, ... did as the texts say; `.` where a run did not have the case."""
-    ledger = ReliabilityLedger()
+def record_of(*texts: str, fingerprint: str = "x", means: tuple[float | None, ...] = ()) -> History:
+    """A history after base runs in which case 1, 2, ... did as the texts say; `.` where a run did not have the case."""
+    record = History()
     for number, runs in enumerate(zip(*(text.split() for text in texts), strict=True)):
         tallies = [tally(f"case_{each}", run, fingerprint) for each, run in enumerate(runs, start=1) if run != "."]
         mean = means[number] if number < len(means) else None
         summary = RunSummary(
             commit=f"{number:040x}", at="", cases=tuple(tallies), means={} if mean is None else {"match": mean}
         )
-        ledger = reliability.update(ledger, summary)
-    return ledger
+        record = histories.update(record, summary)
+    return record
 
 
 def tally(case_id: str, run: str, fingerprint: str = "x") -> CaseTally:
@@ -66,13 +66,13 @@ def tally(case_id: str, run: str, fingerprint: str = "x") -> CaseTally:
     ],
 )
 def test_flakes(runs: str, mixed: int, flips: int, flake_rate: float | None, flaky: bool) -> None:
-    said = reliability.judge(outcomes(runs))
+    said = histories.judge(outcomes(runs))
     assert (said.mixed_runs, said.flips, said.is_flaky) == (mixed, flips, flaky)
     assert said.flake_rate == (None if flake_rate is None else pytest.approx(flake_rate))
 
 
 def test_counts_and_pass_rate() -> None:
-    assert reliability.judge(outcomes("PPF ??? P?F")) == Reliability(
+    assert histories.judge(outcomes("PPF ??? P?F")) == Reliability(
         base_runs=2,
         passes=3,
         failures=2,
@@ -85,54 +85,54 @@ def test_counts_and_pass_rate() -> None:
 
 
 def test_what_was_never_measured_has_no_rate() -> None:
-    assert reliability.judge(outcomes("? ?")).pass_rate is None
+    assert histories.judge(outcomes("? ?")).pass_rate is None
 
 
 @given(st.lists(st.text("PF?", min_size=1, max_size=4), max_size=12))
 def test_rates_are_shares_and_repeats_add_up(runs: list[str]) -> None:
-    said = reliability.judge(outcomes(" ".join(runs)))
+    said = histories.judge(outcomes(" ".join(runs)))
     assert said.passes + said.failures + said.unmeasured == sum(len(run) for run in runs)
     for rate in (said.pass_rate, said.flake_rate):
         assert rate is None or 0 <= rate <= 1
-    mirrored = reliability.judge(outcomes(" ".join(runs).translate(str.maketrans("PF", "FP"))))
+    mirrored = histories.judge(outcomes(" ".join(runs).translate(str.maketrans("PF", "FP"))))
     assert (mirrored.flake_rate, mirrored.passes) == (said.flake_rate, said.failures)
 
 
 # --- memory ------------------------------------------------------------------------------------------
 
 
-def test_the_ledger_remembers_the_last_runs_and_their_cases() -> None:
-    ledger = ReliabilityLedger()
+def test_the_record_remembers_the_last_runs_and_their_cases() -> None:
+    record = History()
     for number in range(1, 8):
         cases = (tally("always", "P"), *([tally("early", "P")] if number < 4 else []))
         summary = RunSummary(commit=str(number), at="", cases=cases)
-        ledger = reliability.update(ledger, summary, last=3)
-    assert [run.number for run in ledger.runs] == [5, 6, 7]
-    assert [(case.case_id, [each.number for each in case.outcomes]) for case in ledger.cases] == [("always", [5, 6, 7])]
+        record = histories.update(record, summary, last=3)
+    assert [run.number for run in record.runs] == [5, 6, 7]
+    assert [(case.case_id, [each.number for each in case.outcomes]) for case in record.cases] == [("always", [5, 6, 7])]
 
 
 def test_a_changed_case_starts_anew() -> None:
-    ledger = ledger_of("P P P")
-    ledger = reliability.update(ledger, RunSummary(commit="c", at="", cases=(tally("case_1", "F", "changed"),)))
-    (history,) = ledger.cases
+    record = record_of("P P P")
+    record = histories.update(record, RunSummary(commit="c", at="", cases=(tally("case_1", "F", "changed"),)))
+    (history,) = record.cases
     assert (history.fingerprint, [each.number for each in history.outcomes]) == ("changed", [4])
 
 
 def test_a_case_that_one_run_did_not_have_keeps_its_history() -> None:
     """As when only some suites were run."""
-    assert [each.number for each in ledger_of("P . P", "P P P").cases[0].outcomes] == [1, 3]
+    assert [each.number for each in record_of("P . P", "P P P").cases[0].outcomes] == [1, 3]
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), unique=True), max_size=10), st.integers(1, 5))
 def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], last: int) -> None:
-    ledger = ReliabilityLedger()
+    record = History()
     for number, ids in enumerate(runs):
         cases = tuple(tally(case_id, "P") for case_id in ids)
-        ledger = reliability.update(ledger, RunSummary(commit=str(number), at="", cases=cases), last=last)
-    assert len(ledger.runs) == min(len(runs), last)
-    assert {case.case_id for case in ledger.cases} == {case_id for ids in runs[-last:] for case_id in ids}
-    oldest = ledger.runs[0].number if ledger.runs else 0
-    assert all(each.number >= oldest for case in ledger.cases for each in case.outcomes)
+        record = histories.update(record, RunSummary(commit=str(number), at="", cases=cases), last=last)
+    assert len(record.runs) == min(len(runs), last)
+    assert {case.case_id for case in record.cases} == {case_id for ids in runs[-last:] for case_id in ids}
+    oldest = record.runs[0].number if record.runs else 0
+    assert all(each.number >= oldest for case in record.cases for each in case.outcomes)
 
 
 # --- what it is used for -------------------------------------------------------------------------------
@@ -152,26 +152,26 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
     ],
 )
 def test_admission(history: str, runs: int, pass_rate: float, admitted: bool) -> None:
-    case = reliability.by_case(ledger_of(history))["s", "case_1"]
-    assert reliability.is_admitted(case, question="q", runs=runs, pass_rate=pass_rate) is admitted
+    case = histories.by_case(record_of(history))["s", "case_1"]
+    assert histories.is_admitted(case, question="q", runs=runs, pass_rate=pass_rate) is admitted
 
 
 def test_new_and_changed_cases_are_not_admitted() -> None:
-    case = reliability.by_case(ledger_of("P P P"))["s", "case_1"]
-    assert not reliability.is_admitted(None, question="q", runs=1, pass_rate=0.0)
-    assert not reliability.is_admitted(case, question="changed", runs=1, pass_rate=0.0)
+    case = histories.by_case(record_of("P P P"))["s", "case_1"]
+    assert not histories.is_admitted(None, question="q", runs=1, pass_rate=0.0)
+    assert not histories.is_admitted(case, question="changed", runs=1, pass_rate=0.0)
 
 
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
-    ledger = ledger_of("P P P P", means=(0.5, None, 0.0, 0.75))
-    (found,) = reliability.trends(ledger, {"match": 0.5, "unheard of": 1.0}, recent=3)
+    record = record_of("P P P P", means=(0.5, None, 0.0, 0.75))
+    (found,) = histories.trends(record, {"match": 0.5, "unheard of": 1.0}, recent=3)
     assert (found.criterion, found.means, found.now) == ("match", (None, 0.0, 0.75), 0.5)
-    assert reliability.trends(ledger, {"match": 0.5}, recent=1) == (), "one run is no trend"
-    assert reliability.trends(ReliabilityLedger(), {"match": 0.5}) == ()
-    assert reliability.trends(ledger, {}) == ()
+    assert histories.trends(record, {"match": 0.5}, recent=1) == (), "one run is no trend"
+    assert histories.trends(History(), {"match": 0.5}) == ()
+    assert histories.trends(record, {}) == ()
 
 
 def test_health_is_that_of_the_newest_run() -> None:
-    ledger = ledger_of("PP PP PP", "PF PP PP", "PP PP P?", "FF FF FF", "PP PP .")
-    assert reliability.examine(ledger) == Health(total=4, passed=2, unmeasured=1, flaky=1)
-    assert reliability.examine(ReliabilityLedger()) == Health(total=0, passed=0, unmeasured=0, flaky=0)
+    record = record_of("PP PP PP", "PF PP PP", "PP PP P?", "FF FF FF", "PP PP .")
+    assert histories.examine(record) == Health(total=4, passed=2, unmeasured=1, flaky=1)
+    assert histories.examine(History()) == Health(total=0, passed=0, unmeasured=0, flaky=0)

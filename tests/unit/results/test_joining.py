@@ -31,8 +31,8 @@ from evalgate.model import (
     TrialKey,
     VerdictKind,
 )
-from evalgate.pipeline import joining, parts, results, sharding, stored
-from evalgate.wire import comparison as comparison_wire
+from evalgate.results import file as results_file
+from evalgate.results import shards
 
 ROWS = [["PF", "FF", "PP", "P!", "PP", "F."]]
 
@@ -52,23 +52,23 @@ def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None)
     policy = Policy()
     verdict = verdicts.decide(run, policy, scales={"m": Scale()})
     report = Report(run=run, verdict=verdict, policy=policy, version="1", comparison=comparison)
-    return "".join(results.render_results(report, kept=kept or Kept(), exit_code=0))
+    return "".join(results_file.render_results(report, outcomes=kept or Kept(), exit_code=0))
 
 
 def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
-    shard = sharding.plan(run.suites, index=index, of=of, durations={}, settings=changes.pop("settings", ()))
-    own = sharding.own(run.suites, shard)
+    shard = shards.plan(run.suites, index=index, of=of, durations={}, settings=changes.pop("settings", ()))
+    own = shards.own(run.suites, shard)
     has = {(suite.key, case.case_id) for suite in own for case in suite.eval_set.cases}
     trials = tuple(trial for trial in run.trials if (trial.key.suite, trial.key.case_id) in has)
     return dataclasses.replace(run, **{"suites": own, "trials": trials, "shard": shard, **changes})
 
 
-def read(texts: Iterable[str], folder: Path) -> list[tuple[str, stored.Stored]]:
+def read(texts: Iterable[str], folder: Path) -> list[tuple[str, results_file.Stored]]:
     found = []
     for number, text in enumerate(texts):
         path = folder / f"{number}.json"
         path.write_text(text)
-        found.append((path.name, stored.read_results(path)))
+        found.append((path.name, results_file.read_results(path)))
     return found
 
 
@@ -90,7 +90,7 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
 ) -> None:
     run = whole()
     texts = data.draw(st.permutations([text_of(part_of(run, index, of)) for index in range(1, of + 1)]))
-    joined = joining.join(parts.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
+    joined = shards.join(shards.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
     assert joined.missing == ()
     assert joined.problems == ()
     again = text_of(joined.run, kept=joined.outcomes)
@@ -100,12 +100,12 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
 
 def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     run = dataclasses.replace(whole(), trials=whole().trials)
-    joined = joining.join(parts.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path)))
+    joined = shards.join(shards.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path)))
     assert joined.missing == (2,)
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "part 2/3 has no results: 2 cases not measured" in joined.problems[0].message
     verdict = verdicts.decide(joined.run, Policy(), scales={"m": Scale()})
-    lost = {key[1] for key, home in sharding.plan(run.suites, index=1, of=3, durations={}).homes.items() if home == 2}
+    lost = {key[1] for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items() if home == 2}
     never = {case.case_id for suite in verdict.suites for case in suite.cases if case.reason == "never ran"}
     assert lost <= never
     only_passing = dataclasses.replace(
@@ -201,20 +201,20 @@ def test_parts_that_do_not_belong_together_are_refused(change: Change, words: st
     first, second = (json.loads(text_of(part_of(whole(), index, 2, root=""))) for index in (1, 2))
     change(second)
     with pytest.raises(ConfigError, match=words):
-        parts.parts_of(read([json.dumps(first), json.dumps(second)], tmp_path))
+        shards.parts_of(read([json.dumps(first), json.dumps(second)], tmp_path))
 
 
 def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> None:
     texts = [text_of(part_of(whole(), index, 2, root=root)) for index, root in ((1, None), (2, "services/shop"))]
     assert "root" not in json.loads(texts[0])
-    joined = joining.join(parts.parts_of(read(texts, tmp_path)))
+    joined = shards.join(shards.parts_of(read(texts, tmp_path)))
     assert joined.run.root == "services/shop"
 
 
 def test_a_part_that_is_there_twice_is_refused_and_both_places_are_named(tmp_path: Path) -> None:
     text = text_of(part_of(whole(), 1, 2))
     with pytest.raises(ConfigError, match=r"part 1/2 of the plan, and so is 0\.json") as caught:
-        parts.parts_of(read([text, text], tmp_path))
+        shards.parts_of(read([text, text], tmp_path))
     assert str(caught.value.where) == "1.json"
 
 
@@ -227,14 +227,14 @@ def test_a_division_by_other_durations_is_told_as_such(tmp_path: Path) -> None:
     shard = dataclasses.replace(two.shard, homes=swapped, fingerprint="other", index=2)
     other = dataclasses.replace(one, shard=shard)
     with pytest.raises(ConfigError, match="their `durations` were not the same file"):
-        parts.parts_of(read([text_of(one), text_of(other)], tmp_path))
+        shards.parts_of(read([text_of(one), text_of(other)], tmp_path))
 
 
 def test_what_judging_took_is_added_up(tmp_path: Path) -> None:
     use = JudgeUse(criterion="m", model="g", calls=2, cost_usd=0.25, failures={"server": 1})
     unpriced = dataclasses.replace(use, cost_usd=None, unpriced=2, failures={"timeout": 2})
     texts = [text_of(part_of(whole(), 1, 2, judges=(use,))), text_of(part_of(whole(), 2, 2, judges=(unpriced,)))]
-    (together,) = joining.join(parts.parts_of(read(texts, tmp_path))).run.judges
+    (together,) = shards.join(shards.parts_of(read(texts, tmp_path))).run.judges
     assert (together.calls, together.cost_usd, together.unpriced) == (4, 0.25, 2)
     assert together.failures == {"server": 1, "timeout": 2}
 
@@ -245,7 +245,7 @@ def test_surroundings_that_differ_are_told(tmp_path: Path) -> None:
     raw["suites"][0]["agent"]["about"] = {"python": "3.13"}
     first = json.loads(texts[0])
     first["suites"][0]["agent"]["about"] = {"python": "3.12"}
-    joined = joining.join(parts.parts_of(read([json.dumps(first), json.dumps(raw)], tmp_path)))
+    joined = shards.join(shards.parts_of(read([json.dumps(first), json.dumps(raw)], tmp_path)))
     assert [problem.code for problem in joined.problems] == ["shards-differ"]
 
 
@@ -267,7 +267,7 @@ def test_what_parts_tell_of_the_base_is_joined() -> None:
     two = told(
         origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)}, loosened=(loosened,)
     )
-    joined = joining.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
+    joined = shards.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
     assert joined is not None
     assert {each.case_id: each.standing for each in joined.cases} == {"gone": Standing.REMOVED, "new": Standing.NEW}
     assert joined.loosened == (loosened,)
@@ -277,20 +277,27 @@ def test_what_parts_tell_of_the_base_is_joined() -> None:
 
 def test_a_problem_of_the_base_is_one_only_where_every_part_has_it() -> None:
     broken = told(problem="it does not start", no_agent=True)
-    every = joining.join_comparisons([broken, broken], planned=[])
-    some = joining.join_comparisons([broken, told()], planned=[])
+    every = shards.join_comparisons([broken, broken], planned=[])
+    some = shards.join_comparisons([broken, told()], planned=[])
     assert every is not None
     assert some is not None
     assert (every.problem, every.no_agent, some.problem, some.no_agent) == ("it does not start", True, "", False)
-    assert joining.join_comparisons([], planned=[]) is None
+    assert shards.join_comparisons([], planned=[]) is None
 
 
 def test_different_bases_are_refused() -> None:
     with pytest.raises(ConfigError, match="compared with different commits: aaaaaaaaaaaa and bbbbbbbbbbbb"):
-        joining.join_comparisons([told(), told(origin={"commit": "a" * 40})], planned=[])
+        shards.join_comparisons([told(), told(origin={"commit": "a" * 40})], planned=[])
 
 
-def test_what_is_told_of_the_base_survives_results_json() -> None:
+def written(comparison: Comparison, folder: Path) -> Path:
+    report = dataclasses.replace(build.report("pass"), comparison=comparison)
+    path = folder / "results.json"
+    path.write_text("".join(results_file.render_results(report, outcomes=Kept(), exit_code=0)))
+    return path
+
+
+def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
     loosened = Loosening(kind=LooseningKind.CASE_REMOVED, subject="x", suite="s")
     comparison = told(
         cases=(case("a", Standing.NEW), case("b", Standing.PAIRED)),
@@ -299,5 +306,5 @@ def test_what_is_told_of_the_base_survives_results_json() -> None:
         no_agent=True,
         by_base=True,
     )
-    again = comparison_wire.parse_comparison(comparison_wire.comparison_json(comparison))
+    again = results_file.read_results(written(comparison, tmp_path)).comparison
     assert again == dataclasses.replace(comparison, cases=(case("a", Standing.NEW),))

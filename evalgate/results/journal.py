@@ -8,24 +8,32 @@ criteria or another agent is simply not used.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
+import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 from evalgate.errors import UnavailableError
 from evalgate.model import INFRASTRUCTURE, AgentDetails, FailureKind, Grade, Transcript, Trial, TrialKey
-from evalgate.pipeline import fingerprints, journal_file
-from evalgate.wire import lines, records
+from evalgate.pipeline import fingerprints
+from evalgate.results import shapes
 
-VERSION = 1
+VERSION = 2
 UNTRIED: Final = frozenset(INFRASTRUCTURE | {FailureKind.START, FailureKind.INSTALL, FailureKind.SIMULATOR})
 """What a resumed run tries again: failures of what is around the agent, or before it was asked anything. How it failed
 in the middle of a conversation is what it did, and stays."""
 _ONE_READ: Final = 8192  # bytes; most lines are shorter
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _Spot(NamedTuple):
@@ -103,7 +111,7 @@ class Journal:
         try:
             trial = Trial(
                 key=key,
-                outcome=records.parse_outcome(raw["outcome"], agents_seen=self._agents),
+                outcome=shapes.parse_outcome(raw["outcome"], agents_seen=self._agents),
                 seconds=raw.get("seconds", 0.0),
                 attempts=raw.get("attempts", 1),
             )
@@ -122,7 +130,7 @@ class Journal:
         raw = self.find_json(key)
         if raw is None:
             return None
-        outcome = records.parse_outcome(raw, agents_seen=self._agents)
+        outcome = shapes.parse_outcome(raw, agents_seen=self._agents)
         return outcome if isinstance(outcome, Transcript) else None
 
     def find_json(self, key: TrialKey) -> dict[str, Any] | None:
@@ -143,7 +151,7 @@ class Journal:
         """Keep a finished trial. `grades`: where grades of it will be; those that are there belong to one that was
         lost, and are forgotten. Raises UnavailableError where the disk takes no more."""
         seen: dict[str, tuple[AgentDetails, ...]] = {}
-        outcome = records.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
+        outcome = shapes.outcome_json(trial.outcome, agents_seen=seen, address=fingerprints.digest)
         line = {
             "trial": address,
             "key": [trial.key.suite, trial.key.case_id, trial.key.repeat],
@@ -165,7 +173,7 @@ class Journal:
 
     def add_grade(self, address: str, grade: Grade) -> None:
         """Keep a grade, known from then on. Raises UnavailableError where the disk takes no more."""
-        self._append({"grade": address, **records.grade_json(grade)})
+        self._append({"grade": address, **shapes.grade_json(grade)})
         with self._lock:
             self._grades[address] = grade
 
@@ -188,18 +196,18 @@ class Journal:
     def _add_agents(self, address: str, agents: tuple[AgentDetails, ...]) -> None:
         with self._lock:  # until it is written: no other thread's trial may stand before what it refers to
             if address not in self._agents_written:
-                self._append({"agents": address, "details": records.agents_json(agents)})
+                self._append({"agents": address, "details": shapes.agents_json(agents)})
                 self._agents_written.add(address)
                 self._agents[address] = agents
 
     def _open(self) -> None:
         """Raises UnavailableError, also where another process has it open."""
-        self._writer = journal_file.open_alone(self.path)
+        self._writer = _open_alone(self.path)
         try:
             self._reader = self.path.open("rb")
         except OSError as error:
             self.close()
-            raise journal_file.unreadable(self.path, error) from error
+            raise _unreadable(self.path, error) from error
 
     def _go_on_from(self, end: int) -> None:
         """What is behind `end` goes; the next line is written there."""
@@ -209,29 +217,29 @@ class Journal:
                 self._writer.truncate(end)
             self._writer.seek(end)
         except OSError as error:
-            raise journal_file.unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
         self._end = end
 
     def _append(self, value: Mapping[str, Any]) -> _Spot:
         """Write a line. Raises UnavailableError, also where others wrote to the file; the line stands there then."""
-        line = lines.encode(value)
+        line = shapes.encode(value)
         data = line + b"\n"
         with self._lock:
             if self._writer is None:
                 raise UnavailableError(f"the journal {self.path} is closed")
             try:
                 untouched = os.fstat(self._writer.fileno()).st_size == self._end
-                journal_file.write_all(self._writer, data)
+                _write_all(self._writer, data)
             except OSError as error:
                 # part of the line may stand there: nothing may follow it
                 self._writer.close()
                 self._writer = None
-                raise journal_file.unwritable(self.path, error) from error
+                raise unwritable(self.path, error) from error
             where = self._end
             self._end += len(data)
             if not untouched:
-                raise journal_file.changed(self.path)
-            return _Spot(where, journal_file.mark_of(line))
+                raise _changed(self.path)
+            return _Spot(where, _mark_of(line))
 
     def _read(self, spot: _Spot) -> dict[str, Any]:
         """The line of a trial. Raises UnavailableError where it is no longer what it was."""
@@ -243,8 +251,8 @@ class Journal:
             size *= 8
             data = os.pread(self._reader.fileno(), size, spot.where)
         line = data[: data.find(b"\n")]
-        if journal_file.mark_of(line) != spot.mark:
-            raise journal_file.changed(self.path)
+        if _mark_of(line) != spot.mark:
+            raise _changed(self.path)
         value: dict[str, Any] = json.loads(line)
         return value
 
@@ -252,12 +260,12 @@ class Journal:
         """Read what is there; the offset behind the last line that ends."""
         end = 0
         try:
-            for line in journal_file.read_lines(self.path):
+            for line in _read_lines(self.path):
                 if line.value is None or not self._remember(_Spot(line.where, line.mark), line.value):
                     self.damaged += 1
                 end = line.behind
         except OSError as error:
-            raise journal_file.unreadable(self.path, error) from error
+            raise _unreadable(self.path, error) from error
         return end
 
     def _remember(self, spot: _Spot, line: dict[str, Any]) -> bool:
@@ -270,12 +278,12 @@ class Journal:
         try:
             if "trial" in line:
                 self._remember_trial(spot, line)
-            elif "grade" in line and not line.keys().isdisjoint({"score", "reason"}):
+            elif "grade" in line and not line.keys().isdisjoint({"value", "reason"}):
                 address = str(line.pop("grade"))
-                self._grades[address] = records.parse_grade(line)
+                self._grades[address] = shapes.parse_grade(line)
             elif "agents" in line:
                 address = str(line["agents"])
-                self._agents[address] = records.parse_agents(line["details"])
+                self._agents[address] = shapes.parse_agents(line["details"])
                 self._agents_written.add(address)
             else:
                 return "journal" in line
@@ -294,3 +302,115 @@ class Journal:
             self._trials.pop(str(line["trial"]), None)
         else:
             self._trials[str(line["trial"])] = spot
+
+
+# --- the file under it: one writer at a time, whole lines told from damaged ones ------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line that ends, its first offset and the one behind it; `value` None: it is damaged.
+
+    `mark`: see `_mark_of`.
+    """
+
+    where: int
+    behind: int
+    mark: bytes
+    value: dict[str, Any] | None
+
+
+def _open_alone(path: Path) -> FileIO:
+    """The file, made where there is none, for the only process that writes it. Raises UnavailableError.
+
+    The lock ends with the process, however it ends.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # unbuffered: after a failed write nothing waits in memory for a second failure
+        # made where it is missing, and never emptied: another process may have it since a moment ago
+        file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))
+    except OSError as error:
+        raise unwritable(path, error) from error
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            _lock(file, path)
+    except UnavailableError:
+        file.close()
+        raise
+    return file
+
+
+def _read_lines(path: Path) -> Iterator[Line]:
+    """Every line that ends: what a kill cut off stands behind the last. Raises OSError.
+
+    What stands before a NUL byte is no part of a line: whoever empties the file under its writer leaves a hole of them.
+    """
+    offset = 0
+    with path.open("rb") as file:
+        for data in file:
+            if not data.endswith(b"\n"):
+                return
+            offset += len(data)
+            line = data[data.rfind(b"\0") + 1 :]
+            yield Line(where=offset - len(line), behind=offset, mark=_mark_of(line[:-1]), value=_value(line))
+
+
+def _mark_of(line: bytes) -> bytes:
+    """What tells a line (without its end) from every other."""
+    return hashlib.blake2b(line, digest_size=8).digest()
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    """Write `data` whole. Raises OSError; a part of it may stand there then."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]
+
+
+def unwritable(path: Path, error: OSError) -> UnavailableError:
+    """What the user can do about a journal that cannot be written."""
+    kept = "What was finished before is in the journal."
+    if error.errno in _FULL:
+        hint = f"{kept} Make room, then go on with --resume."
+    elif error.errno == errno.EIO:
+        hint = f"{kept} The disk fails: see the system's log, then go on with --resume."
+    else:
+        hint = f"Reports and journal go to the folder {path.parent}: make it writable, or name another with `output`."
+    return UnavailableError(f"cannot write the journal {path}: {error.strerror or error}", hint=hint)
+
+
+def _unreadable(path: Path, error: OSError) -> UnavailableError:
+    """What the user can do about a journal that cannot be read."""
+    return UnavailableError(
+        f"cannot read the journal {path}: {error.strerror or error}",
+        hint="Make it readable, or begin anew without --resume.",
+    )
+
+
+def _changed(path: Path) -> UnavailableError:
+    """What the user can do about a journal that somebody else wrote to."""
+    return UnavailableError(
+        f"the journal {path} was changed during the run, by the agent or by another program",
+        hint=f"Keep it out of the folder {path.parent}, or name another folder with `output`. What still stands whole "
+        "in the journal is taken from it by --resume.",
+    )
+
+
+def _lock(file: FileIO, path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UnavailableError(
+            f"another evalgate is at work in the folder {path.parent}",
+            hint="Wait until it has ended, or give this run a folder of its own: `--output FOLDER` (the action's input "
+            "`output`).",
+        ) from None
+
+
+def _value(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.model import Case, Run
-from evalgate.pipeline import sharding
+from evalgate.results import shards
 
 NAMES = st.lists(st.tuples(st.sampled_from(["a.json", "b.json"]), st.text(max_size=4)), unique=True, max_size=40)
 SECONDS = st.one_of(st.floats(min_value=0, max_value=1e6), st.sampled_from([math.nan, math.inf, -1.0]))
@@ -19,16 +19,16 @@ SECONDS = st.one_of(st.floats(min_value=0, max_value=1e6), st.sampled_from([math
 @given(cases=NAMES, of=st.integers(1, 12), data=st.data())
 def test_every_case_has_one_home_whatever_the_order(cases: list[tuple[str, str]], of: int, data: st.DataObject) -> None:
     durations = {case: data.draw(SECONDS) for case in cases if data.draw(st.booleans())}
-    homes = sharding.divide(cases, of=of, durations=durations)
+    homes = shards.divide(cases, of=of, durations=durations)
     assert set(homes) == set(cases)
     assert all(1 <= home <= of for home in homes.values())
     shuffled = data.draw(st.permutations(cases))
-    assert sharding.divide(shuffled, of=of, durations=dict(reversed(durations.items()))) == homes
+    assert shards.divide(shuffled, of=of, durations=dict(reversed(durations.items()))) == homes
 
 
 @given(cases=NAMES, of=st.integers(1, 12))
 def test_without_durations_no_two_parts_differ_by_more_than_one_case(cases: list[tuple[str, str]], of: int) -> None:
-    homes = list(sharding.divide(cases, of=of, durations={}).values())
+    homes = list(shards.divide(cases, of=of, durations={}).values())
     sizes = [homes.count(index) for index in range(1, of + 1)]
     assert max(sizes) - min(sizes) <= 1
 
@@ -37,7 +37,7 @@ def test_without_durations_no_two_parts_differ_by_more_than_one_case(cases: list
 def test_the_longest_part_is_within_graham_s_bound(seconds: list[float], of: int) -> None:
     """Longest first is at most 4/3 of the best division, which is at least the mean and the longest case."""
     durations = {("a.json", str(number)): each for number, each in enumerate(seconds)}
-    homes = sharding.divide(durations, of=of, durations=durations)
+    homes = shards.divide(durations, of=of, durations=durations)
     loads = [sum(durations[case] for case, home in homes.items() if home == index) for index in range(1, of + 1)]
     in_order = sorted(seconds, reverse=True)
     best = max(sum(seconds) / of, in_order[0], sum(in_order[of - 1 : of + 1]) if len(seconds) > of else 0)
@@ -46,18 +46,18 @@ def test_the_longest_part_is_within_graham_s_bound(seconds: list[float], of: int
 
 def test_one_long_case_gets_a_part_of_its_own() -> None:
     durations = {("a", name): 1.0 for name in "bcdef"} | {("a", "long"): 60.0}
-    homes = sharding.divide(durations, of=2, durations=durations)
+    homes = shards.divide(durations, of=2, durations=durations)
     assert [name for (_, name), home in homes.items() if home == homes["a", "long"]] == ["long"]
 
 
 def test_a_case_without_a_duration_counts_as_the_median() -> None:
     known = {("a", "1"): 10.0, ("a", "2"): 10.0}
-    homes = sharding.divide([*known, ("a", "new")], of=3, durations=known)
+    homes = shards.divide([*known, ("a", "new")], of=3, durations=known)
     assert sorted(homes.values()) == [1, 2, 3]
 
 
 def test_names_that_would_run_together_are_told_apart() -> None:
-    homes = sharding.divide([("a", "b/c"), ("a/b", "c"), ("a", "\ud800")], of=3, durations={})
+    homes = shards.divide([("a", "b/c"), ("a/b", "c"), ("a", "\ud800")], of=3, durations={})
     assert sorted(homes.values()) == [1, 2, 3]
 
 
@@ -67,11 +67,11 @@ def whole() -> Run:
 
 def test_parts_of_a_plan_are_the_plan() -> None:
     suites = whole().suites
-    parts = [sharding.plan(suites, index=index, of=3, durations={}) for index in (1, 2, 3)]
+    parts = [shards.plan(suites, index=index, of=3, durations={}) for index in (1, 2, 3)]
     assert len({part.fingerprint for part in parts}) == 1
-    own = [case for part in parts for suite in sharding.own(suites, part) for case in suite.eval_set.cases]
+    own = [case for part in parts for suite in shards.own(suites, part) for case in suite.eval_set.cases]
     assert sorted(case.case_id for case in own) == ["c0", "c1", "c2", "c3", "c4"]
-    assert sharding.own(suites, sharding.plan(suites, index=6, of=6, durations={})) == ()  # five cases, six parts
+    assert shards.own(suites, shards.plan(suites, index=6, of=6, durations={})) == ()  # five cases, six parts
 
 
 def test_a_plan_s_fingerprint_tells_of_content_criteria_division_and_settings() -> None:
@@ -82,10 +82,10 @@ def test_a_plan_s_fingerprint_tells_of_content_criteria_division_and_settings() 
     rubric = dataclasses.replace(suite, criteria=(dataclasses.replace(use, threshold=0.1),))
     content = dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=(other_case, *cases[1:])))
     agent = dataclasses.replace(suite, agent=dataclasses.replace(suite.agent, options={"path": "b"}))
-    seen = {sharding.plan([each], index=1, of=2, durations={}).fingerprint for each in (suite, rubric, content, agent)}
+    seen = {shards.plan([each], index=1, of=2, durations={}).fingerprint for each in (suite, rubric, content, agent)}
     slow = {(suite.key, "c0"): 9.0, (suite.key, "c1"): 1.0}
-    seen.add(sharding.plan([suite], index=1, of=2, durations=slow).fingerprint)
-    seen.add(sharding.plan([suite], index=1, of=2, durations={}, settings=["more"]).fingerprint)
+    seen.add(shards.plan([suite], index=1, of=2, durations=slow).fingerprint)
+    seen.add(shards.plan([suite], index=1, of=2, durations={}, settings=["more"]).fingerprint)
     assert len(seen) == 6
 
 
@@ -94,9 +94,9 @@ def test_a_case_that_only_the_base_has_belongs_to_the_first_part() -> None:
     gone = dataclasses.replace(
         suite, eval_set=dataclasses.replace(suite.eval_set, cases=(Case(case_id="gone", conversation=()),))
     )
-    first, second = (sharding.plan([suite], index=index, of=2, durations={}) for index in (1, 2))
-    assert sharding.own([gone], first) == (gone,)
-    assert sharding.own([gone], second) == ()
+    first, second = (shards.plan([suite], index=index, of=2, durations={}) for index in (1, 2))
+    assert shards.own([gone], first) == (gone,)
+    assert shards.own([gone], second) == ()
 
 
 def test_durations_are_the_mean_of_runs_that_ended() -> None:
@@ -105,5 +105,5 @@ def test_durations_are_the_mean_of_runs_that_ended() -> None:
         dataclasses.replace(trial, seconds=seconds)
         for trial, seconds in zip(run.trials, (1.0, 3.0, 5.0, 99.0), strict=True)
     )
-    found = sharding.durations_of(dataclasses.replace(run, trials=trials))
+    found = shards.durations_of(dataclasses.replace(run, trials=trials))
     assert {case: seconds for (_, case), seconds in found.items()} == {"c0": 2.0, "c1": 5.0}

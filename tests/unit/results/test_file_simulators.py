@@ -12,8 +12,8 @@ from builders import build
 
 from evalgate.exhibits import fingerprint
 from evalgate.model import Case, ConversationScenario, Report, SimulatorUse, Suite
-from evalgate.pipeline import results, stored
-from evalgate.pipeline.stored import StoredOutcomes
+from evalgate.results import file as results_file
+from evalgate.results.file import StoredOutcomes
 
 SCENARIO = ConversationScenario(starting_prompt="Book a flight.", conversation_plan="Ask for a window seat.")
 
@@ -28,10 +28,10 @@ def led(simulator: SimulatorUse) -> Report:
 
 
 def again(report: Report, path: Path, **changes: Any) -> Suite:
-    raw = json.loads("".join(results.render_results(report, kept=StoredOutcomes({}, {}), exit_code=0)))
+    raw = json.loads("".join(results_file.render_results(report, outcomes=StoredOutcomes({}, {}), exit_code=0)))
     raw["suites"][0] |= changes
     path.write_text(json.dumps(raw))
-    return stored.read_results(path).run.suites[0]
+    return results_file.read_results(path).run.suites[0]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_it_is_read_back_as_it_was_used(simulator: SimulatorUse, tmp_path: Path)
     assert again(led(simulator), tmp_path / "results.json").simulator == simulator
 
 
-def test_an_older_file_does_not_tell_and_nobody_is_named(tmp_path: Path) -> None:
+def test_where_it_is_not_told_nobody_is_named(tmp_path: Path) -> None:
     report = led(SimulatorUse(model="gemini-2.5-pro"))
     suite = again(report, tmp_path / "results.json", simulator=None)
     known = dataclasses.replace(report, run=dataclasses.replace(report.run, suites=(suite,)))
@@ -55,5 +55,5 @@ def test_an_older_file_does_not_tell_and_nobody_is_named(tmp_path: Path) -> None
 
 
 def test_a_suite_without_scenarios_has_none(tmp_path: Path) -> None:
-    raw = "".join(results.render_results(build.report("pass"), kept=StoredOutcomes({}, {}), exit_code=0))
+    raw = "".join(results_file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}), exit_code=0))
     assert "simulator" not in json.loads(raw)["suites"][0]

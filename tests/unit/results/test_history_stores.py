@@ -1,4 +1,4 @@
-"""Adding a run to a stored ledger, whatever is stored."""
+"""Adding a run to a stored history, whatever is stored."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.baseline import ledger_files
 from evalgate.baseline.store import Revise, Stored
 from evalgate.errors import UnavailableError
 from evalgate.model import CaseTally, RunSummary
-from evalgate.wire import reliability
+from evalgate.results import history as histories
 
 SUMMARY = RunSummary(
     commit="c" * 40,
@@ -23,15 +22,15 @@ SUMMARY = RunSummary(
 
 
 class Held:
-    """A store that holds one ledger."""
+    """A store that holds one history."""
 
     name = "folder x"
 
-    def __init__(self, ledger: bytes | None) -> None:
-        self.ledger = ledger
+    def __init__(self, history: bytes | None) -> None:
+        self.history = history
 
     def read(self, name: str) -> bytes | None:
-        return self.ledger if name == "ledger.json" else None
+        return self.history if name == "history.json" else None
 
     def find(self, candidates: Sequence[str]) -> Stored | None:
         raise AssertionError
@@ -41,32 +40,32 @@ class Held:
 
 
 def test_runs_are_added_and_the_badge_follows() -> None:
-    revise = ledger_files.adding(SUMMARY)
+    revise = histories.adding(SUMMARY)
     once = revise(None)
-    twice = revise(once["ledger.json"])
-    ledger = reliability.parse_ledger(twice["ledger.json"])
-    assert [run.number for run in ledger.runs] == [1, 2]
+    twice = revise(once["history.json"])
+    history = histories.parse_history(twice["history.json"])
+    assert [run.number for run in history.runs] == [1, 2]
     assert json.loads(twice["badge.json"])["message"] == "0/1 · 1 flaky"
-    assert revise(once["ledger.json"]) == twice, "it may be asked again after a lost race"
+    assert revise(once["history.json"]) == twice, "it may be asked again after a lost race"
 
 
-def test_an_unreadable_ledger_starts_anew_and_says_so() -> None:
+def test_an_unreadable_history_starts_anew_and_says_so() -> None:
     warnings: list[str] = []
-    files = ledger_files.adding(SUMMARY, warn=warnings.append)(b"not JSON")
-    assert len(reliability.parse_ledger(files["ledger.json"]).runs) == 1
+    files = histories.adding(SUMMARY, warn=warnings.append)(b"not JSON")
+    assert len(histories.parse_history(files["history.json"]).runs) == 1
     assert "starts anew" in warnings[0]
 
 
-def test_the_ledger_of_a_later_evalgate_is_never_overwritten() -> None:
+def test_the_history_of_a_later_evalgate_is_never_overwritten() -> None:
     warnings: list[str] = []
-    assert ledger_files.adding(SUMMARY, warn=warnings.append)(b'{"schema_version": 9}') == {}
+    assert histories.adding(SUMMARY, warn=warnings.append)(b'{"schema_version": 9}') == {}
     assert "later version" in warnings[0]
 
 
-def test_reading_a_stores_ledger() -> None:
-    assert ledger_files.read_ledger(Held(None)) is None
-    stored = ledger_files.adding(SUMMARY)(None)["ledger.json"]
-    read = ledger_files.read_ledger(Held(stored))
+def test_reading_a_stores_history() -> None:
+    assert histories.read_history(Held(None)) is None
+    stored = histories.adding(SUMMARY)(None)["history.json"]
+    read = histories.read_history(Held(stored))
     assert read is not None
     assert read.cases[0].case_id == "a"
 
@@ -79,6 +78,6 @@ def test_reading_a_stores_ledger() -> None:
         (b'{"runs": [{"number": 1, "commit": "", "at": "", "means": {"m": NaN}}], "cases": []}', "it is damaged"),
     ],
 )
-def test_an_unreadable_ledger_is_not_the_same_as_none(held: bytes, why: str) -> None:
+def test_an_unreadable_history_is_not_the_same_as_none(held: bytes, why: str) -> None:
     with pytest.raises(UnavailableError, match=why):
-        ledger_files.read_ledger(Held(held))
+        histories.read_history(Held(held))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import InMemoryTranscripts, Links
-from evalgate.pipeline import distrust, results
-from evalgate.wire import records
+from evalgate.results import file as results_file
+from evalgate.results import shapes
 from evalgate.wiring import claims, posts
 
 
@@ -26,7 +26,7 @@ class Kept:
 
     def find_json(self, key: Any) -> Any:
         found = self._transcripts.find(key)
-        return None if found is None else records.outcome_json(found, agents_seen={}, address=lambda _: "")
+        return None if found is None else shapes.outcome_json(found, agents_seen={}, address=lambda _: "")
 
     def agents(self) -> dict[str, Any]:
         return {}
@@ -36,17 +36,17 @@ def sound() -> dict[str, Any]:
     report = build.report("pass fail/pass error")
     assert isinstance(report.run.transcripts, InMemoryTranscripts)
     kept = Kept(report.run.transcripts)
-    parsed: dict[str, Any] = json.loads("".join(results.render_results(report, kept=kept, exit_code=0)))
+    parsed: dict[str, Any] = json.loads("".join(results_file.render_results(report, outcomes=kept, exit_code=0)))
     return parsed
 
 
 SOUND = sound()
 
 
-def read(raw: Any, folder: Path) -> distrust.Stored:
+def read(raw: Any, folder: Path) -> results_file.Stored:
     path = folder / "results.json"
     path.write_text(raw if isinstance(raw, str) else json.dumps(raw))
-    return distrust.read_results(path, shown_as="results.json")
+    return results_file.read_untrusted(path, shown_as="results.json")
 
 
 def test_sound_results_are_read(tmp_path: Path) -> None:
@@ -71,15 +71,15 @@ def twice(raw: dict[str, Any]) -> None:
 
 
 def no_number(raw: dict[str, Any]) -> None:
-    case(raw)["trials"][0]["grades"]["response_match_score"]["score"] = float("nan")
+    case(raw)["trials"][0]["grades"]["response_match_score"]["value"] = float("nan")
 
 
 CHANGES: list[tuple[str, Change, str]] = [
     ("a text of megabytes", lambda raw: case(raw).update(reason="x" * 1_000_001), "a text of 1,000,001"),
     ("a key of megabytes", lambda raw: raw.update({"x" * 1_000_001: 1}), "a text of"),
-    ("a billion repeats", lambda raw: raw.update(repeats=10**9), "`repeats`"),
-    ("a billion more", lambda raw: raw.update(more=10**9), "`more`"),
-    ("negative repeats", lambda raw: raw.update(repeats=-1), "`repeats`"),
+    ("a billion repeats", lambda raw: raw.update(repeats=10**9), "results.json (repeats): does not fit"),
+    ("a billion more", lambda raw: raw.update(more=10**9), "results.json (more): does not fit"),
+    ("negative repeats", lambda raw: raw.update(repeats=-1), "results.json (repeats): does not fit"),
     ("too many repeats", lambda raw: raw.update(repeats=5_000), "impossible number of repeats"),
     ("repeats times cases", many, "more than is read"),
     ("a repeat far away", lambda raw: case(raw)["trials"][0].update(repeat=10**6 - 1), "whose number cannot be"),
@@ -90,10 +90,11 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("an endless number", lambda raw: raw.update(seconds=float("inf")), "a number that is none"),
     ("no number", no_number, "a number that is none"),
     ("a huge number", lambda raw: case(raw)["trials"][0].update(tokens=10**300), "too large"),
-    ("a negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "trials.0.seconds`"),
+    ("negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "(suites[0].cases[0].trials[0].seconds)"),
     ("a part", lambda raw: raw.update(shard={"index": 1, "of": 2, "fingerprint": "x", "plan": []}), "is a part"),
     ("another version", lambda raw: raw.update(schema_version=99), "schema_version"),
-    ("no suites", lambda raw: raw.pop("suites"), "does not fit"),
+    ("no suites", lambda raw: raw.pop("suites"), "(suites): does not fit results.json: required key"),
+    ("unknown key", lambda raw: case(raw)["trials"][0].update(x=1), "trials[0].x): does not fit results.json: unk"),
     ("a shape", lambda raw: case(raw).update(trials={"a": 1}), "does not fit"),
 ]  # fmt: skip
 
@@ -102,8 +103,9 @@ CHANGES: list[tuple[str, Change, str]] = [
 def test_what_no_run_writes_is_refused(change: Change, words: str, tmp_path: Path) -> None:
     raw = json.loads(json.dumps(SOUND))
     change(raw)
-    with pytest.raises(EvalgateError, match=words):
+    with pytest.raises(EvalgateError) as refused:
         read(raw, tmp_path)
+    assert words in f"{refused.value.where}: {refused.value.message}"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_what_is_no_results_at_all_is_refused(text: str, tmp_path: Path) -> None
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distrust, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(results_file, "UNTRUSTED_BYTES", 1_000)
     with pytest.raises(EvalgateError, match="larger than"):
         read(SOUND, tmp_path)
 
@@ -132,7 +134,7 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
     uses += [{"name": "per_turn_user_simulator_quality_v1", "threshold": 0.5, "options": {"judge_model_options": 3}}]
     suite["criteria"] += uses
     for trial in (trial for case in suite["cases"] for trial in case["trials"]):
-        grade = {"score": 1.0}
+        grade = {"value": 1.0}
         trial["grades"] = dict.fromkeys(("final_response_match_v2", "per_turn_user_simulator_quality_v1"), grade)
     choice = Settings(root=tmp_path)
     report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))

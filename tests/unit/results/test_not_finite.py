@@ -21,8 +21,8 @@ from evalgate.model import (
     ToolResponse,
     Transcript,
 )
-from evalgate.wire import lines, not_finite, records
-from evalgate.wire.results import CaseResult
+from evalgate.results import shapes
+from evalgate.results.file import CaseEntry
 
 INF = float("inf")
 
@@ -36,7 +36,7 @@ def strict(data: bytes) -> Any:
 
 keys = st.sampled_from(["a", "NaN", "\ud800"])
 values = st.recursive(
-    st.floats() | st.sampled_from([INF, -INF, *not_finite.NAMES, "\udc00", 1, None]),
+    st.floats() | st.sampled_from([INF, -INF, *shapes.NAMES, "\udc00", 1, None]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=8,
 )
@@ -50,15 +50,15 @@ def test_outcomes_come_back_as_they_were(args: Any, said: Any, state: Any, faile
     turn = Invocation(user_content=Content(), events=(Event(author="a", content=Content(parts=parts)),))
     failure = AgentFailure(kind=FailureKind.RAISED, message="m", partial=(turn,))
     outcome = failure if failed else Transcript(invocations=(turn,), final_state=state)
-    raw = strict(lines.encode(records.outcome_json(outcome, agents_seen={}, address=str)))
+    raw = strict(shapes.encode(shapes.outcome_json(outcome, agents_seen={}, address=str)))
     # in words, since NaN is not equal to itself
-    assert repr(records.parse_outcome(raw, agents_seen={})) == repr(outcome)
+    assert repr(shapes.parse_outcome(raw, agents_seen={})) == repr(outcome)
 
 
 def test_grades_come_back_as_they_were() -> None:
     finding = Finding(text="x", score=float("nan"))
     grade = Score(value=0.5, turns=(INF, None, -INF), breakdown={"a": INF}, findings=(finding,))
-    assert repr(records.parse_grade(strict(lines.encode(records.grade_json(grade))))) == repr(grade)
+    assert repr(shapes.parse_grade(strict(shapes.encode(shapes.grade_json(grade))))) == repr(grade)
 
 
 def test_cases_come_back_as_they_were() -> None:
@@ -67,8 +67,8 @@ def test_cases_come_back_as_they_were() -> None:
         "conversation": [{"user_content": {}, "intermediate_data": {"tool_uses": [{"name": "t", "args": {"n": INF}}]}}],
     }
     raw = {"case_id": "c", "fingerprint": "f", "verdict": "pass", "eval_case": case,
-           "not_finite": not_finite.places(case)}  # fmt: skip
-    read = CaseResult.model_validate(strict(lines.encode(raw)))
+           "not_finite": shapes.not_finite_places(case)}  # fmt: skip
+    read = CaseEntry.model_validate(strict(shapes.encode(raw)))
     assert read.eval_case is not None
     (turn,) = read.eval_case.noun().conversation or ()
     (event,) = turn.events or ()
@@ -88,12 +88,12 @@ def test_cases_come_back_as_they_were() -> None:
 )
 def test_places_that_do_not_fit_change_nothing(at: Any) -> None:
     value = {"a": ["NaN", "x"], "s": "text", "n": 1}
-    assert not_finite.restored(value, at) == value
+    assert shapes.with_not_finite(value, at) == value
 
 
 def test_what_was_read_is_not_changed() -> None:
     value = {"a": [["NaN"]], "b": "NaN"}
-    restored = not_finite.restored(value, [["a", 0, 0]])
+    restored = shapes.with_not_finite(value, [["a", 0, 0]])
     assert repr(restored) == "{'a': [[nan]], 'b': 'NaN'}"
     assert value == {"a": [["NaN"]], "b": "NaN"}
 
@@ -102,4 +102,4 @@ def test_absurdly_many_end() -> None:
     deep: Any = [INF] * 1000
     for _ in range(500):
         deep = [deep]
-    assert sum(map(len, not_finite.places(deep))) < not_finite.MOST_STEPS + 1000
+    assert sum(map(len, shapes.not_finite_places(deep))) < shapes.MOST_STEPS + 1000

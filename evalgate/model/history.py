@@ -1,9 +1,17 @@
-"""What base runs of the recent past say of each case: the reliability ledger."""
+"""What the last runs of the base branch say of each case and criterion."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple, TypeAlias
+
+from pydantic import Field
+
+from evalgate.model.run import Count
+from evalgate.model.trial import MOST
+
+Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,42 +42,40 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRun:
-    """A run that the ledger remembers; `number` counts all there ever were, from 1."""
+class PastRun:
+    """A run of the base branch; `number` counts all there ever were, from 1."""
 
-    number: int
+    number: Count
     commit: str
     at: str
-    means: Mapping[str, float] = field(default_factory=dict)
+    means: Mapping[str, Mean] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastOutcome:
-    """What a case did in the run of this number; otherwise as `CaseTally`."""
+class PastOutcome(NamedTuple):
+    """What a case did in the run of this number: repeats that passed, that were measured, that were asked for."""
 
-    number: int
-    passes: int
-    measured: int
-    runs: int
+    number: Count
+    passes: Count
+    measured: Count
+    runs: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseHistory:
-    """Outcomes of a case, oldest first, since its content or its criteria were last changed; `question` is "" where
-    an earlier evalgate wrote it."""
+    """Outcomes of a case, oldest first, since its content or its criteria were last changed."""
 
     suite: str
     case_id: str
     question: str = ""
     fingerprint: str
-    outcomes: tuple[PastOutcome, ...]
+    outcomes: Annotated[tuple[PastOutcome, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReliabilityLedger:
+class History:
     """The last runs of the base branch, oldest first, and what their cases did."""
 
-    runs: tuple[LedgerRun, ...] = ()
+    runs: tuple[PastRun, ...] = ()
     cases: tuple[CaseHistory, ...] = ()
 
 

@@ -40,11 +40,10 @@ from evalgate.model import (
     TrialKey,
     Usage,
 )
-from evalgate.model.grade import MOST
-from evalgate.pipeline import journal as journals
-from evalgate.pipeline import journal_file
-from evalgate.pipeline.journal import Journal
-from evalgate.wire import records
+from evalgate.model.trial import MOST
+from evalgate.results import journal as journals
+from evalgate.results import shapes
+from evalgate.results.journal import Journal
 
 text = st.text(max_size=12)
 anything = st.recursive(
@@ -301,7 +300,7 @@ def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch
     ],
 )
 def test_an_unwritable_journal_asks_for_what_helps(number: int, hint: str) -> None:
-    error = journal_file.unwritable(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
+    error = journals.unwritable(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
     assert os.strerror(number) in error.message
     assert hint in error.hint
     assert ("--resume" in error.hint) == (number not in {errno.EACCES, errno.EROFS})
@@ -320,7 +319,7 @@ def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkey
         turn = Invocation(user_content=said, agents=(AgentDetails(name="desk", instructions="Answer."),))
         return Trial(key=TrialKey(suite="s", case_id=case_id), outcome=Transcript(invocations=(turn,)), seconds=0.1)
 
-    path, written, calls = tmp_path / "journal.jsonl", records.agents_json, []
+    path, written, calls = tmp_path / "journal.jsonl", shapes.agents_json, []
     journal = Journal.create(path, about={})
     other = threading.Thread(target=journal.add_trial, args=("t2", told("c2")))
 
@@ -331,7 +330,7 @@ def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkey
             other.join(0.2)
         return written(agents)
 
-    monkeypatch.setattr(records, "agents_json", while_another_comes)
+    monkeypatch.setattr(shapes, "agents_json", while_another_comes)
     journal.add_trial("t1", told("c1"))
     other.join()
     journal.close()

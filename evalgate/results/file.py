@@ -1,0 +1,637 @@
+"""results.json: a measured side with its verdict, written one case a line, read as what anybody may have written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, Protocol
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from evalgate import criteria
+from evalgate.criteria import judges as criterion_judges
+from evalgate.errors import ConfigError, Place, Problem
+from evalgate.model import (
+    FRESH,
+    AgentDetails,
+    AgentFailure,
+    AgentUse,
+    Case,
+    CaseComparison,
+    Comparison,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    GradedTrial,
+    Outcome,
+    Report,
+    Run,
+    Shard,
+    SimulatorUse,
+    Standing,
+    Suite,
+    SuiteVerdict,
+    Transcript,
+    TrialKey,
+    Verdict,
+    VerdictKind,
+)
+from evalgate.model.run import Part
+from evalgate.pipeline import fingerprints, trials
+from evalgate.results import shapes
+from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
+from evalgate.wire import calibration, case_writing, ledger
+from evalgate.wire.calibration import JudgedWire
+from evalgate.wire.cases import EvalCaseWire
+from evalgate.wire.invocations import AgentDetailsWire
+
+SCHEMA_VERSION: Final = 3
+MOST_BYTES: Final = 2 * 1024**3
+NEEDED: Final = "Name a results.json that `evalgate run` or the action wrote into its output folder."
+
+# --- the layout: each noun's own fields, and what stands beside them -----------------------------
+
+TrialEntry: Any = entry(
+    "TrialEntry",
+    GradedTrial,
+    doc="One run of a case: what it took, what the agent did (absent where it was not kept), its grades by criterion.",
+    without={"key", "failure"},
+    repeat=(
+        Annotated[int, Field(ge=0, le=2 * FRESH)],
+        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: fresh runs that confirm a failure."),
+    ),
+    outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
+    grades=(
+        dict[str, AnyGrade],
+        Field(description="By criterion: a score (`value`), or a `reason` why there is none."),
+    ),
+)
+CriterionEntry: Any = entry(
+    "CriterionEntry",
+    CriterionUse,
+    doc="A criterion as configured.",
+    without={"place"},
+    fingerprint=(str, Field(default="", description="Equal where scores can be compared; thresholds do not count.")),
+    prompt_version=(str, Field(default="", description="Of the question to its judge; empty where none is asked.")),
+    calibration=(
+        JudgedWire | None,
+        Field(
+            default=None, description="What people's labels say of its judge, where evalgate.yml names a calibration."
+        ),
+    ),
+)
+AgentEntry: Any = entry(
+    "AgentEntry",
+    AgentUse,
+    doc="The agent of a suite.",
+    about=(dict[str, str], Field(default={}, description="What answered: framework, versions, interpreter.")),
+    code=(str, Field(default="", description="Equal for equal files of the agent.")),
+)
+SimulatorEntry: Any = entry(
+    "SimulatorEntry",
+    SimulatorUse,
+    doc="Who played the users: ADK's user_simulator_config as it was used.",
+    without={"place"},
+)
+
+
+class _AnySuite(Entry):
+    suite: str = Field(description="Its path, relative to the repository.")
+    eval_set_id: str
+    agent: AgentEntry
+    criteria: list[CriterionEntry]
+    criteria_source: CriteriaSource
+    simulator: SimulatorEntry | None = Field(
+        default=None, description="Who played the users; absent where every word of theirs is written down."
+    )
+
+
+class PlannedCase(Entry):
+    """A case of the plan."""
+
+    case_id: str
+    line: int | None = None
+    fingerprint: str = ""
+    shard: Part = Field(description="The part that measures it.")
+
+
+class PlannedSuite(_AnySuite):
+    """An evaluation file of the plan."""
+
+    cases: list[PlannedCase]
+
+
+ShardEntry: Any = entry(
+    "ShardEntry",
+    Shard,
+    doc="Which part of a plan this is. `plan`: the whole of it, what other parts measure too.",
+    without={"homes", "fingerprints"},
+    plan=(list[PlannedSuite], ...),
+    fingerprint=(str, Field(description="Equal for parts that can be merged.")),
+)
+
+
+class CaseEntry(Entry):
+    """One case and its trials."""
+
+    case_id: str
+    line: int | None = Field(default=None, description="Line of the case in its evaluation file, from 1.")
+    fingerprint: str = Field(description="Equal for equal content of the case, references and rubrics included.")
+    eval_case: EvalCaseWire | None = Field(default=None, description="The case itself, as ADK's EvalCase.")
+    not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
+    verdict: VerdictKind
+    reason: str = ""
+    quarantined: bool = Field(default=False, description="Shown, and decides nothing yet (`admission`).")
+    trials: list[TrialEntry] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_not_finite(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("not_finite") and isinstance(raw.get("eval_case"), dict):
+            return {**raw, "eval_case": shapes.with_not_finite(raw["eval_case"], raw["not_finite"])}
+        return raw
+
+
+class SuiteEntry(_AnySuite):
+    """One evaluation file, the verdict on it, and its cases."""
+
+    verdict: VerdictKind
+    reason: str = ""
+    required_pass_rate: float = 1.0
+    advisory: bool = Field(default=False, description="Shown, and decides nothing.")
+    cases: list[CaseEntry]
+
+
+VerdictEntry: Any = entry(
+    "VerdictEntry", Verdict, doc="The answer, and what it is made of.", without={"suites"}, exit_code=(int, ...)
+)
+ComparisonEntry: Any = entry(
+    "ComparisonEntry",
+    Comparison,
+    doc="Head beside base; the base's trials have a file of their own. Cases alike on both sides are left out.",
+    without={"base"},
+)
+ResultsFile: Any = entry(
+    "Results",
+    Run,
+    doc="The whole file. What says no more than the default is left out.",
+    without={"trials", "transcripts", "confirmations", "agents", "fingerprints", "codes"},
+    schema_version=(int, ...),
+    evalgate=(str, Field(description="Version of evalgate.")),
+    repeated=(
+        list[tuple[str, str]],
+        Field(default=[], description="Suite and case of what was run `more` times more."),
+    ),
+    models=(list[str], Field(default=[], description="Names of the models that answered the agents.")),
+    adk_compat=(bool, False),
+    shard=(ShardEntry | None, Field(default=None, description="The part of a plan that was measured; absent: all.")),
+    verdict=(VerdictEntry, ...),
+    comparison=(ComparisonEntry | None, Field(default=None, description="Absent where no base was asked for.")),
+    agent_details=(
+        Annotated[dict[str, list[dict[str, Any]]], Described(dict[str, list[AgentDetailsWire]])],
+        Field(default={}, description="What agents were told and given; transcripts refer to it by address."),
+    ),
+    problems=(list[Problem], Field(default=[], description="What was remarked about the evaluation files and inputs.")),
+    suites=(list[SuiteEntry], ...),
+)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of results.json."""
+    return {"$schema": shapes.DIALECT} | TypeAdapter(ResultsFile).json_schema(by_alias=False)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+class RawOutcomes(Protocol):
+    """Where outcomes lie as they were written: the journal of a run, or a results.json that was read."""
+
+    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
+        """The outcome of a trial as it was written, None where it is unknown."""
+
+    def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
+        """What agents were told and given, by the address that outcomes refer to."""
+
+
+def render_results(report: Report, *, outcomes: RawOutcomes, exit_code: int) -> Iterator[str]:
+    """The pieces of results.json in order; joined they are one JSON document, one line a case.
+
+    A run of many cases never stands in memory as JSON.
+    """
+    run, verdict, comparison = report.run, report.verdict, report.comparison
+    by_case: dict[tuple[str, str], list[GradedTrial]] = {}
+    for trial in (*run.trials, *run.confirmations):
+        by_case.setdefault((trial.key.suite, trial.key.case_id), []).append(trial)
+    head = shapes.written(
+        ResultsFile,
+        run,
+        schema_version=SCHEMA_VERSION,
+        evalgate=report.version,
+        seconds=round(run.seconds, 3),
+        repeated=sorted(run.repeated),
+        models=sorted(run.models),
+        adk_compat=report.policy.adk_compat,
+        shard=None,
+        verdict=None,
+        comparison=None,
+        agent_details={key: shapes.agents_json(agents) for key, agents in sorted(outcomes.agents().items())},
+        problems=list(report.problems),
+        suites=[],
+    )
+    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=exit_code)
+    if run.shard is not None:
+        head["shard"] = _shard(run.shard, report)
+    if comparison is not None:
+        cases = tuple(each for each in comparison.cases if _is_worth_telling(each))
+        head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
+    head.pop("suites")
+    # the key that tells whose file it is comes first: it is looked for there (`project.source_files`)
+    yield _dump({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head)[:-1] + ',"suites":['
+    for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
+        yield ",\n" if number else "\n"
+        yield from _suite_lines(suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes)
+    yield "\n]}\n"
+
+
+def _is_worth_telling(case: CaseComparison) -> bool:
+    alike = case.head is not None and case.base is not None and case.head == case.base
+    told = case.flaky or case.origin is not None or case.parting is not None
+    return not alike or told or case.standing is not Standing.PAIRED
+
+
+def _suite_lines(
+    suite: Suite,
+    verdict: SuiteVerdict,
+    *,
+    report: Report,
+    by_case: dict[tuple[str, str], list[GradedTrial]],
+    outcomes: RawOutcomes,
+) -> Iterator[str]:
+    head = _suite_head(suite, report) | {"verdict": verdict.kind.value, "reason": verdict.reason}
+    if verdict.required_pass_rate != 1.0:
+        head["required_pass_rate"] = verdict.required_pass_rate
+    if verdict.advisory:
+        head["advisory"] = True
+    yield _dump(head)[:-1] + ',"cases":['
+    for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
+        key = (suite.key, case.case_id)
+        told: dict[str, Any] = {
+            "case_id": case.case_id,
+            "line": case.place.line if case.place else None,
+            "fingerprint": report.run.fingerprints.get(key) or fingerprints.of_case(case),
+            "eval_case": case_writing.case_json(case),
+            "verdict": case_verdict.kind.value,
+            "reason": case_verdict.reason,
+            "quarantined": not case_verdict.admitted,
+            "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
+        }
+        yield (",\n" if number else "\n") + _case_line({name: value for name, value in told.items() if value})
+    yield "]}"
+
+
+def _case_line(told: dict[str, Any]) -> str:
+    text = shapes.encode(told)
+    if shapes.may_be_not_finite(text) and (places := shapes.not_finite_places(told["eval_case"])):
+        text = shapes.encode({**told, "not_finite": places})
+    return text.decode()
+
+
+def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:
+    told = shapes.written(
+        TrialEntry, trial, repeat=trial.key.repeat, seconds=round(trial.seconds, 4), outcome=None, grades={}
+    )
+    outcome = outcomes.find_json(trial.key)
+    if outcome is not None:
+        told["outcome"] = outcome
+    return told | {"grades": {name: shapes.grade_json(grade) for name, grade in trial.grades.items()}}
+
+
+def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
+    key, run = trials.agent_key(suite.agent), report.run
+    head = {
+        "suite": suite.key,
+        "eval_set_id": suite.eval_set.eval_set_id,
+        "agent": shapes.written(
+            AgentEntry, suite.agent, about=dict(run.agents.get(key, {})), code=run.codes.get(key, "")
+        ),
+        "criteria": [_criterion(use, suite=suite.key, report=report) for use in suite.criteria],
+        "criteria_source": dataclasses.asdict(suite.criteria_source),
+    }
+    if any(case.scenario is not None for case in suite.eval_set.cases):
+        head["simulator"] = shapes.written(SimulatorEntry, suite.simulator)
+    return head
+
+
+def _shard(shard: Shard, report: Report) -> dict[str, Any]:
+    plan = []
+    for suite in shard.plan:
+        cases = []
+        for case in suite.eval_set.cases:
+            key = (suite.key, case.case_id)
+            told = {
+                "case_id": case.case_id,
+                "line": case.place.line if case.place else None,
+                "fingerprint": shard.fingerprints.get(key, ""),
+                "shard": shard.homes[key],
+            }
+            cases.append({name: value for name, value in told.items() if value})
+        plan.append({**_suite_head(suite, report), "cases": cases})
+    return shapes.written(ShardEntry, shard, plan=[]) | {"plan": plan}
+
+
+def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, Any]:
+    told = shapes.written(
+        CriterionEntry,
+        use,
+        fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
+        prompt_version=_prompt_version(use),
+        calibration=None,
+    )
+    judged = next((each for each in report.judged if (each.suite, each.criterion) == (suite, use.name)), None)
+    return told if judged is None else {**told, "calibration": calibration.judged_json(judged)}
+
+
+def _prompt_version(use: CriterionUse) -> str:
+    """Of the question to the criterion's judge; "" where it asks none, or has options that cannot be read."""
+    try:
+        judge = criterion_judges.judge_of(use, criteria.pick(use.name, use.code))
+    except ValidationError:
+        return ""
+    return "" if judge is None else judge.prompt_version
+
+
+def _dump(value: Any) -> str:
+    return shapes.encode(value).decode()
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+class StoredOutcomes:
+    """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`); parsed when they are looked at."""
+
+    def __init__(self, raw: Mapping[TrialKey, dict[str, Any]], agents: Mapping[str, tuple[AgentDetails, ...]]) -> None:
+        self._raw = raw
+        self._agents = dict(agents)
+
+    def find(self, key: TrialKey) -> Transcript | None:
+        """See `model.Transcripts`; an outcome that cannot be read is none."""
+        raw = self._raw.get(key)
+        if raw is None:
+            return None
+        try:
+            outcome = shapes.parse_outcome(raw, agents_seen=self._agents)
+        except ValidationError:
+            return None
+        return outcome if isinstance(outcome, Transcript) else None
+
+    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
+        """The outcome as it was written."""
+        return self._raw.get(key)
+
+    def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
+        """What agents were told and given."""
+        return self._agents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A results.json that was read: its run, its outcomes, and what the file itself says.
+
+    `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
+    `comparison`: where the base came from or why there is none, what was relaxed, which cases are not paired; what was
+    computed from runs is to be computed from them again. `problems`: what was remarked about the evaluation files and
+    the inputs. `prompts`: version of the question to a criterion's judge, by suite key and name, where the file tells.
+    """
+
+    run: Run
+    outcomes: StoredOutcomes
+    version: str
+    criteria: Mapping[tuple[str, str], str]
+    adk_compat: bool = False
+    comparison: Comparison | None = None
+    problems: tuple[Problem, ...] = ()
+    prompts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
+    """Read a results.json. Raises ConfigError: where it cannot be read, is of another version, or does not fit.
+
+    `of`: whose results these are (`the base`), for the message.
+    """
+    place = Place(file=shown_as or str(path))
+    return _parse(_read_json(path, place=place, of=of, most_bytes=MOST_BYTES), place=place, of=of)
+
+
+def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
+    try:
+        if path.stat().st_size > most_bytes:
+            raise _refused(f"is larger than {most_bytes >> 20:,} MB", place=place, of=of)
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise _refused(f"cannot be read: {error.strerror or error}", place=place, of=of) from error
+    except (ValueError, RecursionError) as error:
+        raise _refused(f"is no JSON: {error}", place=place, of=of, hint=NEEDED) from error
+
+
+def _parse(raw: Any, *, place: Place, of: str) -> Stored:
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version is None:
+        raise _refused("is no results.json: it has no `schema_version`", place=place, of=of, hint=NEEDED)
+    if type(version) is not int or version != SCHEMA_VERSION:
+        shown = repr(version)[:40]
+        why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
+        raise _refused(why, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted.")
+    try:
+        return _stored(ResultsFile.model_validate(raw))
+    except ValidationError as error:
+        path, why = shapes.where(raw, error)
+        at = dataclasses.replace(place, json_path=ledger.spelled(path))
+        raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
+
+
+def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"{of} {why}".lstrip(), where=place, hint=hint)
+
+
+def _stored(read: Any) -> Stored:
+    raw: dict[TrialKey, dict[str, Any]] = {}
+    graded: list[GradedTrial] = []
+    for suite in read.suites:
+        for case in suite.cases:
+            for trial in case.trials:
+                key = TrialKey(suite=suite.suite, case_id=case.case_id, repeat=trial.repeat)
+                if trial.outcome is not None:
+                    raw[key] = trial.outcome
+                graded.append(shapes.restored(GradedTrial, trial, key=key, failure=_failure(trial.outcome)))
+    agents = {address: shapes.parse_agents(each) for address, each in read.agent_details.items()}
+    outcomes = StoredOutcomes(raw, agents)
+    suites = tuple(_suite(suite) for suite in read.suites)
+    keys = [trials.agent_key(suite.agent) for suite in suites]
+    uses = {(suite.suite, use.name): use for suite in read.suites for use in suite.criteria}
+    run = shapes.restored(
+        Run,
+        read,
+        suites=suites,
+        trials=tuple(each for each in graded if each.key.repeat < FRESH),
+        confirmations=tuple(each for each in graded if each.key.repeat >= FRESH),
+        transcripts=outcomes,
+        repeated=frozenset(read.repeated),
+        models=frozenset(read.models),
+        agents={key: suite.agent.about for key, suite in zip(keys, read.suites, strict=True)},
+        codes={key: suite.agent.code for key, suite in zip(keys, read.suites, strict=True)},
+        fingerprints={(suite.suite, case.case_id): case.fingerprint for suite in read.suites for case in suite.cases},
+        shard=None if read.shard is None else _read_shard(read.shard),
+    )
+    return Stored(
+        run=run,
+        outcomes=outcomes,
+        version=read.evalgate,
+        criteria={key: use.fingerprint for key, use in uses.items()},
+        adk_compat=read.adk_compat,
+        comparison=None if read.comparison is None else _told(read.comparison),
+        problems=tuple(read.problems),
+        prompts={key: use.prompt_version for key, use in uses.items() if use.prompt_version},
+    )
+
+
+def _failure(outcome: dict[str, Any] | None) -> AgentFailure | None:
+    if outcome is None or outcome.get("kind") == "transcript":
+        return None
+    read: Outcome = shapes.parse_outcome(outcome, agents_seen={})
+    return read if isinstance(read, AgentFailure) else None
+
+
+def _suite(suite: Any) -> Suite:
+    return Suite(
+        key=suite.suite,
+        eval_set=EvalSet(eval_set_id=suite.eval_set_id, cases=tuple(_case(case, suite.suite) for case in suite.cases)),
+        criteria=tuple(shapes.restored(CriterionUse, use) for use in suite.criteria),
+        criteria_source=suite.criteria_source,
+        agent=shapes.restored(AgentUse, suite.agent),
+        simulator=SimulatorUse(model="") if suite.simulator is None else shapes.restored(SimulatorUse, suite.simulator),
+    )
+
+
+def _case(case: CaseEntry | PlannedCase, suite: str) -> Case:
+    place = Place(file=suite, line=case.line)
+    if isinstance(case, PlannedCase) or case.eval_case is None:
+        return Case(case_id=case.case_id, conversation=(), place=place)
+    return dataclasses.replace(case.eval_case.noun(place=place), case_id=case.case_id)
+
+
+def _read_shard(read: Any) -> Shard:
+    cases = [(suite.suite, case) for suite in read.plan for case in suite.cases]
+    return shapes.restored(
+        Shard,
+        read,
+        plan=tuple(_suite(suite) for suite in read.plan),
+        homes={(suite, case.case_id): case.shard for suite, case in cases},
+        fingerprints={(suite, case.case_id): case.fingerprint for suite, case in cases},
+    )
+
+
+def _told(read: Any) -> Comparison:
+    cases = (each for each in read.cases if each.standing is not Standing.PAIRED)
+    return Comparison(
+        origin=read.origin,
+        problem=read.problem,
+        no_agent=read.no_agent,
+        cases=tuple(
+            CaseComparison(
+                suite=each.suite, case_id=each.case_id, standing=each.standing, head=None, base=None, why=each.why
+            )
+            for each in cases
+        ),
+        loosened=read.loosened,
+        by_base=read.by_base,
+    )
+
+
+# --- results that a stranger made: nothing in them may cost more than results of that size do -----
+
+UNTRUSTED_BYTES: Final = 64 * 1024 * 1024
+MOST_DEPTH: Final = 60
+MOST_NODES: Final = 5_000_000
+MOST_TEXT: Final = 1_000_000
+"""Characters of one text."""
+MOST_NUMBER: Final = 2**53
+MOST_CASES: Final = 10_000
+MOST_TRIALS: Final = 100_000
+MOST_RUNS: Final = 1_000
+"""Repeats of one case."""
+
+
+def read_untrusted(path: Path, *, shown_as: str) -> Stored:
+    """`read_results` for a file that anybody may have written. Raises ConfigError, and nothing else, for whatever is in
+    it."""
+    place = Place(file=shown_as)
+    raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
+    validate_untrusted(raw, place)
+    read = _parse(raw, place=place, of="")
+    _insist_plausible(read.run, place)
+    return read
+
+
+def validate_untrusted(raw: Any, place: Place) -> None:
+    """No deep nest, no huge text, no number that is none or that no arithmetic takes. Raises ConfigError."""
+    level: list[Any] = [raw]
+    nodes = 0
+    for _ in range(MOST_DEPTH):
+        below: list[Any] = []
+        for value in level:
+            nodes += 1
+            match value:
+                case dict():
+                    below += value.values()
+                    below += value.keys()
+                case list():
+                    below += value
+                case str() if len(value) > MOST_TEXT:
+                    raise _strange(f"has a text of {len(value):,} characters", place)
+                case float() if not math.isfinite(value) or abs(value) > MOST_NUMBER:
+                    raise _strange("has a number that is none", place)
+                case int() if abs(value) > MOST_NUMBER:
+                    raise _strange("has a number that is too large", place)
+        if nodes > MOST_NODES:
+            raise _strange(f"has more than {MOST_NODES:,} values", place)
+        if not below:
+            return
+        level = below
+    raise _strange(f"is nested more than {MOST_DEPTH} deep", place)
+
+
+def _insist_plausible(run: Run, place: Place) -> None:
+    """As many repeats and cases as a run can have, and each of them once."""
+    cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
+    names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
+    most = run.repeats + run.more
+    if run.shard is not None:
+        raise _strange("is a part of a run", place)
+    if not (1 <= run.repeats <= MOST_RUNS and 0 <= run.more <= MOST_RUNS):
+        raise _strange("has an impossible number of repeats", place)
+    if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
+        raise _strange(f"has {len(cases):,} cases, each up to {most:,} times: more than is read", place)
+    for what, keys in (
+        ("evaluation file", [suite.key for suite in run.suites]),
+        ("case", cases),
+        ("criterion", names),
+        ("run of a case", [trial.key for trial in (*run.trials, *run.confirmations)]),
+    ):
+        if len(set(keys)) != len(keys):
+            raise _strange(f"has the same {what} twice", place)
+    if not all(_is_possible(trial.key, most) for trial in (*run.trials, *run.confirmations)):
+        raise _strange("has a run of a case whose number cannot be", place)
+
+
+def _is_possible(key: TrialKey, most: int) -> bool:
+    return 0 <= key.repeat < most or FRESH <= key.repeat < FRESH + MOST_RUNS
+
+
+def _strange(what: str, place: Place) -> ConfigError:
+    return ConfigError(what, where=place, hint="It is not used: it came from a pull request.")

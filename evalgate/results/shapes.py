@@ -1,0 +1,348 @@
+"""The serialized form of the nouns, made from the nouns themselves, and the few places where JSON needs another one.
+
+A noun is written by its own fields, defaults left out. Conversations have ADK's form (`wire.invocations`), so that they
+can be pasted into an evaluation file; what agents were told stands in a table beside them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticSerializationError, to_json
+
+from evalgate.model import (
+    AgentDetails,
+    AgentFailure,
+    Ending,
+    FailureKind,
+    Grade,
+    Invocation,
+    NotEvaluated,
+    Outcome,
+    Score,
+    Transcript,
+)
+from evalgate.wire import writing
+from evalgate.wire.invocations import AgentDetailsWire, AppDetailsWire, InvocationWire
+
+Noun = TypeVar("Noun")
+AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
+Address: TypeAlias = Callable[[Any], str]
+Places: TypeAlias = list[list[str | int]]
+
+CONFIG: Final = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), ser_json_inf_nan="strings")
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+NOT_FINITE: Final = "Paths of texts (`NaN`, `Infinity`, `-Infinity`) that stand for the numbers that JSON has not."
+NAMES: Final = ("NaN", "Infinity", "-Infinity")
+"""How numbers are written that JSON has not: pydantic's words, which every float is read from."""
+MOST_STEPS: Final = 100_000
+"""Of all paths together that are kept for one value."""
+_MARKS: Final = (b'"NaN"', b'Infinity"')
+
+
+class Entry(BaseModel):
+    """Something that stands in a file of ours; unknown keys are refused, since every layout has its version."""
+
+    model_config = CONFIG
+
+
+def entry(name: str, noun: type, *, doc: str, without: Collection[str] = (), **more: Any) -> type[Entry]:
+    """The fields of a noun but those in `without`; `more` stands beside them, or in place of one of them."""
+    hints = typing.get_type_hints(noun, include_extras=True)
+    fields = {
+        each.name: (hints[each.name], _default(each, hints[each.name]))
+        for each in dataclasses.fields(noun)
+        if each.name not in without
+    }
+    made: type[Entry] = create_model(name, __base__=Entry, __doc__=doc, __module__=__name__, **(fields | more))
+    return made
+
+
+def _default(field: dataclasses.Field[Any], hint: Any) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return Field(default_factory=field.default_factory)
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return None if type(None) in typing.get_args(hint) else ...  # there are no nulls in our files
+
+
+def written(shape: type[Entry], noun: Any, **more: Any) -> dict[str, Any]:
+    """A noun as JSON-ready values in this shape, without defaults; `more`: fields that are not the noun's."""
+    values = {name: more[name] if name in more else getattr(noun, name) for name in shape.model_fields}
+    return shape.model_construct(**values).model_dump(mode="json", exclude_defaults=True)
+
+
+def restored(noun: type[Noun], read: Entry, **more: Any) -> Noun:
+    """The noun that was written; `more`: fields that stand elsewhere."""
+    names = {each.name for each in dataclasses.fields(noun)} & type(read).model_fields.keys()  # type: ignore[arg-type]
+    return noun(**{name: getattr(read, name) for name in names} | more)
+
+
+def encode(value: Any) -> bytes:
+    """Compact, strict JSON without a line end, of values that came as JSON.
+
+    JSON has no NaN and no Infinity (RFC 8259): they become the texts of `NAMES`.
+    """
+    try:
+        return to_json(value, inf_nan_mode="strings")
+    except PydanticSerializationError:
+        # lone surrogates come in agents' answers: escaped they survive, in UTF-8 they cannot; or very deep values
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+        if "NaN" in text or "Infinity" in text:
+            named = json.loads(text, parse_constant=str)
+            text = json.dumps(named, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        return text.encode()
+
+
+_WORDS: Final = {
+    "extra_forbidden": "unknown key",
+    "unexpected_keyword_argument": "unknown key",
+    "missing": "required key is missing",
+    "missing_argument": "required key is missing",
+    "missing_keyword_only_argument": "required key is missing",
+}
+
+
+def where(raw: Any, error: ValidationError) -> tuple[tuple[str | int, ...], str]:
+    """The path of the first thing that does not fit, as the file has it, and what is the matter."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    path: list[str | int] = []
+    here: Any = raw
+    steps: tuple[Any, ...] = first["loc"]
+    for number, step in enumerate(steps, start=1):
+        if (isinstance(here, dict) and step in here) or (
+            isinstance(here, list) and isinstance(step, int) and step < len(here)
+        ):
+            here = here[step]
+        elif number < len(steps):  # the name of one of several shapes
+            continue
+        path.append(step)
+    return tuple(path), _WORDS.get(first["type"], first["msg"])
+
+
+# --- grades --------------------------------------------------------------------------------------
+
+
+def _kind_of_grade(value: Any) -> str:
+    absent = "reason" in value if isinstance(value, dict) else isinstance(value, NotEvaluated)
+    return "not_evaluated" if absent else "score"
+
+
+AnyGrade: TypeAlias = Annotated[
+    Annotated[Score, Tag("score")] | Annotated[NotEvaluated, Tag("not_evaluated")], Discriminator(_kind_of_grade)
+]
+_GRADE: Final[TypeAdapter[Grade]] = TypeAdapter(AnyGrade, config=CONFIG)
+
+
+def grade_json(grade: Grade) -> dict[str, Any]:
+    """A grade as JSON-ready values."""
+    made: dict[str, Any] = _GRADE.dump_python(grade, mode="json", exclude_defaults=True)
+    return made
+
+
+def parse_grade(raw: Any) -> Grade:
+    """A grade from its JSON. Raises pydantic.ValidationError."""
+    return _GRADE.validate_python(raw)
+
+
+# --- outcomes ------------------------------------------------------------------------------------
+
+
+class OutcomeEntry(Entry):
+    """What the agent did, or how it failed. `agents`: for each invocation the address of its agents in the table."""
+
+    kind: Literal["transcript"] | FailureKind
+    invocations: list[InvocationWire] = Field(default_factory=list, description="Of a transcript.")
+    final_state: dict[str, Any] | None = None
+    ended_by: Ending | None = Field(default=None, description="How a conversation with a simulated user ended.")
+    agents: list[str] = Field(default_factory=list)
+    message: str = Field(default="", description="Of a failure.")
+    turn: int | None = None
+    detail: str = ""
+    partial: list[InvocationWire] = Field(default_factory=list, description="The turns before the failure.")
+    retry_after_s: float | None = None
+    not_finite: Places = Field(default_factory=list, description=NOT_FINITE)
+
+
+class Described:
+    """Marks JSON that is read later: only the schema tells what it is."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Whatever the annotated type is."""
+        return handler(source)
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """That of the shape."""
+        adapter: TypeAdapter[Any] = TypeAdapter(self.shape)
+        return handler(adapter.core_schema)
+
+
+def outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> dict[str, Any]:
+    """An outcome as compact JSON-ready values.
+
+    What the agents were told is the same in almost every turn of a run, and long: it is written once, in a table.
+    Every invocation's agents are put into `agents_seen` under `address(agents)`, and the outcome refers to them.
+    """
+    made = _outcome_json(outcome, agents_seen=agents_seen, address=address)
+    if may_be_not_finite(encode(made)) and (places := not_finite_places(made)):
+        made["not_finite"] = places
+    return made
+
+
+def _outcome_json(outcome: Outcome, *, agents_seen: AgentsTable, address: Address) -> dict[str, Any]:
+    match outcome:
+        case Transcript(invocations=turns, final_state=state, ended_by=ended_by):
+            made: dict[str, Any] = {"kind": "transcript", "invocations": [_turn_json(each) for each in turns]}
+            if state is not None:
+                made["final_state"] = dict(state)
+            if ended_by is not None:
+                made["ended_by"] = ended_by.value
+            if any(each.agents for each in turns):
+                made["agents"] = [_remember(each.agents, agents_seen, address) for each in turns]
+            return made
+        case AgentFailure(partial=turns):
+            told = {name: getattr(outcome, name) for name in ("message", "turn", "detail", "retry_after_s")}
+            made = {"kind": outcome.kind.value} | {
+                name: value for name, value in told.items() if value not in (None, "")
+            }
+            return made | ({"partial": [_turn_json(each) for each in turns]} if turns else {})
+
+
+def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
+    """An outcome from its JSON and the table of agents. Raises pydantic.ValidationError."""
+    if raw.get("not_finite"):
+        raw = with_not_finite(raw, raw["not_finite"])
+    read = OutcomeEntry.model_validate(raw)
+    if read.kind != "transcript":
+        return AgentFailure(
+            kind=FailureKind(read.kind),
+            message=read.message,
+            turn=read.turn,
+            detail=read.detail,
+            partial=tuple(each.noun() for each in read.partial),
+            retry_after_s=read.retry_after_s,
+        )
+    turns = tuple(each.noun() for each in read.invocations)
+    if read.agents:
+        turns = tuple(
+            dataclasses.replace(turn, agents=agents_seen.get(address, ()))
+            for turn, address in zip(turns, read.agents, strict=False)
+        )
+    return Transcript(invocations=turns, final_state=read.final_state, ended_by=read.ended_by)
+
+
+def agents_json(agents: tuple[AgentDetails, ...]) -> list[dict[str, Any]]:
+    """The agents of an invocation as JSON-ready values."""
+    return [writing.agent_json(agent) for agent in agents]
+
+
+def parse_agents(raw: list[dict[str, Any]]) -> tuple[AgentDetails, ...]:
+    """The agents of an invocation from their JSON. Raises pydantic.ValidationError."""
+    wires = [AgentDetailsWire.model_validate(each) for each in raw]
+    return AppDetailsWire.model_construct(agent_details={wire.name: wire for wire in wires}).noun()
+
+
+def _remember(agents: tuple[AgentDetails, ...], seen: AgentsTable, address: Address) -> str:
+    if not agents:
+        return ""
+    key = address(agents_json(agents))
+    seen.setdefault(key, agents)
+    return key
+
+
+def _turn_json(turn: Invocation) -> dict[str, Any]:
+    return writing.invocation_json(dataclasses.replace(turn, agents=()) if turn.agents else turn)
+
+
+# --- numbers that JSON has not, in values that may be anything -----------------------------------
+
+
+class _Chain(NamedTuple):
+    """A path whose beginning it shares with others."""
+
+    above: _Chain | None
+    step: str | int
+
+
+def may_be_not_finite(encoded: bytes) -> bool:
+    """Whether the encoding of a value holds what may have been such a number; next to no work."""
+    return any(mark in encoded for mark in _MARKS)
+
+
+def not_finite_places(value: Any) -> Places:
+    """Paths of the numbers in a JSON-ready value that are not finite; of absurdly many only the first."""
+    found: Places = []
+    steps = 0
+    waiting: list[tuple[_Chain | None, Any]] = [(None, value)]
+    while waiting and steps < MOST_STEPS:  # no recursion: an agent's values are as deep as it likes
+        chain, here = waiting.pop()
+        if isinstance(here, float):
+            if not math.isfinite(here):
+                found.append(_path(chain))
+                steps += len(found[-1])
+        elif isinstance(here, Mapping):
+            waiting.extend((_Chain(chain, key), each) for key, each in here.items())
+        elif isinstance(here, list | tuple):
+            waiting.extend((_Chain(chain, index), each) for index, each in enumerate(here))
+    return found
+
+
+def _path(chain: _Chain | None) -> list[str | int]:
+    path: list[str | int] = []
+    while chain is not None:
+        path.append(chain.step)
+        chain = chain.above
+    return path[::-1]
+
+
+def with_not_finite(value: dict[str, Any], at: Any) -> dict[str, Any]:
+    """`value` with the numbers back in the places `at`; a place that holds no such text (anybody may have written the
+    file) stays as it is. What changes is copied."""
+    copies: dict[tuple[str | int, ...], Any] = {(): dict(value)}
+    for path in at if isinstance(at, list) else ():
+        if isinstance(path, list) and path and all(isinstance(step, str | int) for step in path):
+            _restore(copies, path)
+    made: dict[str, Any] = copies[()]
+    return made
+
+
+def _restore(copies: dict[tuple[str | int, ...], Any], path: list[str | int]) -> None:
+    here = copies[()]
+    for depth, step in enumerate(path[:-1], start=1):
+        known = tuple(path[:depth])
+        if known not in copies:
+            below = _at(here, step)
+            if not isinstance(below, dict | list):
+                return
+            copies[known] = here[step] = below.copy()
+        here = copies[known]
+    last = path[-1]
+    if _at(here, last) in NAMES:
+        here[last] = float(_at(here, last))
+
+
+def _at(here: Any, step: str | int) -> Any:
+    if isinstance(here, dict):
+        return here.get(step) if isinstance(step, str) else None
+    return here[step] if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < len(here) else None

@@ -1,0 +1,121 @@
+"""history.json and badge.json: written, read back, and refused where they are not ours."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalgate.model import CaseTally, Health, History, RunSummary
+from evalgate.model.trial import MOST
+from evalgate.results import history as histories
+from evalgate.results.history import UnreadableHistory
+
+TALLIES = st.builds(
+    lambda suite, case_id, counts: CaseTally(
+        suite=suite,
+        case_id=case_id,
+        question="q",
+        fingerprint="f",
+        passes=counts[0],
+        measured=counts[1],
+        runs=counts[2],
+    ),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.tuples(*[st.integers(0, 9)] * 3).map(sorted),
+)
+SUMMARIES = st.builds(
+    lambda cases, mean: RunSummary(commit="c" * 40, at="2026-01-02T03:04:05Z", cases=tuple(cases), means={"m": mean}),
+    st.lists(TALLIES, max_size=4),
+    st.floats(-MOST, MOST),
+)
+
+
+@settings(deadline=None)  # the schema is checked each time
+@given(st.lists(SUMMARIES, max_size=4))
+def test_what_is_written_is_read_and_fits_the_schema(summaries: list[RunSummary]) -> None:
+    history = History()
+    for summary in summaries:
+        history = histories.update(history, summary)
+    text = histories.render_history(history)
+    assert histories.parse_history(text.encode()) == history
+    jsonschema.validate(json.loads(text), histories.schema())
+
+
+def test_a_name_that_is_no_text_can_be_written() -> None:
+    tally = CaseTally(suite="s", case_id="a\ud800", fingerprint="f", passes=1, measured=1, runs=1)
+    history = histories.update(History(), RunSummary(commit="c", at="", cases=(tally,)))
+    assert histories.parse_history(histories.render_history(history).encode()).cases[0].case_id == "a?"
+
+
+def history_of(runs: str) -> bytes:
+    return f'{{"schema_version":2,"runs":[{runs}],"cases":[]}}'.encode()
+
+
+def history_with(**case: object) -> bytes:
+    whole = {"suite": "s", "case_id": "c", "fingerprint": "f", "outcomes": [[1, 1, 1, 1]]} | case
+    runs = [{"number": 1, "commit": "c", "at": ""}]
+    return json.dumps({"schema_version": 2, "runs": runs, "cases": [whole]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (b"", "EOF"),
+        (b"[]", "object"),
+        (b"\xff\xfe", "Invalid JSON"),
+        (b'{"runs": []}', "schema_version"),
+        (history_with(outcomes=[[1, 2, 1, 1]]), "more passed than were measured"),
+        (history_with(outcomes=[[1, 1, 2, 1]]), "more than were asked for"),
+        (history_with(outcomes=[[2, 1, 1, 1], [1, 1, 1, 1]]), "not in order"),
+        (history_with(outcomes=[[1, -1, 1, 1]]), "greater than or equal to 0"),
+        (history_with(outcomes=[[1, 1, 1, 10**30]]), "less than or equal to"),  # no run was ever asked for so often
+        (history_with(outcomes=[]), "at least 1"),
+        (b'{"schema_version":1,"runs":[],"cases":[]}', "schema_version"),  # there never was one
+        (history_with(case_id=5), "string"),
+        (history_with(later="x"), "later"),
+        (
+            b'{"schema_version":2,"runs":[{"number":2,"commit":"","at":""},{"number":2,"commit":"","at":""}],"cases":[]}',
+            "not in order",
+        ),
+        (b'{"schema_version":2,"runs":[{"number":2,"commit":"","at":"","means":{"m":1e999}}],"cases":[]}', "less than"),
+        (
+            b'{"schema_version":2,"runs":[{"number":2,"commit":"","at":"","means":{"m":-1e308}}],"cases":[]}',
+            "greater",
+        ),  # no score is
+    ],
+)
+def test_what_is_no_history_is_refused(text: bytes, complaint: str) -> None:
+    with pytest.raises(UnreadableHistory, match=complaint) as refused:
+        histories.parse_history(text)
+    assert not refused.value.newer
+
+
+@pytest.mark.parametrize("text", [b'{"schema_version":3,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}'])
+def test_a_later_version_is_told_apart(text: bytes) -> None:
+    with pytest.raises(UnreadableHistory, match="later version") as refused:
+        histories.parse_history(text)
+    assert refused.value.newer
+
+
+@pytest.mark.parametrize(
+    ("health", "message", "color"),
+    [
+        ((45, 45, 0, 0), "45/45", "brightgreen"),
+        ((45, 45, 0, 2), "45/45 · 2 flaky", "green"),
+        ((45, 42, 0, 2), "42/45 · 2 flaky", "yellow"),
+        ((45, 44, 1, 0), "44/45 · 1 not measured", "yellow"),  # never green: nobody knows
+        ((10, 7, 0, 0), "7/10", "orange"),
+        ((10, 6, 0, 0), "6/10", "red"),
+        ((10, 0, 10, 0), "0/10 · 10 not measured", "lightgrey"),
+        ((0, 0, 0, 0), "no cases", "lightgrey"),
+    ],
+)
+def test_badges(health: tuple[int, int, int, int], message: str, color: str) -> None:
+    total, passed, unmeasured, flaky = health
+    text = histories.render_badge(Health(total=total, passed=passed, unmeasured=unmeasured, flaky=flaky))
+    assert json.loads(text) == {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}
