@@ -23,9 +23,10 @@ from statistics import median
 from typing import Any
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentLimits, AgentSetting
 from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Transcript, TrialKey
 from evalgate.pipeline import talking
-from evalgate.plugins import Agent, AgentLimits, AgentSetting, JudgeReply, JudgeRequest, SimulatorServices
+from evalgate.plugins import JudgeReply, JudgeRequest, SimulatorServices
 from evalgate.simulation import begin
 
 HERE = Path(__file__).resolve().parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evalgate.agents import adk, command, http, python, replay
-from evalgate.plugins import AgentDriver
+from evalgate.agents.base import AgentDriver
 
 DRIVERS: Mapping[str, AgentDriver] = {
     "adk": adk.DRIVER,

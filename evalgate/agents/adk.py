@@ -8,12 +8,13 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate.plugins import Agent, AgentSetting, ToolHandling
-from evalgate.sessions import interpreters
-from evalgate.sessions.interpreters import PythonAgent
-from evalgate.sessions.pool import WorkerPool
+from evalgate.agents import python_process
+from evalgate.agents.base import Agent, AgentSetting
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.python_process import PythonAgent
+from evalgate.agents.tools.base import ToolHandling
 
-WORKER = Path(__file__).parent / "worker" / "start.py"
+WORKER = Path(__file__).parent / "worker" / "server.py"
 
 
 class AdkOptions(BaseModel):
@@ -50,7 +51,7 @@ class AdkDriver:
             requirements=given.requirements,
             framework="google.adk",
         )
-        return WorkerPool(lambda: interpreters.launch(agent, setting), setting=setting, vouches_for_tools=True)
+        return WorkerPool(lambda: python_process.find_launch(agent, setting), setting=setting, vouches_for_tools=True)
 
 
 DRIVER = AdkDriver()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from evalgate.plugins import Agent, AgentSetting, ToolHandling
-from evalgate.sessions.pool import Launch, WorkerPool
+from evalgate.agents.base import Agent, AgentSetting
+from evalgate.agents.pool import Launch, WorkerPool
+from evalgate.agents.tools.base import ToolHandling
 
 
 class CommandOptions(BaseModel):

@@ -8,12 +8,13 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate.plugins import Agent, AgentSetting, ToolHandling
-from evalgate.sessions import interpreters
-from evalgate.sessions.interpreters import PythonAgent
-from evalgate.sessions.pool import WorkerPool
+from evalgate.agents import python_process
+from evalgate.agents.base import Agent, AgentSetting
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.python_process import PythonAgent
+from evalgate.agents.tools.base import ToolHandling
 
-WORKER = Path(__file__).parent / "worker" / "start.py"
+WORKER = Path(__file__).parent / "worker" / "server.py"
 
 
 class PythonOptions(BaseModel):
@@ -47,7 +48,7 @@ class PythonDriver:
             python=given.python,
             requirements=given.requirements,
         )
-        return WorkerPool(lambda: interpreters.launch(agent, setting), setting=setting)
+        return WorkerPool(lambda: python_process.find_launch(agent, setting), setting=setting)
 
 
 def _folder(options: PythonOptions, root: str) -> str:

@@ -7,8 +7,9 @@ import functools
 from pydantic import BaseModel, ConfigDict
 
 from evalgate import words
+from evalgate.agents.base import MetricRunner
 from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
-from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, MetricRunner
+from evalgate.plugins import Criterion, CriterionServices, CriterionSpec
 
 
 class Options(BaseModel):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from evalgate.agents.base import Agent
 from evalgate.model import AgentFailure, AgentUse, GradedTrial, Outcome, Suite, Trial, TrialKey
 from evalgate.pipeline import behaviour, fingerprints, grading, pacing, talking, trials
 from evalgate.pipeline.budget import Budget, Limits
@@ -15,7 +16,7 @@ from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.trials import Task, TrialRunner
-from evalgate.plugins import Agent, Criterion, Watcher
+from evalgate.plugins import Criterion, Watcher
 
 FRESH = 1_000_000
 """Where the repeats begin that only confirm a failure: they are in no mean."""

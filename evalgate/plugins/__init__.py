@@ -1,13 +1,19 @@
 """The shapes of the plug-in families: what one file of each must offer."""
 
-from evalgate.plugins.agents import (
-    Agent,
-    AgentDriver,
-    AgentFailed,
-    AgentLimits,
-    AgentSetting,
-    Conversation,
-    MetricRunner,
+from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, MetricRunner
+from evalgate.agents.tools.base import (
+    AskedCall,
+    CallKind,
+    Replied,
+    RunTool,
+    ToolAnswer,
+    ToolError,
+    ToolHandling,
+    ToolMode,
+    ToolReply,
+    ToolSource,
+    TrialTools,
+    Unmatched,
 )
 from evalgate.plugins.criteria import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
 from evalgate.plugins.judges import (
@@ -37,20 +43,6 @@ from evalgate.plugins.simulation import (
     SimulatorSpec,
     Stop,
     UserSimulator,
-)
-from evalgate.plugins.tools import (
-    AskedCall,
-    CallKind,
-    Replied,
-    RunTool,
-    ToolAnswer,
-    ToolError,
-    ToolHandling,
-    ToolMode,
-    ToolReply,
-    ToolSource,
-    TrialTools,
-    Unmatched,
 )
 from evalgate.plugins.watching import SilentWatcher, Watcher
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from evalgate.agents.base import MetricRunner
 from evalgate.model import CriterionUse, Evidence, Grade
-from evalgate.plugins.agents import MetricRunner
 from evalgate.plugins.judges import Panel
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evalgate import words
+from evalgate.agents import opening
 from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wiring import agent_pools, base_checkout, base_sought, policies, simulating, weaker
+from evalgate.wiring import base_checkout, base_sought, policies, simulating, weaker
 from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.choosing import Choice
 
@@ -198,7 +199,7 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
         return same
     if len(agents) == 1:
         return next(iter(agents.values()))
-    return agent_pools.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
+    return opening.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
 
 
 def _with_base(suite: Suite, then: Suite, ruling: Choice, rules: Rules) -> Suite:

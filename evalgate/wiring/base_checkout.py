@@ -10,11 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from evalgate import criteria
+from evalgate.agents import opening
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import AgentUse, Policy, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.project import agent_choice, discovery, reading, tree
-from evalgate.wiring import agent_pools, choosing, judging, policies, preparing, simulating
+from evalgate.wiring import choosing, judging, policies, preparing, simulating
 from evalgate.wiring.choosing import Choice
 
 ONE_ENDPOINT = (
@@ -159,27 +160,27 @@ def is_unknown(use: AgentUse) -> bool:
 
 
 def _known(use: AgentUse) -> AgentUse:
-    return agent_pools.missing() if is_unknown(use) else use
+    return opening.missing() if is_unknown(use) else use
 
 
 def _usable(use: AgentUse, suite: Suite) -> AgentUse:
     """The agent, unless running it would be running head's: an endpoint has no second side."""
     if use.driver == "http" and use.options.get("url") == suite.agent.options.get("url"):
-        return agent_pools.absent(ONE_ENDPOINT.format(url=use.options.get("url")))
+        return opening.absent(ONE_ENDPOINT.format(url=use.options.get("url")))
     return _checked(use)
 
 
 def _checked(use: AgentUse) -> AgentUse:
-    if use.driver == agent_pools.ABSENT:
+    if use.driver == opening.ABSENT:
         return use
     try:
         preparing.options_of(use)
     except KeyError:
-        return agent_pools.absent(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
+        return opening.absent(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
-        return agent_pools.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {first['msg']}")
+        return opening.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {first['msg']}")
     return use
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate import criteria, formats, judges, words
+from evalgate.agents import opening
+from evalgate.agents.base import AgentFailed
+from evalgate.agents.opening import Surroundings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.judging import opening
 from evalgate.judging.options import ADK_MODEL, JudgeDefaults
@@ -27,12 +30,11 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.pipeline import fingerprints, trials
-from evalgate.plugins import AgentFailed, JudgeFailed, JudgeRequest, Panel
+from evalgate.plugins import JudgeFailed, JudgeRequest, Panel
 from evalgate.project import discovery
 from evalgate.prompts import generating, shown
 from evalgate.wire import case_writing
-from evalgate.wiring import agent_pools, folders, judging, preparing
-from evalgate.wiring.agent_pools import Surroundings
+from evalgate.wiring import folders, judging, preparing
 from evalgate.wiring.choosing import Choice
 
 ACCOUNT = "generate"
@@ -167,7 +169,7 @@ def _introduce(use: AgentUse, choice: Choice, *, environ: Mapping[str, str], say
         tools_root=choice.root,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agent_pools.opened((suite,), around) as opened:
+    with opening.open_agents((suite,), around) as opened:
         try:
             with opened[trials.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from evalgate import criteria, words
+from evalgate.agents import opening
+from evalgate.agents.base import Agent
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
@@ -30,9 +32,9 @@ from evalgate.pipeline import reuse, trials
 from evalgate.pipeline.desk import Side
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
-from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
+from evalgate.plugins import Criterion, CriterionServices, Panel, Watcher
 from evalgate.settings import Settings
-from evalgate.wiring import agent_code, agent_pools, benches, comparisons, confirming, counterparts
+from evalgate.wiring import agent_code, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 
 HEAD, BASE = 0, 1
@@ -136,7 +138,7 @@ class _Ring:
     def _unconfirmable(self) -> tuple[Problem, ...]:
         """Where stored results stand in for an agent of the base that is not here, or is behind a URL."""
         stored = {key.suite for key in self._taken.keys}
-        absent = {suite.key for suite in self._sides[-1].suites if suite.agent.driver == agent_pools.ABSENT}
+        absent = {suite.key for suite in self._sides[-1].suites if suite.agent.driver == opening.ABSENT}
         return confirming.without_base(self._bout.policy, stored & absent, is_at_hand=self._bout.can_run_base)
 
     def _unpriced(self) -> tuple[Problem, ...]:
@@ -271,7 +273,7 @@ class _Ring:
             criteria=self._criteria(),
             code_of=lambda use: code.fingerprint(use) + tools,
             journal=journal,
-            absent=frozenset(suite.key for suite in suites if suite.agent.driver == agent_pools.ABSENT),
+            absent=frozenset(suite.key for suite in suites if suite.agent.driver == opening.ABSENT),
             computed={suite.key: comparisons.computed(suite.criteria) for suite in suites},
         )
 
@@ -293,4 +295,4 @@ def _is_early(found: Measured, policy: Policy) -> bool:
 
 def _is_asked(suite: Suite) -> bool:
     """Whether its agent is a process or an endpoint to wait for, and no recording."""
-    return suite.agent.driver not in ("replay", agent_pools.ABSENT)
+    return suite.agent.driver not in ("replay", opening.ABSENT)

@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from evalgate import agents, criteria, words
+from evalgate.agents.tools import toolbox
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
 from evalgate.settings import Settings
-from evalgate.wiring import calibrated, judging, simulating, tooling
+from evalgate.wiring import calibrated, judging, simulating
 from evalgate.wiring.choosing import Choice
 
 METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)
@@ -64,7 +65,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     if _may_name_agents(choice.problems):
         told = tuple(each for each in told if each.code not in agent_choice.CODES)
     problems = (
-        *choice.problems, *told, *linted, *_agent_problems(choice, suites), *tooling.check(choice, suites)
+        *choice.problems, *told, *linted, *_agent_problems(choice, suites), *toolbox.check(choice, suites)
     )  # fmt: skip
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(choice)

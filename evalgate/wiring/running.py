@@ -10,16 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__, words
+from evalgate.agents import opening
+from evalgate.agents.base import Agent
+from evalgate.agents.opening import Surroundings
+from evalgate.agents.tools import toolbox
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard
 from evalgate.pipeline import fingerprints, sharding
 from evalgate.pipeline.journal import Journal
-from evalgate.plugins import Agent
 from evalgate.settings import Settings
 from evalgate.wiring import (
     agent_code,
-    agent_pools,
     bars,
     bases,
     concluding,
@@ -31,9 +33,7 @@ from evalgate.wiring import (
     preparing,
     remembering,
     shards,
-    tooling,
 )
-from evalgate.wiring.agent_pools import Surroundings
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.bases import Base
 from evalgate.wiring.choosing import Choice
@@ -130,7 +130,7 @@ def _insist(bar: Bar, scene: Scene) -> None:
     if not bar.by_base:
         return
     problems = preparing.unready(bar.choice, bar.suites, environ=scene.environ)
-    problems += tuple(tooling.check(bar.choice, bar.suites))
+    problems += tuple(toolbox.check(bar.choice, bar.suites))
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
         scene.watcher.say("`policy: base`: the base's rules decide, and not all that they need is there")
@@ -139,7 +139,7 @@ def _insist(bar: Bar, scene: Scene) -> None:
 
 def _tools_of(choice: Choice) -> Callable[[Path], str]:
     """The fingerprint of what answers tool calls in a side's checkout."""
-    return lambda own: tooling.fingerprint(choice.settings, choice.gate_file.tools, root=choice.root, own=own)
+    return lambda own: toolbox.fingerprint(choice.settings, choice.gate_file.tools, root=choice.root, own=own)
 
 
 def _unmeasured(bar: Bar, journal: Journal) -> Run:
@@ -170,12 +170,12 @@ def _measured(
     around = _surroundings(choice, scene, cache=cache)
     governed = judging.governors_of(choice)
     with ExitStack() as stack:
-        pools = stack.enter_context(agent_pools.opened(bar.suites, around))
+        pools = stack.enter_context(opening.open_agents(bar.suites, around))
         base_pools: Mapping[str, Agent] = {}
         if base is not None and journals.base is not None:
             with_base = counterparts.with_agents(bar.suites, base)
             there = dataclasses.replace(around, root=base.root or choice.root)
-            base_pools = stack.enter_context(agent_pools.opened(with_base, there))
+            base_pools = stack.enter_context(opening.open_agents(with_base, there))
         panel = stack.enter_context(
             judging.opened_panel(choice, bar.suites, environ=scene.environ, cache=cache, say=say, governed=governed)
         )

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from evalgate.agents.tools import toolbox
+from evalgate.agents.tools.base import ToolMode
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place
 from evalgate.model import Loosening, LooseningKind, Suite
-from evalgate.plugins import ToolMode
 from evalgate.settings.values import Runs
-from evalgate.wiring import imported, tooling
+from evalgate.wiring import imported
 from evalgate.wiring.choosing import Choice
 
 IsWeaker = Callable[[Any, Any], bool]
@@ -163,7 +164,7 @@ def _contents(base: Choice, head: Choice, metrics: Collection[str]) -> Iterator[
 
 def _files(choice: Choice) -> list[str]:
     rules = choice.gate_file
-    mode = tooling.mode_of(choice.settings, rules.tools)
+    mode = toolbox.mode_of(choice.settings, rules.tools)
     named = [rules.judge.calibration, rules.judge.replay]
     named += [rules.tools.mocks] if "mocks" in _used(mode, rules.tools) else []
     return [name for name in named if name]
@@ -197,7 +198,7 @@ def _digest(path: Path) -> str:
 def _tools(base: Choice, head: Choice) -> Iterator[Loosening]:
     """Tools that run no longer, or whose answers are made up elsewhere."""
     theirs, ours = base.gate_file.tools, head.gate_file.tools
-    was, now = tooling.mode_of(base.settings, theirs), tooling.mode_of(head.settings, ours)
+    was, now = toolbox.mode_of(base.settings, theirs), toolbox.mode_of(head.settings, ours)
     if now not in (was, ToolMode.LIVE, ToolMode.RECORD):
         yield _told(head, "tools", "mode", was=was.value, now=now.value)
     for name in _used(now, ours):

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from evalgate import agents
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting
+from evalgate.agents.tools.base import ToolHandling
 from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
-from evalgate.plugins import Agent, AgentFailed, AgentSetting, ToolHandling
 
 REPO = Path(__file__).parents[2]
 MINIMAL: dict[str, dict[str, Any]] = {

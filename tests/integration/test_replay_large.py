@@ -10,8 +10,8 @@ import pytest
 from builders import leftovers
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import AgentSetting
 from evalgate.model import Case, Content, Text, TrialKey
-from evalgate.plugins import AgentSetting
 
 pytestmark = pytest.mark.integration
 

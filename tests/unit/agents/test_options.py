@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from evalgate.agents import http
+from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.command import CommandOptions
 from evalgate.agents.http import HttpOptions
-from evalgate.plugins import AgentFailed, AgentSetting
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from evalgate.agents import replay
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
-from evalgate.plugins import Agent, AgentFailed, AgentSetting
 
 
 def content(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 import requests
 from google.genai import errors
 
-from evalgate.agents.worker import faults
+from evalgate.agents.worker import errors
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
@@ -70,7 +70,7 @@ class MineError(Exception):
     ],
 )
 def test_kinds(error: BaseException, kind: str, code: int | None) -> None:
-    found = faults.describe(raised(error))
+    found = errors.describe(raised(error))
     assert (found["kind"], found.get("code")) == (kind, code)
 
 
@@ -102,26 +102,26 @@ def with_retry_info(delay: str) -> BaseException:
     ],
 )
 def test_what_the_provider_asks_to_wait(error: BaseException, wait_s: float | None) -> None:
-    assert faults.describe(raised(error)).get("retry_after_s") == wait_s
+    assert errors.describe(raised(error)).get("retry_after_s") == wait_s
 
 
 def test_a_status_in_a_response_counts() -> None:
     response = requests.Response()
     response.status_code = 503
-    assert faults.describe(requests.HTTPError("x", response=response))["code"] == 503
+    assert errors.describe(requests.HTTPError("x", response=response))["code"] == 503
 
 
 def test_the_cause_decides_where_the_exception_says_nothing() -> None:
-    assert faults.describe(raised(RuntimeError("wrapped"), genai(429)))["kind"] == "rate_limited"
+    assert errors.describe(raised(RuntimeError("wrapped"), genai(429)))["kind"] == "rate_limited"
     group = Exception("several")
     group.exceptions = (ValueError("x"), genai(503))  # type: ignore[attr-defined]
-    assert faults.describe(raised(group))["kind"] == "unreachable"
+    assert errors.describe(raised(group))["kind"] == "unreachable"
 
 
 def test_causes_in_a_circle_end() -> None:
     one, two = ValueError("one"), ValueError("two")
     one.__cause__, two.__cause__ = two, one
-    assert list(faults.causes(one)) == [one, two]
+    assert list(errors.causes(one)) == [one, two]
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,15 @@ def test_causes_in_a_circle_end() -> None:
     ],
 )
 def test_error_answers(code: str, message: Any, kind: str, status: int | None) -> None:
-    found = faults.describe_error_event(code, message)
+    found = errors.describe_error_event(code, message)
     assert (found["kind"], found.get("code")) == (kind, status)
     assert code in found["message"]
 
 
 def test_sentences_are_one_line_and_bounded() -> None:
-    assert faults.sentence(ValueError("two\n  lines")) == "ValueError: two lines"
-    assert faults.sentence(ValueError()) == "ValueError"
-    assert len(faults.sentence(ValueError("x" * 99_999))) < 1100
+    assert errors.sentence(ValueError("two\n  lines")) == "ValueError: two lines"
+    assert errors.sentence(ValueError()) == "ValueError"
+    assert len(errors.sentence(ValueError("x" * 99_999))) < 1100
 
 
 class UnspeakableError(Exception):
@@ -154,7 +154,7 @@ class UnspeakableError(Exception):
 
 
 def test_an_exception_that_cannot_be_printed_has_its_name() -> None:
-    assert faults.sentence(UnspeakableError()) == "UnspeakableError"
+    assert errors.sentence(UnspeakableError()) == "UnspeakableError"
 
 
 def test_the_users_frames_are_kept() -> None:
@@ -164,7 +164,7 @@ def test_the_users_frames_are_kept() -> None:
     try:
         of_the_user()
     except httpx.UnsupportedProtocol as error:
-        text = faults.trimmed_traceback(error)
+        text = errors.trimmed_traceback(error)
     assert "of_the_user" in text
     assert "site-packages" not in text
     assert "UnsupportedProtocol" in text
@@ -172,8 +172,8 @@ def test_the_users_frames_are_kept() -> None:
 
 def test_a_missing_module_is_named_with_what_to_do() -> None:
     error = raised(ModuleNotFoundError("No module named 'flask.x'", name="flask.x"))
-    found = faults.describe_start(error, "the agent 'a'")
+    found = errors.describe_start(error, "the agent 'a'")
     assert "'flask.x'" in found["message"]
     assert "requirements" in found["message"]
-    other = faults.describe_start(ModuleNotFoundError("x", name="google.adk"), "google-adk")
+    other = errors.describe_start(ModuleNotFoundError("x", name="google.adk"), "google-adk")
     assert "option python" in other["message"]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from evalgate.agents.worker.adk_thrift import Absent
+from evalgate.agents.worker.adk import Absent
 
 
 def test_a_module_that_is_known_to_be_absent_gives_the_error_that_it_gave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.worker import faults, python_tools, tool_desk
-from evalgate.agents.worker.python_tools import Tools
-from evalgate.agents.worker.tool_desk import ToolDesk, ToolRefused
+from evalgate.agents.worker import errors, tools
+from evalgate.agents.worker.tools import SessionTools, ToolRefused, Tools
 
 Message = dict[str, Any]
 RECORD = {"run": True, "report": True}
@@ -23,7 +22,7 @@ class Gate:
     def __init__(self, answer: Message) -> None:
         self.said: list[Message] = []
         self._answer = answer
-        self.desk = ToolDesk(self._hear, "s1")
+        self.desk = SessionTools(self._hear, "s1")
         self.tools = Tools(self.desk)
 
     def _hear(self, message: Message) -> None:
@@ -105,7 +104,7 @@ def test_nothing_to_run_is_a_mistake_that_says_so() -> None:
     ],
 )
 def test_results_as_json(result: Any, recorded: Any) -> None:
-    assert tool_desk.recordable(result) == recorded
+    assert tools.recordable(result) == recorded
 
 
 class QuotaError(RuntimeError):
@@ -139,24 +138,24 @@ def test_a_recorded_exception_is_raised_again(error: Exception, caught_as: type[
     with pytest.raises(caught_as) as again:
         Gate(told).tools.wrap(fail)()
     assert str(again.value) == str(first.value)
-    assert faults.sentence(again.value) == faults.sentence(error)
-    assert faults.describe(again.value)["kind"] == "raised"  # a lost connection in a cassette is none to wait for
+    assert errors.sentence(again.value) == errors.sentence(error)
+    assert errors.describe(again.value)["kind"] == "raised"  # a lost connection in a cassette is none to wait for
 
 
 @pytest.mark.parametrize("name", ["nowhere.at.all.OddError", "OddError", "print", "KeyboardInterrupt"])
 def test_an_exception_that_is_not_known_here_keeps_its_name(name: str) -> None:
-    error = tool_desk.simulated(name, "said")
+    error = tools.simulated(name, "said")
     assert (type(error).__name__, str(error)) == (name.rpartition(".")[2], "said")
     assert isinstance(error, Exception)
 
 
 def test_an_error_that_was_not_simulated_is_classified_as_ever() -> None:
-    assert faults.describe(ConnectionResetError("gone"))["kind"] == "unreachable"
+    assert errors.describe(ConnectionResetError("gone"))["kind"] == "unreachable"
 
 
 def test_who_waits_when_the_conversation_ends_is_refused_and_so_is_who_comes_later() -> None:
     said: list[Message] = []
-    desk = ToolDesk(said.append, "s1")
+    desk = SessionTools(said.append, "s1")
     ended: list[BaseException] = []
 
     def wait() -> None:
@@ -183,5 +182,5 @@ def test_refused_is_never_run() -> None:
 
 
 def test_what_a_wrapped_function_says_of_itself() -> None:
-    wrapped = python_tools.Tools(None).wrap(add)
+    wrapped = tools.Tools(None).wrap(add)
     assert (wrapped.__name__, wrapped.__wrapped__) == ("add", add)  # type: ignore[attr-defined]  # functools.wraps sets it

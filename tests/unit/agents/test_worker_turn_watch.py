@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.agents.worker import turn_watch
-from evalgate.agents.worker.turn_watch import TurnWatch
+from evalgate.agents.worker import server
+from evalgate.agents.worker.server import TurnWatch
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ from evalgate.agents.worker.turn_watch import TurnWatch
     ],
 )
 def test_overlaps_count_once(intervals: list[tuple[float, float]], seconds: float) -> None:
-    assert turn_watch.union(intervals) == seconds
+    assert server.union(intervals) == seconds
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20))))
 def test_the_union_counts_each_second_once(pairs: list[tuple[int, int]]) -> None:
     intervals = [(float(start), float(start + length)) for start, length in pairs]
     covered = {second for start, length in pairs for second in range(start, start + length)}
-    assert turn_watch.union(intervals) == len(covered)
+    assert server.union(intervals) == len(covered)
 
 
 class Clock:
@@ -45,7 +45,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(turn_watch, "time", clock)
+    monkeypatch.setattr(server, "time", clock)
     return clock
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from evalgate.agents.base import AgentFailed
 from evalgate.gate import verdict as verdicts
 from evalgate.gate.threshold import Scale
 from evalgate.model import (
@@ -34,7 +35,7 @@ from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.desk import Bench, Side
 from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
-from evalgate.plugins import AgentFailed, Criterion, SilentWatcher
+from evalgate.plugins import Criterion, SilentWatcher
 from evalgate.wire import results as results_wire
 from tests.unit.pipeline import fakes
 

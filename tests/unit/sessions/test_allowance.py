@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalgate.sessions.allowance import Allowance
+from evalgate.agents.conversation import Allowance
 
 
 def test_only_what_the_agent_takes_counts() -> None:

@@ -4,19 +4,18 @@ import queue
 
 import pytest
 
+from evalgate.agents.protocol import EndedSaid, EventSaid, MetricResult, SessionMessage, Started, TurnEnd, TurnFailed
+from evalgate.agents.worker_process import MOST_EVENTS, Loss, Mailbox, Mailboxes, Phase
 from evalgate.model import FailureKind
-from evalgate.sessions.boxes import MOST_EVENTS, Box, Boxes, Phase
-from evalgate.sessions.losses import Loss
-from evalgate.sessions.messages import EndedSaid, EventSaid, MetricResult, SessionMessage, Started, TurnEnd, TurnFailed
 
 LIMIT = 1000
 
 
-def boxes() -> Boxes:
-    return Boxes(output_bytes=LIMIT)
+def boxes() -> Mailboxes:
+    return Mailboxes(output_bytes=LIMIT)
 
 
-def mail(box: Box) -> list[object]:
+def mail(box: Mailbox) -> list[object]:
     found: list[object] = []
     while True:
         try:
@@ -121,7 +120,7 @@ def test_one_conversation_does_not_use_up_the_room_of_another() -> None:
 
 
 def test_events_are_counted_too() -> None:
-    all_boxes = Boxes(output_bytes=10**9)
+    all_boxes = Mailboxes(output_bytes=10**9)
     all_boxes.open(Phase.TURN)
     losses = [all_boxes.deliver(event(), size=1) for _ in range(MOST_EVENTS + 1)]
     assert losses[:-1] == [None] * MOST_EVENTS

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents import protocol
+from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.conversation import WorkerConversation
+from evalgate.agents.worker_process import Mailboxes
 from evalgate.model import Case, Content, FailureKind, Text
-from evalgate.plugins import AgentFailed, AgentLimits
-from evalgate.sessions import messages
-from evalgate.sessions.boxes import Boxes
-from evalgate.sessions.conversation import WorkerConversation
 
 ANSWERS: Mapping[str, list[Mapping[str, Any]]] = {
     "start": [{"type": "started"}],
@@ -27,13 +27,13 @@ class Worker:
     loss = None
 
     def __init__(self, silent: str) -> None:
-        self.boxes, self.silent, self.said = Boxes(output_bytes=10_000), silent, list[str]()
+        self.boxes, self.silent, self.said = Mailboxes(output_bytes=10_000), silent, list[str]()
 
     def say(self, message: Mapping[str, Any], *, timeout_s: float) -> None:
         self.said.append(message["type"])
         if message["type"] != self.silent:
             for answer in ANSWERS[message["type"]]:
-                parsed = messages.parse_worker_message(json.dumps({**answer, "session": message["session"]}).encode())
+                parsed = protocol.parse_worker_message(json.dumps({**answer, "session": message["session"]}).encode())
                 assert self.boxes.deliver(parsed, size=1) is None  # type: ignore[arg-type]  # all of a session
 
     def redact(self, text: str) -> str:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from evalgate.agents import worker_process
 from evalgate.model import FailureKind
 from evalgate.process.child import Ended
-from evalgate.sessions import losses
 
 
 @pytest.mark.parametrize(
@@ -31,17 +31,17 @@ from evalgate.sessions import losses
     ],
 )
 def test_an_end_in_words(returncode: int, memory: int | None, kind: FailureKind, text: str) -> None:
-    loss = losses.of_end(Ended(returncode=returncode), unfinished=b"", memory_bytes=memory)
+    loss = worker_process.loss_of_end(Ended(returncode=returncode), unfinished=b"", memory_bytes=memory)
     assert (loss.kind, loss.message) == (kind, text)
 
 
 def test_half_a_line_is_shown() -> None:
-    loss = losses.of_end(Ended(returncode=0), unfinished=b'{"type":"ev', memory_bytes=None)
+    loss = worker_process.loss_of_end(Ended(returncode=0), unfinished=b'{"type":"ev', memory_bytes=None)
     assert loss.message.endswith('in the middle of a line: \'{"type":"ev\'')
 
 
 def test_excerpts_are_short_and_printable() -> None:
-    shown = losses.excerpt(b"\x1b[31m\xff" + b"x" * 10_000)
+    shown = worker_process.excerpt(b"\x1b[31m\xff" + b"x" * 10_000)
     assert len(shown) < 300
     assert shown.isprintable()
     assert shown.endswith(" ...'")

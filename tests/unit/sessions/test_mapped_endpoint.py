@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.http import EndpointClient, EndpointShape, MappedConversation, kind_of
 from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
-from evalgate.plugins import AgentFailed, AgentLimits
-from evalgate.sessions.endpoints import Line, kind_of
-from evalgate.sessions.mapped_endpoint import EndpointShape, MappedConversation
 from evalgate.web.exchange import Answer
 from evalgate.web.json_path import parse_json_path
 
@@ -37,7 +36,7 @@ def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/"
         session_id=read.get("session_id"),
         state=read.get("state"),
     )
-    line = Line(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
+    line = EndpointClient(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
     case = Case(case_id="c", session=SessionInput(app_name="a", user_id="u/1", state={"vip": True}))
     return MappedConversation(line, shape=shape, case=case)
 

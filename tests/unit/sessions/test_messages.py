@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalgate.agents import protocol
+from evalgate.agents.protocol import EventSaid, ProtocolError, Ready, TurnEnd, TurnFailed
 from evalgate.model import (
     Case,
     Content,
@@ -21,8 +23,6 @@ from evalgate.model import (
     Text,
     ToolCall,
 )
-from evalgate.sessions import messages
-from evalgate.sessions.messages import EventSaid, ProtocolError, Ready, TurnEnd, TurnFailed
 
 TURN = Invocation(user_content=Content(parts=(Text(text="hi"),)))
 
@@ -32,7 +32,7 @@ def line(**message: Any) -> bytes:
 
 
 def event(**fields: Any) -> EventSaid:
-    read = messages.parse_worker_message(line(type="event", session="s1", **fields))
+    read = protocol.parse_worker_message(line(type="event", session="s1", **fields))
     assert isinstance(read, EventSaid)
     return read
 
@@ -55,7 +55,7 @@ def event(**fields: Any) -> EventSaid:
 )
 def test_a_line_that_is_no_message_is_refused_with_the_reason(text: bytes, why: str) -> None:
     with pytest.raises(ProtocolError, match=why.replace(".", r"\.")):
-        messages.parse_worker_message(text)
+        protocol.parse_worker_message(text)
 
 
 def test_unknown_keys_are_ignored_at_every_depth() -> None:
@@ -77,16 +77,16 @@ def test_both_spellings_are_read() -> None:
 
 def test_half_an_emoji_becomes_a_question_mark() -> None:
     text = b'{"type":"event","session":"s1","content":{"parts":[{"text":"a\\ud83d"}]}}'
-    read = messages.parse_worker_message(text)
+    read = protocol.parse_worker_message(text)
     assert isinstance(read, EventSaid)
     assert read.step().content == Content(parts=(Text(text="a?"),))
 
 
 def test_what_is_absent_has_its_documented_meaning() -> None:
-    ready = messages.parse_worker_message(b'{"type":"ready","protocol":1}')
+    ready = protocol.parse_worker_message(b'{"type":"ready","protocol":1}')
     assert isinstance(ready, Ready)
     assert (ready.sessions, ready.about) == (1, {})
-    end = messages.parse_worker_message(b'{"type":"turn_end","session":"s1"}')
+    end = protocol.parse_worker_message(b'{"type":"turn_end","session":"s1"}')
     assert isinstance(end, TurnEnd)
     assert end.timings is None
 
@@ -96,7 +96,7 @@ def test_what_is_absent_has_its_documented_meaning() -> None:
     [("rate_limited", FailureKind.RATE_LIMITED), ("start", FailureKind.START), ("no such word", FailureKind.RAISED)],
 )
 def test_a_failure_kind_that_nobody_knows_is_raised(word: str, kind: FailureKind) -> None:
-    assert messages.failure_kind(word) is kind
+    assert protocol.failure_kind(word) is kind
 
 
 json_values = st.recursive(
@@ -108,22 +108,22 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_state_survives_the_pipe_on_one_line(state: dict[str, Any]) -> None:
-    message = messages.start("s1", app_name="a", user_id="u", session_id=None, state=state, seed=7)
-    written = messages.render_line(message)
+    message = protocol.start("s1", app_name="a", user_id="u", session_id=None, state=state, seed=7)
+    written = protocol.render_line(message)
     assert written.count(b"\n") == 1
     assert json.loads(written)["state"] == state
 
 
 def test_type_and_session_come_first_so_that_a_shell_can_find_them() -> None:
     content = Content(parts=(Text(text='he says "session":"s9"'),), role="user")
-    written = messages.render_line(messages.turn("s1", content))
+    written = protocol.render_line(protocol.turn("s1", content))
     assert written.startswith(b'{"type":"turn","session":"s1","content":')
     assert json.loads(written)["content"] == {"role": "user", "parts": [{"text": 'he says "session":"s9"'}]}
 
 
 def test_none_among_a_tools_arguments_is_kept() -> None:
     content = Content(parts=(ToolCall(name="f", args={"x": None}),))
-    assert messages.turn("s1", content)["content"]["parts"] == [{"function_call": {"name": "f", "args": {"x": None}}}]
+    assert protocol.turn("s1", content)["content"]["parts"] == [{"function_call": {"name": "f", "args": {"x": None}}}]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_none_among_a_tools_arguments_is_kept() -> None:
 def test_a_metric_is_told_the_scenario_as_adk_writes_it(persona: Persona, written: object) -> None:
     scenario = ConversationScenario(starting_prompt="hi", conversation_plan="plan", persona=persona)
     evidence = Evidence(case=Case(case_id="c", scenario=scenario), actual=(), expected=None)
-    said = messages.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=0.5), evidence=evidence)
+    said = protocol.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=0.5), evidence=evidence)
     assert said["scenario"] == {"starting_prompt": "hi", "conversation_plan": "plan", "user_persona": written}
     assert said["metric"] == {"metric_name": "mine", "threshold": 0.5, "criterion": {"threshold": 0.5}}
     assert said["expected"] is None
@@ -149,14 +149,14 @@ def test_a_metric_finds_the_rubrics_where_adk_puts_them() -> None:
     asked = dataclasses.replace(TURN, rubrics=(rubric("short"),))
     case = Case(case_id="c", conversation=(asked, TURN), rubrics=(rubric("polite"),))
     evidence = Evidence(case=case, actual=(TURN, TURN, TURN), expected=case.conversation)
-    said = messages.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=None), evidence=evidence)
+    said = protocol.metric("m1", code="a.b", use=CriterionUse(name="mine", threshold=None), evidence=evidence)
     ids = [[each["rubric_id"] for each in turn["rubrics"]] for turn in said["actual"]]
     assert ids == [["polite", "short"], ["polite"], ["polite"]]
 
 
 @pytest.mark.parametrize(("said", "wait_s"), [({}, None), ({"retry_after_s": 17}, 17.0), ({"retry_after_s": 0.5}, 0.5)])
 def test_a_failed_turn_may_say_how_long_to_wait(said: dict[str, Any], wait_s: float | None) -> None:
-    read = messages.parse_worker_message(
+    read = protocol.parse_worker_message(
         line(type="turn_failed", session="s", kind="rate_limited", message="no", **said)
     )
     assert isinstance(read, TurnFailed)
@@ -166,4 +166,4 @@ def test_a_failed_turn_may_say_how_long_to_wait(said: dict[str, Any], wait_s: fl
 @pytest.mark.parametrize("wait", [-1, float("inf"), float("nan"), "soon"])
 def test_a_wait_that_is_none_is_no_message(wait: object) -> None:
     with pytest.raises(ProtocolError, match="retry_after_s"):
-        messages.parse_worker_message(line(type="turn_failed", session="s", message="no", retry_after_s=wait))
+        protocol.parse_worker_message(line(type="turn_failed", session="s", message="no", retry_after_s=wait))

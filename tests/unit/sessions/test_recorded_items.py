@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.sessions import recorded_items
+from evalgate.agents import replay
 
 
-def scan(data: bytes, chunk: int = 1024) -> recorded_items.Scan | None:
-    with mock.patch.object(recorded_items, "CHUNK_BYTES", chunk):
-        return recorded_items.scan(io.BytesIO(data))
+def scan(data: bytes, chunk: int = 1024) -> replay.Scan | None:
+    with mock.patch.object(replay, "CHUNK_BYTES", chunk):
+        return replay.scan(io.BytesIO(data))
 
 
 cases = st.lists(

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from evalgate.sessions.starting import StartingLine
+from evalgate.agents.pool import StartBarrier
 
 
 def test_who_is_ready_first_waits_for_those_who_still_start() -> None:
-    line, loading, begun = StartingLine(), threading.Event(), []
+    line, loading, begun = StartBarrier(), threading.Event(), []
 
     def start(name: str, entered: threading.Event, ready: threading.Event) -> None:
         with line.meeting():
@@ -35,7 +35,7 @@ def test_who_is_ready_first_waits_for_those_who_still_start() -> None:
 
 
 def test_a_start_that_fails_holds_nobody() -> None:
-    line = StartingLine()
+    line = StartBarrier()
     with pytest.raises(ValueError, match="broken"), line.meeting():
         raise ValueError("broken")
     with line.meeting():

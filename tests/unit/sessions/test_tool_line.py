@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents import protocol
+from evalgate.agents.conversation import ToolCalls
+from evalgate.agents.protocol import ToolCallSaid, ToolResultSaid
+from evalgate.agents.tools.base import AskedCall, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.model import FailureKind
-from evalgate.plugins import AskedCall, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
-from evalgate.sessions import messages, tool_line, tool_messages
-from evalgate.sessions.tool_line import ToolLine
-from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
 
 
 class Tools:
@@ -55,7 +55,7 @@ def told(call: str, **fields: Any) -> ToolResultSaid:
 
 
 def test_a_call_is_answered_at_once(now: list[float]) -> None:
-    line = ToolLine("s1", Tools())
+    line = ToolCalls("s1", Tools())
     assert line.due_in() is None
     assert line.ask(said("a")) is None
     assert line.due_in() == 0.0
@@ -65,7 +65,7 @@ def test_a_call_is_answered_at_once(now: list[float]) -> None:
 
 
 def test_answers_that_take_their_time_wait_side_by_side(now: list[float]) -> None:
-    line = ToolLine("s1", Tools())
+    line = ToolCalls("s1", Tools())
     for name in ("slower", "slow", "slow"):
         line.ask(said(f"{name}-{len(line.due())}-{line.due_in()}", **{"as": name}))
     assert line.due_in() == 5.0
@@ -77,7 +77,7 @@ def test_answers_that_take_their_time_wait_side_by_side(now: list[float]) -> Non
 
 
 def test_a_call_that_nothing_answers_is_refused_and_ends_the_conversation(now: list[float]) -> None:
-    line = ToolLine("s1", Tools())
+    line = ToolCalls("s1", Tools())
     loss = line.ask(said("a", **{"as": "no"}))
     assert loss is not None
     assert (loss.kind, loss.message) == (FailureKind.TOOL_UNMATCHED, "nothing answers")
@@ -86,7 +86,7 @@ def test_a_call_that_nothing_answers_is_refused_and_ends_the_conversation(now: l
 
 def test_what_was_to_be_reported_is_kept_once() -> None:
     tools = Tools()
-    line = ToolLine("s1", tools)
+    line = ToolCalls("s1", tools)
     line.ask(said("a", **{"as": "run"}))
     line.ask(said("b", **{"as": "quiet"}))
     assert line.tell(told("a", response={"n": 1}, effects={"state_delta": {"k": 1}})) is None
@@ -101,7 +101,7 @@ def test_what_was_to_be_reported_is_kept_once() -> None:
 
 @pytest.mark.parametrize("tools", [None, Tools()])
 def test_what_has_no_place(tools: Tools | None) -> None:
-    line = ToolLine("s1", tools)
+    line = ToolCalls("s1", tools)
     if tools is not None:  # a name for a second call
         line.ask(said("a"))
     loss = line.ask(said("a"))
@@ -122,22 +122,22 @@ def test_what_has_no_place(tools: Tools | None) -> None:
     ],
 )
 def test_answers_as_messages(answer: ToolAnswer, fields: dict[str, Any]) -> None:
-    message = tool_messages.tool_response("s1", call="t1", answer=answer)
+    message = protocol.tool_response("s1", call="t1", answer=answer)
     assert message == {"type": "tool_response", "session": "s1", "call": "t1", **fields}
 
 
 def test_the_messages_are_read_as_every_other() -> None:
     line = json.dumps({"type": "tool_call", "session": "s1", "call": "t1", "name": "t", "new": 1}).encode()
-    read = messages.parse_worker_message(line)
+    read = protocol.parse_worker_message(line)
     assert isinstance(read, ToolCallSaid)
     assert (read.args, read.kind) == ({}, "tool")
-    result = messages.parse_worker_message(b'{"type":"tool_result","session":"s1","call":"t1","error":{"message":"m"}}')
+    result = protocol.parse_worker_message(b'{"type":"tool_result","session":"s1","call":"t1","error":{"message":"m"}}')
     assert isinstance(result, ToolResultSaid)
     assert result.reply() == ToolReply(error=ToolError(type="RuntimeError", message="m"))
-    with pytest.raises(messages.ProtocolError, match="kind"):
-        messages.parse_worker_message(b'{"type":"tool_call","session":"s","call":"c","name":"t","kind":"odd"}')
+    with pytest.raises(protocol.ProtocolError, match="kind"):
+        protocol.parse_worker_message(b'{"type":"tool_call","session":"s","call":"c","name":"t","kind":"odd"}')
 
 
 def test_tools_are_asked_for_only_where_that_is_wished() -> None:
-    assert "tools" not in messages.hello({})
-    assert messages.hello({}, tools="replay")["tools"] == "replay"
+    assert "tools" not in protocol.hello({})
+    assert protocol.hello({}, tools="replay")["tools"] == "replay"

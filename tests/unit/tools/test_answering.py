@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalgate.config.tool_mocks import MockFile
-from evalgate.model import TrialKey
-from evalgate.plugins import (
+from evalgate.agents.tools.base import (
     AskedCall,
     CallKind,
     Replied,
@@ -21,9 +19,9 @@ from evalgate.plugins import (
     ToolReply,
     Unmatched,
 )
-from evalgate.tools.answering import ConversationTools
-from evalgate.tools.cassette import Entry
-from evalgate.tools.rules import Rules
+from evalgate.agents.tools.cassette import Entry
+from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockRules
+from evalgate.model import TrialKey
 
 
 class Desk:
@@ -40,7 +38,9 @@ class Desk:
         self.kept: list[tuple[Entry, ...]] = []
         self.tools = ConversationTools(
             mode=mode,
-            rules=Rules(MockFile.model_validate({"tools": mocks or {}}), key=TrialKey(suite="s", case_id="c"), seed=0),
+            rules=MockRules(
+                MockFile.model_validate({"tools": mocks or {}}), key=TrialKey(suite="s", case_id="c"), seed=0
+            ),
             entries=entries,
             cassette="tool-cassettes/s/c.json",
             keep=self.kept.append,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalgate.tools import canonical
+from evalgate.agents.tools import cassette
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -40,17 +40,17 @@ ARGS = st.dictionaries(st.text(), JSON, max_size=4)
     ],
 )
 def test_which_arguments_are_the_same(one: Any, other: Any, same: bool) -> None:
-    assert (canonical.text(one) == canonical.text(other)) is same
-    assert canonical.covers(one, other) is same
+    assert (cassette.canonical_text(one) == cassette.canonical_text(other)) is same
+    assert cassette.covers(one, other) is same
 
 
 @settings(max_examples=40, deadline=None)
 @given(ARGS)
 def test_arguments_are_the_same_after_any_json(args: dict[str, Any]) -> None:
     again = json.loads(json.dumps(dict(reversed(args.items()))))
-    assert canonical.text(again) == canonical.text(args)
-    assert canonical.covers(args, again)
-    assert canonical.text(canonical.ordered(args)) == canonical.text(args)
+    assert cassette.canonical_text(again) == cassette.canonical_text(args)
+    assert cassette.covers(args, again)
+    assert cassette.canonical_text(cassette.ordered(args)) == cassette.canonical_text(args)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_arguments_are_the_same_after_any_json(args: dict[str, Any]) -> None:
     ],
 )
 def test_what_was_redacted_stands_for_anything(recorded: Any, actual: Any, covered: bool) -> None:
-    assert canonical.covers(recorded, actual) is covered
+    assert cassette.covers(recorded, actual) is covered
 
 
 def test_redaction_reaches_keys_and_values_at_every_depth() -> None:
     value = {"a": ["x secret y", {"secret": 1}], "n": 3, "none": None}
-    hidden = canonical.redacted(value, lambda text: text.replace("secret", "***"))
+    hidden = cassette.redacted(value, lambda text: text.replace("secret", "***"))
     assert hidden == {"a": ["x *** y", {"***": 1}], "n": 3, "none": None}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalgate.plugins import ToolError, ToolReply
-from evalgate.tools import canonical, cassette
-from evalgate.tools.cassette import CassetteError, Entry
+from evalgate.agents.tools import cassette
+from evalgate.agents.tools.base import ToolError, ToolReply
+from evalgate.agents.tools.cassette import CassetteError, Entry
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -134,4 +134,4 @@ def test_two_cases_never_share_a_file(cases: list[tuple[str, str]]) -> None:
 @given(st.dictionaries(st.text(), JSON, max_size=3))
 def test_an_address_is_found_again_by_equal_arguments(args: dict[str, Any]) -> None:
     entry = Entry(tool="t", args=args, nth=1, reply=ToolReply())
-    assert entry.address[1] == canonical.text(json.loads(json.dumps(args)))
+    assert entry.address[1] == cassette.canonical_text(json.loads(json.dumps(args)))

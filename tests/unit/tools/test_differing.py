@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalgate.tools import differing
+from evalgate.agents.tools import cassette
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ from evalgate.tools import differing
     ],
 )
 def test_which_argument_differs(actual: Any, recorded: Any, words: str) -> None:
-    assert differing.sentence(actual, recorded) == words
+    assert cassette.difference(actual, recorded) == words
 
 
 def test_the_nearest_recorded_call_has_the_fewest_differences() -> None:
     recorded = [{"city": "Rome", "unit": "C"}, {"city": "Paris", "unit": "C"}, {"city": "Paris"}]
-    assert differing.nearest({"city": "Paris", "unit": "F"}, recorded) == {"city": "Paris", "unit": "C"}
-    assert differing.nearest({"city": "Paris"}, []) is None
+    assert cassette.nearest_args({"city": "Paris", "unit": "F"}, recorded) == {"city": "Paris", "unit": "C"}
+    assert cassette.nearest_args({"city": "Paris"}, []) is None
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_nearest_recorded_call_has_the_fewest_differences() -> None:
     ],
 )
 def test_a_tool_that_was_never_called(known: list[str], words: str) -> None:
-    assert words in differing.unknown_tool("get_wether", known, verb="recorded")
+    assert words in cassette.unknown_tool("get_wether", known, verb="recorded")
 
 
 ARGS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4)
@@ -58,4 +58,4 @@ ARGS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3),
 def test_there_is_a_difference_exactly_where_arguments_differ(one: dict[str, Any], other: dict[str, Any]) -> None:
     if any("***" in value for value in other.values() if isinstance(value, str)):
         return
-    assert bool(differing.paths(one, other)) is (one != other)
+    assert bool(cassette.differing_paths(one, other)) is (one != other)

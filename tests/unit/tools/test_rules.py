@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from evalgate.config.tool_mocks import MockFile, MockRule
+from evalgate.agents.tools import mocks
+from evalgate.agents.tools.base import AskedCall, Replied, RunTool
+from evalgate.agents.tools.mocks import MockFile, MockRule, MockRules
 from evalgate.model import TrialKey
-from evalgate.plugins import AskedCall, Replied, RunTool
-from evalgate.tools import rules
-from evalgate.tools.rules import Rules
 
 KEY = TrialKey(suite="s", case_id="c")
 
 
-def at_work(tools: dict[str, Any], *, key: TrialKey = KEY, seed: int = 0) -> Rules:
-    return Rules(MockFile.model_validate({"tools": tools}), key=key, seed=seed)
+def at_work(tools: dict[str, Any], *, key: TrialKey = KEY, seed: int = 0) -> MockRules:
+    return MockRules(MockFile.model_validate({"tools": tools}), key=key, seed=seed)
 
 
-def ask(some: Rules, tool: str = "t", nth: int = 1, **args: Any) -> Any:
+def ask(some: MockRules, tool: str = "t", nth: int = 1, **args: Any) -> Any:
     answer = some.answer(AskedCall(number=nth, tool=tool, args=args), nth=nth)
     if isinstance(answer, Replied):
         return answer.reply.error.message if answer.reply.error else answer.reply.response
@@ -52,7 +51,7 @@ def ask(some: Rules, tool: str = "t", nth: int = 1, **args: Any) -> Any:
     ],
 )
 def test_for_which_calls_a_rule_is_meant(rule: dict[str, Any], args: dict[str, Any], held: bool) -> None:
-    assert rules.holds(MockRule.model_validate({**rule, "response": 1}), args) is held
+    assert mocks.rule_holds(MockRule.model_validate({**rule, "response": 1}), args) is held
 
 
 def test_the_first_rule_that_holds_answers_and_the_default_comes_last() -> None:

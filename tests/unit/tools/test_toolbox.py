@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from evalgate.config.tool_mocks import MockFile
+from evalgate.agents.tools import toolbox
+from evalgate.agents.tools.base import AskedCall, Replied, ToolMode, ToolReply, Unmatched
+from evalgate.agents.tools.mocks import MockFile
+from evalgate.agents.tools.toolbox import Toolbox
 from evalgate.errors import UnavailableError
 from evalgate.model import TrialKey
-from evalgate.plugins import AskedCall, Replied, ToolMode, ToolReply, Unmatched
-from evalgate.tools import toolbox
-from evalgate.tools.toolbox import Toolbox
 
 
 def made(root: Path, mode: ToolMode = ToolMode.RECORD, *, goes_on: bool = False, own: Path | None = None) -> Toolbox:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents import opening
 from evalgate.model import AgentUse
-from evalgate.wiring import agent_pools
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_what_is_borrowed(
             (tmp_path / root / name).write_text("shelf==1")
     use = AgentUse(driver=driver, options=options)
     sides = {"root": tmp_path / "base", "lender": tmp_path / "head"}
-    assert agent_pools.borrowed_pythons([use], **sides) == borrowed
-    assert agent_pools.borrowed_pythons([use], root=tmp_path / "head", lender=tmp_path / "head") == ()
+    assert opening.borrowed_pythons([use], **sides) == borrowed
+    assert opening.borrowed_pythons([use], root=tmp_path / "head", lender=tmp_path / "head") == ()

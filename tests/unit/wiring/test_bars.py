@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from evalgate.agents import opening
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
@@ -26,7 +27,7 @@ from evalgate.model import (
     Suite,
 )
 from evalgate.settings import Settings
-from evalgate.wiring import agent_pools, bars
+from evalgate.wiring import bars
 from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.choosing import Choice
 
@@ -75,8 +76,8 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
     if expected is not None:
         assert restored.agent == expected
     else:
-        assert restored.agent.driver == agent_pools.ABSENT
-        assert not agent_pools.is_missing(restored.agent)
+        assert restored.agent.driver == opening.ABSENT
+        assert not opening.is_missing(restored.agent)
         assert "gone was deleted" in str(restored.agent.options["why"])
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from builders import build
 
+from evalgate.agents.tools import toolbox
+from evalgate.agents.tools.base import ToolMode
 from evalgate.config.gate_file import ToolsRule
 from evalgate.errors import Severity
 from evalgate.model import AgentUse, Invocation, Suite
-from evalgate.plugins import ToolMode
-from evalgate.wiring import choosing, tooling
+from evalgate.wiring import choosing
 from evalgate.wiring.choosing import Choice
 
 CASSETTE = '{"evalgate_cassette": 1, "calls": []}'
@@ -42,7 +43,7 @@ def suite(driver: str = "command", *turns: Invocation) -> Suite:
 def test_the_mode(tmp_path: Path, gate_file: str, given: dict[str, str], mode: str) -> None:
     choice = chosen(tmp_path, gate_file, **given)
     assert choice.problems == ()
-    assert tooling.mode_of(choice.settings, choice.gate_file.tools) is ToolMode(mode)
+    assert toolbox.mode_of(choice.settings, choice.gate_file.tools) is ToolMode(mode)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_what_stops_a_run(tmp_path: Path, gate_file: str, driver: str, files: li
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    problems = tooling.check(chosen(tmp_path, gate_file), [suite(driver)])
+    problems = toolbox.check(chosen(tmp_path, gate_file), [suite(driver)])
     assert [(problem.code, problem.severity) for problem in problems] == [(code, Severity.ERROR)]
     assert words in problems[0].message
 
@@ -101,13 +102,13 @@ def test_what_stops_a_run(tmp_path: Path, gate_file: str, driver: str, files: li
 )
 def test_what_does_not(tmp_path: Path, gate_file: str, driver: str) -> None:
     (tmp_path / "m.yml").write_text("")
-    assert tooling.check(chosen(tmp_path, gate_file), [suite(driver)]) == []
+    assert toolbox.check(chosen(tmp_path, gate_file), [suite(driver)]) == []
 
 
 def test_rules_for_a_tool_that_is_nearly_expected_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "m.yml").write_text("tools:\n  get_wether: run\n  quite_different: run\n  get_weather: run\n")
     listed = suite("command", build.turn("hi", build.call("get_weather")))
-    (problem,) = tooling.check(chosen(tmp_path, "tools: {mode: mock, mocks: m.yml}"), [listed])
+    (problem,) = toolbox.check(chosen(tmp_path, "tools: {mode: mock, mocks: m.yml}"), [listed])
     assert (problem.severity, problem.code, problem.hint) == (
         Severity.WARNING, "unknown-tool", "Did you mean `get_weather`?",
     )  # fmt: skip
@@ -123,7 +124,7 @@ def test_the_fingerprint_follows_the_mode_and_what_answers(tmp_path: Path) -> No
 
     def of(**rule: str) -> str:
         choice = chosen(tmp_path, f"tools: {rule}" if rule else "")
-        return tooling.fingerprint(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path)
+        return toolbox.fingerprint(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path)
 
     seen = [
         of(),
@@ -145,13 +146,13 @@ def test_a_base_is_answered_by_its_own_cassettes_first_and_never_records(tmp_pat
     base = tmp_path / "base"
     (base / "tool-cassettes").mkdir(parents=True)
     replay, record = (chosen(tmp_path, tools=mode) for mode in ("replay", "record"))
-    assert tooling.source(record.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is None
-    before = tooling.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base)
+    assert toolbox.source(record.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is None
+    before = toolbox.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base)
     (base / "tool-cassettes" / "c.json").write_text(CASSETTE)
-    assert tooling.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base) != before
-    assert tooling.source(replay.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is not None
+    assert toolbox.fingerprint(replay.settings, ToolsRule(), root=tmp_path, own=base) != before
+    assert toolbox.source(replay.settings, ToolsRule(), root=tmp_path, own=base, environment={}) is not None
 
 
 def test_a_live_run_has_no_source(tmp_path: Path) -> None:
     choice = chosen(tmp_path)
-    assert tooling.source(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path, environment={}) is None
+    assert toolbox.source(choice.settings, choice.gate_file.tools, root=tmp_path, own=tmp_path, environment={}) is None

@@ -7,9 +7,14 @@ import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from evalgate.agents import python_process
+from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.conversation import WorkerConversation, seed_of
+from evalgate.agents.protocol import Ready
+from evalgate.agents.worker_process import Launch, Loss, Worker
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -21,12 +26,33 @@ from evalgate.model import (
     Reason,
     TrialKey,
 )
-from evalgate.plugins import AgentFailed, AgentSetting
-from evalgate.sessions import grading
-from evalgate.sessions.conversation import WorkerConversation, seed_of
-from evalgate.sessions.losses import Loss
-from evalgate.sessions.messages import Ready
-from evalgate.sessions.worker import Launch, Worker
+
+
+class StartBarrier:
+    """Where agents of several sides meet once they have started; safe to use from many threads.
+
+    Who is ready first would otherwise answer its first cases while another still loads, and the other its last ones
+    alone. Nobody waits for those who have not begun to start, nor for those whose start failed.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._starting = 0
+
+    @contextmanager
+    def meeting(self) -> Iterator[None]:
+        """Around a start; left when all starts that are under way have ended."""
+        with self._changed:
+            self._starting += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._starting -= 1
+                self._changed.notify_all()
+                while self._starting:
+                    self._changed.wait()
+
 
 LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
 TRIES_TO_START = 2
@@ -113,7 +139,7 @@ class WorkerPool:
             return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
         try:
             with self._seat() as seat:
-                return grading.run_metric(
+                return python_process.run_metric(
                     seat.worker,
                     code,
                     use,
@@ -122,7 +148,7 @@ class WorkerPool:
                     on_timeout=lambda: self._retire(seat),
                 )
         except AgentFailed as error:
-            return grading.failed(code, error.failure.message)
+            return python_process.failed(code, error.failure.message)
 
     def about(self) -> Mapping[str, str]:
         """What the first worker said of itself."""

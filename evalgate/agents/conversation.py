@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import heapq
 import queue
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from evalgate import words
+from evalgate.agents import protocol, worker_process
+from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.protocol import (
+    EndedSaid,
+    EventSaid,
+    SessionMessage,
+    Started,
+    ToolCallSaid,
+    ToolResultSaid,
+    TurnEnd,
+    TurnFailed,
+)
+from evalgate.agents.tools.base import AskedCall, RunTool, TrialTools, Unmatched
+from evalgate.agents.worker_process import Loss, Mail, Phase, Worker
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
@@ -21,17 +37,102 @@ from evalgate.model import (
     ToolResponse,
     TrialKey,
 )
-from evalgate.plugins import AgentFailed, AgentLimits, TrialTools
-from evalgate.sessions import losses, messages
-from evalgate.sessions.allowance import Allowance
-from evalgate.sessions.boxes import Mail, Phase
-from evalgate.sessions.losses import Loss
-from evalgate.sessions.messages import EndedSaid, EventSaid, SessionMessage, Started, TurnEnd, TurnFailed
-from evalgate.sessions.tool_line import ToolLine
-from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
-from evalgate.sessions.worker import Worker
 from evalgate.wire import assembly
 from evalgate.wire.assembly import StepEvent
+
+
+class Allowance:
+    """Seconds that run only within `with`: while the agent is waited for.
+
+    `clock`: seconds since some moment.
+    """
+
+    def __init__(self, allowed_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.allowed_s = allowed_s
+        self._clock = clock
+        self._left_s = allowed_s
+        self._began: float | None = None
+
+    def __enter__(self) -> None:
+        self._began = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._left_s = self.left_s
+        self._began = None
+
+    @property
+    def left_s(self) -> float:
+        """What is left now; 0 where it is used up."""
+        spent = 0.0 if self._began is None else self._clock() - self._began
+        return max(self._left_s - spent, 0.0)
+
+
+class ToolCalls:
+    """Keeps the books of a conversation's tool calls; `tools` None: nothing is ever asked.
+
+    Answers that take their time wait here, so that calls which were made at once are answered side by side.
+    """
+
+    def __init__(self, session: str, tools: TrialTools | None) -> None:
+        self._session = session
+        self._tools = tools
+        self._asked: dict[str, AskedCall] = {}
+        self._running: set[str] = set()
+        self._waiting: list[tuple[float, int, dict[str, Any]]] = []
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tools that were asked for."""
+        return frozenset(call.tool for call in self._asked.values())
+
+    @property
+    def active(self) -> bool:
+        """Whether every tool has to be asked for."""
+        return self._tools is not None
+
+    def ask(self, said: ToolCallSaid) -> Loss | None:
+        """Decide on a call; its answer is among those that are `due`. A loss where the call ends the conversation."""
+        if self._tools is None:
+            return worker_process.misplaced(said.type, "where tools run without being asked for")
+        if said.call in self._asked:
+            return worker_process.misplaced(said.type, f"with the name {said.call[:80]!r} for a second call")
+        call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
+        self._asked[said.call] = call
+        answer = self._tools.answer(call)
+        if isinstance(answer, RunTool) and answer.report:
+            self._running.add(said.call)
+        delay_s = 0.0 if isinstance(answer, Unmatched) else answer.delay_s
+        message = protocol.tool_response(self._session, call=said.call, answer=answer)
+        heapq.heappush(self._waiting, (time.monotonic() + delay_s, call.number, message))
+        if isinstance(answer, Unmatched):
+            return Loss(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
+        return None
+
+    def tell(self, said: ToolResultSaid) -> Loss | None:
+        """What came of a call; a loss where nobody wanted to know."""
+        if self._tools is None or said.call not in self._running:
+            return worker_process.misplaced(said.type, f"for {said.call[:80]!r}, a call that was not to be reported")
+        self._running.discard(said.call)
+        self._tools.keep(self._asked[said.call], said.reply())
+        return None
+
+    def due_in(self) -> float | None:
+        """Seconds until the next answer is to be sent; None where none waits."""
+        return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else None
+
+    def due(self) -> list[Mapping[str, Any]]:
+        """The answers whose time has come; they wait no longer."""
+        now = time.monotonic()
+        ready: list[Mapping[str, Any]] = []
+        while self._waiting and self._waiting[0][0] <= now:
+            ready.append(heapq.heappop(self._waiting)[2])
+        return ready
+
+    def finish(self) -> None:
+        """The conversation came to its end. Raises UnavailableError where what was recorded cannot be kept."""
+        if self._tools is not None:
+            self._tools.finish()
+
 
 _WAITED_FOR: Mapping[Phase, str] = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
 
@@ -68,7 +169,7 @@ class WorkerConversation:
         self._turn: int | None = None
         self._open = True
         self._box = worker.boxes.open(Phase.STARTING)
-        self._tools = ToolLine(self._box.name, tools)
+        self._tools = ToolCalls(self._box.name, tools)
         self._vouches_for_tools = vouches_for_tools
         try:
             with self._allowance:
@@ -87,7 +188,7 @@ class WorkerConversation:
         self._box.enter(Phase.TURN)
         began = time.monotonic()
         deadline = self._deadline()
-        self._say(messages.turn(self._box.name, user_content), deadline)
+        self._say(protocol.turn(self._box.name, user_content), deadline)
         steps: list[StepEvent] = []
         while not isinstance(message := self._receive(deadline), TurnEnd):
             if isinstance(message, EventSaid):
@@ -112,7 +213,7 @@ class WorkerConversation:
         self._box.enter(Phase.ENDING)
         with self._allowance:
             deadline = self._deadline()
-            self._say(messages.end(self._box.name), deadline)
+            self._say(protocol.end(self._box.name), deadline)
             message = self._receive(deadline)
         self._open = False
         self._tools.finish()
@@ -123,11 +224,11 @@ class WorkerConversation:
         self._worker.boxes.close(self._box)
         if self._open and self._worker.loss is None:
             self._open = False
-            self._worker.say(messages.end(self._box.name), timeout_s=1.0)
+            self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
     def _start(self, session: SessionInput, seed: int) -> None:
         deadline = self._deadline()
-        message = messages.start(
+        message = protocol.start(
             self._box.name,
             app_name=session.app_name,
             user_id=session.user_id,
@@ -137,7 +238,7 @@ class WorkerConversation:
         )
         self._say(message, deadline)
         if not isinstance(said := self._receive(deadline), Started):
-            raise self._failed(losses.misplaced(said.type, "instead of 'started'"))
+            raise self._failed(worker_process.misplaced(said.type, "instead of 'started'"))
 
     def _deadline(self) -> float:
         return time.monotonic() + min(self._limits.turn_timeout_s, self._allowance.left_s)
@@ -162,8 +263,8 @@ class WorkerConversation:
                 raise self._failed(mail)
             case TurnFailed():
                 raise self._failed(_failure_said(mail))
-            case messages.MetricResult():
-                raise self._failed(losses.misplaced(mail.type, "in a conversation"))
+            case protocol.MetricResult():
+                raise self._failed(worker_process.misplaced(mail.type, "in a conversation"))
             case _:
                 return mail
 
@@ -220,7 +321,7 @@ def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
 def _failure_said(said: TurnFailed) -> Loss:
     code = f" (HTTP status {said.code})" if said.code is not None and str(said.code) not in said.message else ""
     return Loss(
-        kind=messages.failure_kind(said.kind),
+        kind=protocol.failure_kind(said.kind),
         message=said.message + code,
         detail=said.detail,
         retry_after_s=said.retry_after_s,

@@ -7,19 +7,55 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate import agents
+from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
+from evalgate.agents.pool import StartBarrier
+from evalgate.agents.tools import toolbox
 from evalgate.config.gate_file import ToolsRule
-from evalgate.model import AgentFailure, AgentUse, FailureKind, Suite
+from evalgate.model import (
+    AgentFailure,
+    AgentUse,
+    Case,
+    CriterionUse,
+    Evidence,
+    FailureKind,
+    Grade,
+    NotEvaluated,
+    Reason,
+    Suite,
+    TrialKey,
+)
 from evalgate.pipeline import trials
-from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.process import environment, requirements
-from evalgate.sessions.starting import StartingLine
 from evalgate.settings import Settings
-from evalgate.wiring import preparing, surroundings, tooling, unopened
+from evalgate.wiring import preparing, surroundings
+
+
+class UnopenedAgent:
+    """See `plugins.Agent`."""
+
+    def __init__(self, failure: AgentFailure) -> None:
+        self._failure = failure
+
+    def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:  # noqa: ARG002 - the shape of Agent
+        """Raises AgentFailed, always."""
+        raise AgentFailed(self._failure)
+
+    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
+        """There is nothing to run it in."""
+        return NotEvaluated(reason=Reason.AGENT_FAILED, message=self._failure.message)
+
+    def about(self) -> Mapping[str, str]:
+        """Nothing answered."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
@@ -41,11 +77,11 @@ class Surroundings:
     say: Callable[[str], None]
     tools: ToolsRule
     tools_root: Path
-    starting: StartingLine = field(default_factory=StartingLine)
+    starting: StartBarrier = field(default_factory=StartBarrier)
 
 
 @contextmanager
-def opened(suites: tuple[Suite, ...], around: Surroundings) -> Iterator[dict[str, Agent]]:
+def open_agents(suites: tuple[Suite, ...], around: Surroundings) -> Iterator[dict[str, Agent]]:
     """The agents of the suites by `trials.agent_key`; closed in the end."""
     pools: dict[str, Agent] = {}
     expected: Counter[str] = Counter()
@@ -115,14 +151,14 @@ def _nearest_environment(folder: Path, *, root: Path, lender: Path) -> Path | No
 
 def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent:
     if use.driver == ABSENT:
-        return unopened.UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+        return UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
     use = _with_python(use, root=around.root, lender=around.tools_root) or use
     try:
         return agents.DRIVERS[use.driver].open(
             preparing.options_of(use), _setting(around, trials_expected=trials_expected)
         )
     except AgentFailed as failed:
-        return unopened.UnopenedAgent(failed.failure)
+        return UnopenedAgent(failed.failure)
 
 
 def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
@@ -148,5 +184,5 @@ def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
         seed=settings.seed,
         meeting=around.starting.meeting,
         why_absent=lambda name: surroundings.why_absent(name, around.environ, settings.env),
-        tools=tooling.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
+        tools=toolbox.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
     )

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
+from evalgate.agents.tools.base import ToolHandling, ToolSource
 from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
-from evalgate.plugins.tools import ToolHandling, ToolSource
 
 
 class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so

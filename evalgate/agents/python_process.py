@@ -3,17 +3,77 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import queue
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evalgate.model import AgentFailure, FailureKind
-from evalgate.plugins import AgentFailed, AgentSetting
+from evalgate import words
+from evalgate.agents import protocol
+from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.protocol import MetricResult
+from evalgate.agents.worker_process import Launch, Phase, Worker
+from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
 from evalgate.process import environment
 from evalgate.process.environment import Interpreter, Wanted, World
 from evalgate.process.virtualenv import InstallFailed
-from evalgate.sessions.worker import Launch
+
+
+def run_metric(
+    worker: Worker,
+    code: str,
+    use: CriterionUse,
+    evidence: Evidence,
+    *,
+    timeout_s: float,
+    on_timeout: Callable[[], None],
+) -> Grade:
+    """Grade the evidence with the function at the dotted path `code`; a worker that fails is a grade that failed."""
+    deadline = time.monotonic() + timeout_s
+    box = worker.boxes.open(Phase.METRIC)
+    try:
+        worker.say(protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s)
+        mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
+    except queue.Empty:
+        on_timeout()
+        message = worker.loss.message if worker.loss else f"it took longer than {words.seconds(timeout_s)}"
+        return failed(code, worker.redact(message))
+    finally:
+        worker.boxes.close(box)
+    if isinstance(mail, MetricResult):
+        return grade_of(mail, code=code)
+    return failed(code, worker.redact(getattr(mail, "message", "")))
+
+
+def grade_of(result: MetricResult, *, code: str) -> Grade:
+    """The grade that a metric's answer stands for; a status without a score is no score."""
+    if result.error is not None:
+        return failed(code, result.error)
+    score = result.finite_score
+    if result.status == "not_evaluated" or score is None:
+        return NotEvaluated(
+            reason=Reason.CRITERION_FAILED,
+            message=f"the metric {code} {_why(result)}",
+            turns=tuple(result.turns),
+        )
+    passed = None if result.status is None else result.status == "passed"
+    return Score(value=score, turns=tuple(result.turns), passed=passed)
+
+
+def _why(result: MetricResult) -> str:
+    """Why an answer is no score."""
+    if result.score is None:
+        return "says that it could not evaluate"
+    if result.finite_score is None:
+        return f"gave {result.score} as its score"
+    return f"says that it could not evaluate, beside a score of {result.score:g}"
+
+
+def failed(code: str, message: str) -> NotEvaluated:
+    """The metric gave no answer."""
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +93,7 @@ class PythonAgent:
     framework: str = ""
 
 
-def launch(agent: PythonAgent, setting: AgentSetting) -> Launch:
+def find_launch(agent: PythonAgent, setting: AgentSetting) -> Launch:
     """Find or make the agent's Python, and say how the worker starts in it. Raises AgentFailed (INSTALL)."""
     root = Path(setting.root)
     wanted = Wanted(

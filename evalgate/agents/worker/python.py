@@ -1,9 +1,13 @@
-"""The contract of the python driver: what a callable is given, and what may come back (docs/agents/python.md)."""
+"""Any Python callable as an agent: finds it, opens its sessions, runs custom metrics beside it."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
+import os
+import platform
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -11,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from .python_tools import Tools
-from .tool_desk import ToolDesk
+from . import errors, importing
+from .tools import SessionTools, Tools
 
 Message = dict[str, Any]
 Emit = Callable[[Message], None]
@@ -62,13 +66,13 @@ def _parameters(function: Any) -> Any:
 class CallSession:
     """One conversation: its state, its history, and for a class its own instance."""
 
-    def __init__(self, callee: Any, signature: Signature, start: Message, desk: ToolDesk | None = None) -> None:
+    def __init__(self, callee: Any, signature: Signature, start: Message, asked: SessionTools | None = None) -> None:
         self._callee = callee() if signature.session_class else callee
         self._signature = signature
         self._state: Message = start.get("state") or {}
         self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
         self._messages: list[Message] = []
-        self._tools = Tools(desk)
+        self._tools = Tools(asked)
 
     async def turn(self, content: Message, emit: Emit) -> Message:
         """Call it with what it asks for; every event goes to `emit`. Raises what the callable raises."""
@@ -207,3 +211,67 @@ def text_of(content: Message) -> str:
     """The texts of a content, one a line; thoughts are left out."""
     parts = content.get("parts") or ()
     return "\n".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
+
+
+class Host:
+    """See server.Host."""
+
+    sessions = 16
+
+    def __init__(self) -> None:
+        self._callee: Any = None
+        self._signature: Signature | None = None
+        self._package = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the callable takes `tools`: nothing else can be asked about."""
+        return self._signature is not None and "tools" in self._signature.keywords
+
+    async def load(self, options: Message) -> dict[str, str]:
+        """Import the callable; raises errors.CannotLoad."""
+        call = str(options.get("call") or "")
+        root = os.getcwd()
+        roots = [os.path.abspath(options.get("path") or "."), root, *(options.get("import_roots") or ())]
+        importing.add_roots(tuple(dict.fromkeys(roots)))
+        try:
+            self._callee = find(call)
+            self._signature = signature_of(self._callee)
+        except BaseException as error:
+            raise errors.CannotLoad.because(error, f"the agent {call!r}") from error
+        self._package = call.partition(":")[0].partition(".")[0]
+        return {
+            "framework": "python",
+            "python": platform.python_version(),
+            "interpreter": sys.executable,
+            "agent": call,
+        }
+
+    async def open(self, start: Message, asked: SessionTools | None) -> Any:
+        """A fresh session."""
+        assert self._signature is not None
+        return CallSession(self._callee, self._signature, start, asked)
+
+    async def metric(self, message: Message) -> Message:
+        """Run a custom metric; its types are google-adk's, which must be installed here for it."""
+        from . import adk_metrics
+
+        return await adk_metrics.run(message, self._package)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def find(call: str) -> Any:
+    """The object at `module:attribute`. Raises ValueError, TypeError and whatever the module raises."""
+    module_name, _, path = call.partition(":")
+    if not module_name or not path:
+        raise ValueError(f"{call!r} is not of the form module:function")
+    found: Any = importlib.import_module(module_name)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            raise AttributeError(f"{module_name} has no {path!r}")
+        found = getattr(found, name)
+    if not callable(found):
+        raise TypeError(f"{call} is a {type(found).__name__} and cannot be called")
+    return found
