@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel
 
 from evalgate.agents.tools.base import ToolHandling, ToolSource
+from evalgate.markup import plain
 from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
+
+LABEL_WIDTH = 100
+"""Characters of a command or an address that are shown."""
 
 
 class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
@@ -101,27 +107,85 @@ class AgentSetting:
     why_absent: Callable[[str], str] = is_not_set
 
 
-class AgentDriver(Protocol):
-    """One row of `evalgate.agents.DRIVERS`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """An agent that somebody named and that is not there: the option that names it, what to tell, and a hint.
 
-    `options` validates `AgentUse.options`; paths in it are relative to the checkout's root.
+    `certain` False: it may be installed in the agent's environment.
     """
 
-    @property
-    def name(self) -> str:
-        """The word a user writes: adk, python, command, http, replay."""
+    option: str
+    message: str
+    hint: str = ""
+    certain: bool = True
+
+
+class Checkout(Protocol):
+    """What a driver may look at before anything runs; paths are posix and relative to `root`, nothing is imported."""
 
     @property
-    def options(self) -> type[BaseModel]:
-        """The shape of the driver's options."""
+    def root(self) -> Path:
+        """Absolute."""
 
-    @property
-    def tools(self) -> ToolHandling:
-        """What it can do about the agent's tools."""
+    def code(self, own: str | None = None) -> Iterable[str]:
+        """The files that an agent may be made of; of its `own` folder or file more than of others."""
 
-    @property
-    def runs_metrics(self) -> bool:
-        """Whether it runs custom metrics, which are Python code of the repository."""
+    def below(self, folder: str) -> Iterable[str]:
+        """All files below a folder, but those of installed packages."""
 
+    def agent_folders(self) -> Sequence[str]:
+        """The folders that look like an ADK agent's."""
+
+    def json_files(self) -> Sequence[str]:
+        """Files of JSON that are no evaluation files."""
+
+
+class AgentDriver(ABC):
+    """One row of `evalgate.agents.DRIVERS`; what most drivers share is said here.
+
+    `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are relative to the
+    checkout's root. A driver whose options are called `python` and `requirements` gets the settings of these names.
+    `argument`: the option that the text after the colon of `agent: name:text` fills. `identity`: the options that say
+    which agent it is, so that a change of one is a change of the agent under test. `tools`: what it can do about the
+    agent's tools. `runs_metrics`: whether it runs custom metrics, which are Python code of the repository. `is_asked`:
+    whether there is a process or an endpoint to wait for. `is_remote`: whether the agent runs where no checkout
+    decides what it is.
+    """
+
+    name: ClassVar[str]
+    options: ClassVar[type[BaseModel]]
+    argument: ClassVar[str] = "path"
+    identity: ClassVar[tuple[str, ...]] = ()
+    tools: ClassVar[ToolHandling] = ToolHandling.UNSEEN
+    runs_metrics: ClassVar[bool] = False
+    is_asked: ClassVar[bool] = True
+    is_remote: ClassVar[bool] = False
+
+    @abstractmethod
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at all."""
+
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:  # noqa: ARG002 - for others
+        """What is named in the options that are texts and is not there, as far as that can be told beforehand."""
+        return None
+
+    def files(self, options: Mapping[str, Any], checkout: Checkout) -> Iterable[str]:
+        """The files that make the agent what it is."""
+        own = options.get("path")
+        return checkout.code(own if isinstance(own, str) else None)
+
+    def is_same_place(self, options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+        """Whether two agents of the driver are named by the same text."""
+        return bool(options.get(self.argument) == others.get(self.argument))
+
+    def label(self, options: Mapping[str, Any]) -> str:
+        """What tells the agent from others of the driver, on one line; no secrets."""
+        return plain.label(str(options.get(self.argument, "")), LABEL_WIDTH)
+
+
+def exists(path: Path) -> bool:
+    """Whether a path leads anywhere; one that cannot be a path does not."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long a name, or one that cannot be
+        return False

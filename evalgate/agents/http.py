@@ -8,7 +8,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
@@ -16,9 +15,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalgate import words
-from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
+from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation
 from evalgate.agents.conversation import Allowance
-from evalgate.agents.tools.base import ToolHandling
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -145,23 +143,25 @@ class AdkServerConversation:
     `user_id` in the case every session has a user of its own too, so that `user:` state is not shared.
     """
 
-    def __init__(self, line: EndpointClient, *, url: str, app_name: str, case: Case) -> None:
+    def __init__(self, client: EndpointClient, *, url: str, app_name: str, case: Case) -> None:
         """Create the session. Raises AgentFailed."""
-        self._line = line
+        self._client = client
         self._url = url.rstrip("/")
         session = case.session or SessionInput()
         self._app = app_name or session.app_name or self._only_app()
         self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
         users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
-        made = line.ask("POST", users, {"state": dict(session.state)})
+        made = client.ask("POST", users, {"state": dict(session.state)})
         self._id = str(made.get("id") or "") if isinstance(made, dict) else ""
         if not self._id:
-            raise line.failed(FailureKind.PROTOCOL, "the server made a session without an id; is it ADK's API server?")
+            raise client.failed(
+                FailureKind.PROTOCOL, "the server made a session without an id; is it ADK's API server?"
+            )
         self._session_url = f"{users}/{quote(self._id, safe='')}"
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        self._line.turn = len(self._line.done) + 1
+        self._client.turn = len(self._client.done) + 1
         began = time.monotonic()
         said = writing.content_json(user_content)
         body = {
@@ -171,7 +171,7 @@ class AdkServerConversation:
             "new_message": {"role": "user"} | said,
             "streaming": False,
         }
-        answer = self._line.ask("POST", f"{self._url}/run", body)
+        answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
         self._refuse_errors(events, answer)
         invocation = assembly.assemble(
@@ -180,76 +180,61 @@ class AdkServerConversation:
             invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
             timings=Timings(total_s=time.monotonic() - began),
         )
-        self._line.done.append(invocation)
+        self._client.done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
         """The session's state as the server has it now. Raises AgentFailed."""
-        session = self._line.ask("GET", self._session_url)
+        session = self._client.ask("GET", self._session_url)
         state = session.get("state") if isinstance(session, dict) else None
         return state if isinstance(state, dict) else None
 
     def leave(self) -> None:
         """Delete the session; a server that cannot keeps it."""
         try:
-            self._line.answer("DELETE", self._session_url)
+            self._client.answer("DELETE", self._session_url)
         except AgentFailed:
             return
 
     def _only_app(self) -> str:
-        apps = self._line.ask("GET", f"{self._url}/list-apps")
+        apps = self._client.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
         served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something else than names"
         message = f"which app is meant? The server has {served or 'none'}; set app_name in the agent's options"
-        raise self._line.failed(FailureKind.START, message)
+        raise self._client.failed(FailureKind.START, message)
 
     def _events(self, raw: Any) -> list[SessionEventWire]:
         if not isinstance(raw, list):
-            raise self._line.failed(FailureKind.PROTOCOL, "the server's answer is no list of events")
+            raise self._client.failed(FailureKind.PROTOCOL, "the server's answer is no list of events")
         try:
             return [SessionEventWire.model_validate(event) for event in raw]
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(step) for step in first["loc"])
             message = f"the server gave an event that cannot be read: {where}: {first['msg']}"
-            raise self._line.failed(FailureKind.PROTOCOL, message) from None
+            raise self._client.failed(FailureKind.PROTOCOL, message) from None
 
     def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
         for event, said in zip(events, raw, strict=True):
             if event.error_code and event.content is None:
                 words = said.get("errorMessage") or said.get("error_message")
                 message = f"the model answered with error {event.error_code}" + (f": {words}" if words else "")
-                raise self._line.failed(_MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
+                raise self._client.failed(_MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
 
 
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointShape:
-    """How to ask, and where in the answer things stand; None: the endpoint does not tell.
-
-    `tool_name` and `tool_args` are looked up in each item of `tool_calls`.
-    """
-
-    method: str
-    url: str
-    request: Any
-    text: JsonPath
-    tool_calls: JsonPath | None
-    tool_name: JsonPath
-    tool_args: JsonPath
-    session_id: JsonPath | None
-    state: JsonPath | None
-
-
 class MappedConversation:
     """One conversation. `{session_id}` is a new id until the endpoint names one of its own."""
 
-    def __init__(self, line: EndpointClient, *, shape: EndpointShape, case: Case) -> None:
-        self._line = line
-        self._shape = shape
+    def __init__(self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case) -> None:
+        self._client = client
+        self._options = options
+        self._paths: Mapping[str, JsonPath] = {
+            name: json_path.parse_json_path(path) for name, path in response.model_dump().items() if path
+        }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
         self._messages: list[dict[str, str]] = []
@@ -262,14 +247,14 @@ class MappedConversation:
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        self._line.turn = len(self._line.done) + 1
+        self._client.turn = len(self._client.done) + 1
         text = "\n".join(part.text for part in user_content.parts if isinstance(part, Text))
         self._messages.append({"role": "user", "content": text})
-        values = self._values | {"text": text, "messages": list(self._messages), "turn": self._line.turn}
+        values = self._values | {"text": text, "messages": list(self._messages), "turn": self._client.turn}
         began = time.monotonic()
-        url = placeholders.fill(self._shape.url, {name: quote(str(value), safe="") for name, value in values.items()})
-        body = None if self._shape.request is None else placeholders.fill(self._shape.request, values)
-        answer = self._line.ask(self._shape.method, url, body)
+        url = placeholders.fill(self._options.url, {name: quote(str(value), safe="") for name, value in values.items()})
+        body = None if self._options.request is None else placeholders.fill(self._options.request, values)
+        answer = self._client.ask(self._options.method, url, body)
         seconds = time.monotonic() - began
         said = self._said(answer)
         self._messages.append({"role": "assistant", "content": said})
@@ -280,7 +265,7 @@ class MappedConversation:
             events=self._events(answer),
             timings=Timings(total_s=seconds),
         )
-        self._line.done.append(invocation)
+        self._client.done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
@@ -291,7 +276,7 @@ class MappedConversation:
         """Nothing to end: the endpoint was told of no session."""
 
     def _said(self, answer: Any) -> str:
-        found = self._shape.text.find(answer)
+        found = self._paths["text"].find(answer)
         if found is None:
             return ""
         if isinstance(found, list) and all(isinstance(item, str) for item in found):
@@ -300,10 +285,10 @@ class MappedConversation:
             return str(found)
         if isinstance(found, str):
             return found
-        raise self._unlike(self._shape.text, answer, "a text")
+        raise self._unlike(self._paths["text"], answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
-        path = self._shape.tool_calls
+        path = self._paths.get("tool_calls")
         if path is None:
             return None  # nobody said where calls would stand: unknown, not none
         found = path.find(answer)
@@ -315,32 +300,32 @@ class MappedConversation:
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
     def _call(self, item: Any) -> ToolCall:
-        name = item if isinstance(item, str) else self._shape.tool_name.find(item)
-        args = self._shape.tool_args.find(item)
+        name = item if isinstance(item, str) else self._paths["tool_name"].find(item)
+        args = self._paths["tool_args"].find(item)
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
             args = _parsed(args)
         if not isinstance(name, str):
-            raise self._unlike(self._shape.tool_name, item, "the name of a tool")
+            raise self._unlike(self._paths["tool_name"], item, "the name of a tool")
         if args is MISSING or args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
-            raise self._unlike(self._shape.tool_args, item, "the arguments of a tool, an object")
+            raise self._unlike(self._paths["tool_args"], item, "the arguments of a tool, an object")
         return ToolCall(name=name, args=args)
 
     def _learn(self, answer: Any) -> None:
-        if self._shape.session_id is not None:
-            named = self._shape.session_id.find(answer)
+        if "session_id" in self._paths:
+            named = self._paths["session_id"].find(answer)
             if isinstance(named, str | int) and not isinstance(named, bool):
                 self._values["session_id"] = str(named)
-        if self._shape.state is not None:
-            state = self._shape.state.find(answer)
+        if "state" in self._paths:
+            state = self._paths["state"].find(answer)
             if isinstance(state, dict):
                 self._values["state"] = self._final_state = state
 
     def _unlike(self, path: JsonPath, value: Any, wanted: str) -> Exception:
         found = path.find(value)
         has = f"found {_described(value)}" if found is MISSING else f"found {_described(found)} there"
-        return self._line.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.text} of the answer, {has}")
+        return self._client.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.text} of the answer, {has}")
 
 
 def _parsed(text: str) -> Any:
@@ -357,6 +342,8 @@ def _described(value: Any) -> str:
 
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+_MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
+"""User, password and query of an address."""
 
 
 class ResponseOptions(BaseModel):
@@ -447,15 +434,15 @@ class HttpAgent:
         exchange = Exchange(
             environment=self._setting.environment, headers=self._headers, most_bytes=limits.output_bytes
         )
-        line = EndpointClient(exchange, limits=limits, redact=self._redact)
+        client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
-            conversation = self._conversation(line, case)
+            conversation = self._conversation(client, case)
             try:
                 yield conversation
             finally:
                 conversation.leave()
         finally:
-            line.close()
+            client.close()
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - as above
         """Custom metrics are Python code of the repository, and here is none."""
@@ -469,43 +456,30 @@ class HttpAgent:
     def close(self) -> None:
         """Nothing stays open between conversations."""
 
-    def _conversation(self, line: EndpointClient, case: Case) -> AdkServerConversation | MappedConversation:
+    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | MappedConversation:
         options = self._options
         if options.response is None:
-            return AdkServerConversation(line, url=options.url, app_name=options.app_name, case=case)
-        return MappedConversation(line, shape=_shape(options, options.response), case=case)
+            return AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
+        return MappedConversation(client, options=options, response=options.response, case=case)
 
 
-class HttpDriver:
-    """One row of DRIVERS."""
+class HttpDriver(AgentDriver):
+    """An endpoint."""
 
     name = "http"
     options = HttpOptions
-    tools = ToolHandling.UNSEEN
-    runs_metrics = False
+    argument = "url"
+    identity = ("app_name", "url", "flavour")
+    is_remote = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent variable."""
         assert isinstance(options, HttpOptions)
         return HttpAgent(options, setting)
 
-
-DRIVER = HttpDriver()
-
-
-def _shape(options: HttpOptions, response: ResponseOptions) -> EndpointShape:
-    parse = json_path.parse_json_path
-    return EndpointShape(
-        method=options.method,
-        url=options.url,
-        request=options.request,
-        text=parse(response.text),
-        tool_calls=parse(response.tool_calls) if response.tool_calls else None,
-        tool_name=parse(response.tool_name),
-        tool_args=parse(response.tool_args),
-        session_id=parse(response.session_id) if response.session_id else None,
-        state=parse(response.state) if response.state else None,
-    )
+    def label(self, options: Mapping[str, Any]) -> str:
+        """Its address."""
+        return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})
 
 
 def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from evalgate import agents
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
 from evalgate.agents.pool import StartBarrier
+from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools import toolbox
 from evalgate.config.gate_file import ToolsRule
 from evalgate.model import (
@@ -32,7 +33,7 @@ from evalgate.model import (
 from evalgate.pipeline import trials
 from evalgate.process import environment, requirements
 from evalgate.settings import Settings
-from evalgate.wiring import preparing, surroundings
+from evalgate.wiring import surroundings
 
 
 class UnopenedAgent:
@@ -125,7 +126,9 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path) -> AgentUse | None:
     That is one that `python` names, or the nearest `.venv` where nothing says what to install.
     """
     python = use.options.get("python", environment.AUTO)
-    if use.driver not in ("adk", "python") or root == lender or use.options.get("requirements"):
+    driver = agents.DRIVERS.get(use.driver)
+    takes_python = driver is not None and issubclass(driver.options, PythonOptions)
+    if not takes_python or root == lender or use.options.get("requirements"):
         return None
     if python not in ("", environment.AUTO):
         named = lender / str(python)
@@ -155,7 +158,7 @@ def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent
     use = _with_python(use, root=around.root, lender=around.tools_root) or use
     try:
         return agents.DRIVERS[use.driver].open(
-            preparing.options_of(use), _setting(around, trials_expected=trials_expected)
+            agents.options_of(use), _setting(around, trials_expected=trials_expected)
         )
     except AgentFailed as failed:
         return UnopenedAgent(failed.failure)

@@ -1,14 +1,15 @@
-"""How a worker is started in the agent's own Python, whatever kind of agent it then holds."""
+"""Python agents in a process of their own: the Python that it starts in, and custom metrics that it grades."""
 
 from __future__ import annotations
 
 import os
 import queue
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate import words
 from evalgate.agents import protocol
@@ -19,6 +20,10 @@ from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Gr
 from evalgate.process import environment
 from evalgate.process.environment import Interpreter, Wanted, World
 from evalgate.process.virtualenv import InstallFailed
+
+WORKER = Path(__file__).parent / "worker" / "server.py"
+LOADABLE = (".py", ".pyc", ".so", ".pyd")
+"""How the files end that Python loads as modules."""
 
 
 def run_metric(
@@ -76,32 +81,36 @@ def failed(code: str, message: str) -> NotEvaluated:
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonAgent:
-    """What a driver knows of its agent: `script` and `kind` make the worker's command, `hello` its options.
+class PythonOptions(BaseModel):
+    """What the agent runs in; see docs/agents/environments.md."""
 
-    `folder`: the agent's, relative to the checkout; from there upward its requirements are looked for.
-    `framework`: the module that a Python found on PATH must have.
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    python: str = Field(default=environment.AUTO, description="The agent's Python: a path, a command, or auto.")
+    requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
+
+
+def find_launch(
+    kind: str,
+    options: PythonOptions,
+    setting: AgentSetting,
+    *,
+    folder: str,
+    hello: Mapping[str, Any],
+    framework: str = "",
+) -> Launch:
+    """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
+
+    `folder`: the agent's, relative to the checkout; from there upward its requirements are looked for. `hello`: options
+    of the worker. `framework`: the module that a Python found on PATH must have.
     """
-
-    script: str
-    kind: str
-    folder: str
-    hello: Mapping[str, Any]
-    python: str = environment.AUTO
-    requirements: Sequence[str] = ()
-    framework: str = ""
-
-
-def find_launch(agent: PythonAgent, setting: AgentSetting) -> Launch:
-    """Find or make the agent's Python, and say how the worker starts in it. Raises AgentFailed (INSTALL)."""
     root = Path(setting.root)
     wanted = Wanted(
-        folder=str(_existing(root / agent.folder, root)),
+        folder=str(_existing(root / folder, root)),
         root=str(root),
-        python=agent.python,
-        requirements=agent.requirements,
-        framework=agent.framework,
+        python=options.python,
+        requirements=options.requirements,
+        framework=framework,
     )
     world = World(
         environment=setting.environment,
@@ -115,10 +124,10 @@ def find_launch(agent: PythonAgent, setting: AgentSetting) -> Launch:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
     return Launch(
-        command=(interpreter.python, agent.script, agent.kind),
+        command=(interpreter.python, str(WORKER), kind),
         cwd=setting.root,
         environment=_with_its_scripts(setting.environment, interpreter),
-        hello={**agent.hello, "import_roots": list(interpreter.import_roots)},
+        hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
     )
 

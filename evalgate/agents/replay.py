@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
+import functools
 import glob
 import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from evalgate import words
-from evalgate.agents.base import Agent, AgentFailed, AgentSetting, Conversation
+from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentSetting, Checkout, Conversation, Missing, exists
 from evalgate.agents.tools.base import ToolHandling
 from evalgate.errors import Severity
 from evalgate.model import (
@@ -39,168 +39,11 @@ from evalgate.model import (
 from evalgate.wire import recordings
 from evalgate.wire.spelling import to_snake
 
-CHUNK_BYTES: Final = 1024 * 1024
 _LISTS: Final = frozenset({"eval_case_results", "eval_cases"})
-_DECODER: Final = json.JSONDecoder()
-_BLANKS: Final = " \t\r\n\ufeff"
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One case of a file: its id and its bytes, from `start` to before `end`."""
-
-    case_id: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    """The cases of one file; `key` is the list that holds them, as the file spells it."""
-
-    key: str
-    eval_set_id: str | None
-    items: tuple[Item, ...]
-
-
-def scan(stream: BinaryIO) -> Scan | None:
-    """Find the cases of an ADK result or evaluation set; None for every other or unusual file, to be read in whole."""
-    window = _Window(stream)
-    try:
-        return _scan_object(window)
-    except ValueError:  # no JSON, no UTF-8, or not the shape: who reads it in whole can say what is wrong
-        return None
-
-
-def _scan_object(window: _Window) -> Scan:
-    eval_set_id: str | None = None
-    key_of_list = ""
-    items: list[Item] = []
-    window.expect("{")
-    while window.peek() != "}":
-        key = window.value()
-        window.expect(":")
-        if not isinstance(key, str):
-            raise ValueError("not a key")  # noqa: TRY004 - a fault of the text, handled as all of them
-        if to_snake(key) in _LISTS:
-            if key_of_list:
-                raise ValueError("two lists of cases")
-            key_of_list = key
-            items = _scan_list(window)
-        else:
-            value = window.value()
-            if to_snake(key) == "eval_set_id" and isinstance(value, str):
-                eval_set_id = value
-        if window.peek() == ",":
-            window.expect(",")
-    window.expect("}")
-    if window.peek() or not key_of_list:
-        raise ValueError("not a file of cases")
-    return Scan(key=key_of_list, eval_set_id=eval_set_id, items=tuple(items))
-
-
-def _scan_list(window: _Window) -> list[Item]:
-    items: list[Item] = []
-    window.expect("[")
-    while window.peek() != "]":
-        start = window.byte()
-        raw = window.value()
-        items.append(Item(_case_id(raw), start, window.byte()))
-        if window.peek() == ",":
-            window.expect(",")
-    window.expect("]")
-    return items
-
-
-def _case_id(raw: Any) -> str:
-    found = (raw.get("eval_id") or raw.get("evalId")) if isinstance(raw, dict) else None
-    if not isinstance(found, str):
-        raise ValueError("a case without an id")  # noqa: TRY004 - a fault of the text, handled as all of them
-    return found
-
-
-class _Window:
-    """The part of a file that is being read, as text, with the way back to byte offsets."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._text = ""
-        self._at = 0
-        self._known = (0, 0)  # a place in the text, and its byte offset
-
-    def peek(self) -> str:
-        """The next character that is no blank; empty at the end of the file."""
-        while True:
-            while self._at < len(self._text):
-                if self._text[self._at] not in _BLANKS:
-                    return self._text[self._at]
-                self._at += 1
-            if not self._more():
-                return ""
-
-    def expect(self, character: str) -> None:
-        """Go past it. Raises ValueError where something else stands."""
-        if self.peek() != character:
-            raise ValueError(f"expected {character}")
-        self._at += 1
-
-    def value(self) -> Any:
-        """Read a whole JSON value, with as much of the file as that takes. Raises ValueError."""
-        self.peek()
-        while True:
-            try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
-            except ValueError:
-                if not self._more():
-                    raise
-                continue
-            if end == len(self._text) and self._more():  # a number may go on
-                continue
-            self._at = end
-            return value
-
-    def byte(self) -> int:
-        """The offset in the file of the place that is read next."""
-        place, byte = self._known
-        self._known = (self._at, byte + len(self._text[place : self._at].encode()))
-        return self._known[1]
-
-    def _more(self) -> bool:
-        self.byte()
-        if self._at > CHUNK_BYTES:  # what was read is not needed any more
-            self._known = (0, self._known[1])
-            self._text = self._text[self._at :]
-            self._at = 0
-        chunk = self._stream.read(max(CHUNK_BYTES, len(self._text) - self._at))
-        self._text += self._utf8.decode(chunk, final=not chunk)
-        return bool(chunk)
-
-
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
 
-
-@dataclass(frozen=True, slots=True)
-class _Slice:
-    file: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    file: int
-    transcript: Transcript
-
-
-_Held: TypeAlias = _Slice | _Whole
-
-
-@dataclass(slots=True, kw_only=True)
-class _File:
-    path: Path
-    eval_set_id: str | None = None
-    key: str = ""
+RECORDED = ("*.evalset_result.json", "*.session.json", "*.recording.json", "*.recording.jsonl")
+NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,28 +59,23 @@ class Record:
     problem: str = ""
 
 
-@dataclass(slots=True)
 class RecordedCases:
-    """The recordings of some files. Of large files only the place of each case is kept, not the case.
+    """The recordings of some files: results of `adk eval` newest first, as their names tell, others by name.
 
-    `sought`: where they were looked for, in words.
+    What stands in a list of cases is understood when it is asked for. `sought`: where they were looked for, in words.
     """
 
-    sought: str = ""
-    problems: list[str] = field(default_factory=list)
-    _files: list[_File] = field(default_factory=list)
-    _held: dict[str, list[_Held]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, paths: Iterable[Path], *, sought: str = "") -> RecordedCases:
-        """Index the files: results of `adk eval` newest first, as their names tell, others by name."""
-        shelf = cls(sought=sought)
+    def __init__(self, paths: Iterable[Path], *, sought: str = "") -> None:
+        self.sought = sought
+        self.problems: list[str] = []
+        self._held: dict[str, list[Callable[[], Record]]] = {}
         for path in sorted(paths, key=_order):
             try:
-                shelf._add(path)
+                text = path.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
-                shelf.problems.append(f"{path.name}: {error.strerror or error}")
-        return shelf
+                self.problems.append(f"{path.name}: {error.strerror or error}")
+            else:
+                self._add_list(path, text) or self._add_whole(path, text)
 
     def __len__(self) -> int:
         return sum(len(held) for held in self._held.values())
@@ -248,54 +86,47 @@ class RecordedCases:
 
     def find(self, case_id: str) -> list[Record]:
         """Every recording of a case, in the order of the files and within them."""
-        return [self._record(held) for held in self._held.get(case_id, ())]
+        return [read() for read in self._held.get(case_id, ())]
 
-    def _add(self, path: Path) -> None:
-        number = len(self._files)
-        file = _File(path=path)
-        self._files.append(file)
-        with path.open("rb") as stream:
-            scan = scan(stream)
-        if scan is None:
-            self._add_whole(number, file)
-            return
-        file.eval_set_id, file.key = scan.eval_set_id, scan.key
-        for item in scan.items:
-            self._held.setdefault(item.case_id, []).append(_Slice(number, item.start, item.end))
-
-    def _add_whole(self, number: int, file: _File) -> None:
-        text = file.path.read_text(encoding="utf-8", errors="replace")
-        reading = recordings.parse_recordings(text, file=file.path.name)
-        self.problems += [str(problem) for problem in reading.problems if problem.severity is Severity.ERROR]
-        for recording in reading.recordings:
-            file.eval_set_id = recording.eval_set_id
-            self._held.setdefault(recording.case_id, []).append(_Whole(number, recording.transcript))
-        stem = file.path.name.partition(".")[0]
-        if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id:
-            # One session in a file is named by its random id; people name the file after the case.
-            self._held.setdefault(stem, []).append(_Whole(number, reading.recordings[0].transcript))
-
-    def _record(self, held: _Held) -> Record:
-        file = self._files[held.file]
-        if isinstance(held, _Whole):
-            return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=held.transcript)
+    def _add_list(self, path: Path, text: str) -> bool:
+        """Whether it is an ADK result or evaluation set like most; every other file has to be read in whole."""
         try:
-            item = _cut(file.path, held).decode("utf-8")
-        except (OSError, ValueError) as error:
-            return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=None, problem=str(error))
-        reading = recordings.parse_one(item, key=file.key, eval_set_id=file.eval_set_id, file=file.path.name)
-        problem = words.listed([each.message for each in reading.problems], limit=3)
-        found = reading.recordings[0].transcript if reading.recordings else None
-        return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=found, problem=problem)
+            raw = json.loads(text.removeprefix("\ufeff"))
+        except (ValueError, RecursionError):
+            return False  # who reads it in whole can say what is wrong
+        keys = [key for key in raw if to_snake(key) in _LISTS] if isinstance(raw, dict) else []
+        items = raw[keys[0]] if len(keys) == 1 else None
+        if not isinstance(items, list) or not all(map(_case_id, items)):
+            return False
+        named = next((value for key, value in raw.items() if to_snake(key) == "eval_set_id"), None)
+        set_id = named if isinstance(named, str) else None
+        for item in items:
+            read = functools.partial(_read_item, path, item, key=keys[0], eval_set_id=set_id)
+            self._held.setdefault(_case_id(item), []).append(read)
+        return True
+
+    def _add_whole(self, path: Path, text: str) -> None:
+        reading = recordings.parse_recordings(text, file=path.name)
+        self.problems += [str(problem) for problem in reading.problems if problem.severity is Severity.ERROR]
+        stem = path.name.partition(".")[0]
+        # One session in a file is named by its random id; people name the file after the case.
+        alone = [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
+        for each in reading.recordings:
+            record = Record(path=path, eval_set_id=each.eval_set_id, transcript=each.transcript)
+            for name in (each.case_id, *alone):
+                self._held.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
 
-def _cut(path: Path, held: _Slice) -> bytes:
-    """The bytes of one case. A file object would take twice as long to make."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        return os.pread(opened, held.end - held.start, held.start)
-    finally:
-        os.close(opened)
+def _case_id(item: Any) -> str:
+    found = (item.get("eval_id") or item.get("evalId")) if isinstance(item, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _read_item(path: Path, item: Any, *, key: str, eval_set_id: str | None) -> Record:
+    reading = recordings.parse_one(json.dumps(item), key=key, eval_set_id=eval_set_id, file=path.name)
+    problem = words.listed([each.message for each in reading.problems], limit=3)
+    found = reading.recordings[0].transcript if reading.recordings else None
+    return Record(path=path, eval_set_id=eval_set_id, transcript=found, problem=problem)
 
 
 def _order(path: Path) -> tuple[float, str]:
@@ -309,7 +140,7 @@ def no_recording(message: str, *, turn: int | None = None, partial: tuple[Invoca
     return AgentFailed(failure)
 
 
-def pick(shelf: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -> Transcript:
+def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -> Transcript:
     """The recording of one trial. Raises AgentFailed (NO_RECORDING).
 
     Candidates have the case's id and stand in another file than the suite (whose expectations would be compared
@@ -317,11 +148,11 @@ def pick(shelf: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
     file is meant, else the only one in which the user says the same. Repeat k takes the k-th recording, and a single
     one stands for all repeats.
     """
-    everything = shelf.find(case.case_id)
+    everything = cases.find(case.case_id)
     found = [record for record in everything if not _same_file(record.path, suite_file)]
     if not found:
         expected = f"all that is known of case {case.case_id} is what is expected of it, in the evaluation file itself"
-        raise no_recording(expected if everything else _nothing_for(shelf, case))
+        raise no_recording(expected if everything else _nothing_for(cases, case))
     records = _of_one_set(found, case, key)
     if len(records) > 1 and key.repeat >= len(records):
         count = words.counted(len(records), "recording")
@@ -336,13 +167,13 @@ def _same_file(one: Path, other: Path) -> bool:
     return one.name == other.name and one.resolve() == other.resolve()
 
 
-def _nothing_for(shelf: RecordedCases, case: Case) -> str:
-    if not len(shelf):
-        why = f": {words.listed(shelf.problems, limit=3)}" if shelf.problems else ""
-        return f"there are no recordings{f' {shelf.sought}' if shelf.sought else ''}{why}"
-    near = words.nearest(case.case_id, shelf.names()) if len(shelf) < 10_000 else None
+def _nothing_for(cases: RecordedCases, case: Case) -> str:
+    if not len(cases):
+        why = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
+        return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{why}"
+    near = words.nearest(case.case_id, cases.names()) if len(cases) < 10_000 else None
     hint = f"; there is one of {near}" if near else ""
-    trouble = f" ({words.listed(shelf.problems, limit=2)})" if shelf.problems else ""
+    trouble = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
     return f"nothing is recorded for case {case.case_id}{hint}{trouble}"
 
 
@@ -418,10 +249,6 @@ def _excerpt(text: str, start: int) -> str:
     return repr(f"{'...' if start else ''}{shown}{'...' if start + 80 < len(text) else ''}")
 
 
-RECORDED = ("*.evalset_result.json", "*.session.json", "*.recording.json", "*.recording.jsonl")
-NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
-
-
 class ReplayOptions(BaseModel):
     """Where the recordings are."""
 
@@ -435,19 +262,19 @@ class ReplayOptions(BaseModel):
 
 
 class ReplayAgent:
-    """Recordings (plugins.Agent). They are indexed on first use: once, or once a folder where no path is given."""
+    """Recordings (base.Agent). They are indexed on first use: once, or once a folder where no path is given."""
 
     def __init__(self, options: ReplayOptions, setting: AgentSetting) -> None:
         self._path = options.path
         self._root = Path(setting.root)
         self._lock = threading.Lock()
-        self._shelves: dict[Path | None, RecordedCases] = {}
+        self._recorded: dict[Path | None, RecordedCases] = {}
 
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite
-        transcript = pick(self._shelf(suite_file.parent), case=case, key=key, suite_file=suite_file)
+        transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
         yield ReplayedConversation(transcript)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
@@ -462,33 +289,55 @@ class ReplayAgent:
     def close(self) -> None:
         """Forget the recordings."""
         with self._lock:
-            self._shelves.clear()
+            self._recorded.clear()
 
-    def _shelf(self, folder: Path) -> RecordedCases:
+    def _cases(self, folder: Path) -> RecordedCases:
         key = folder if self._path is None else None
         with self._lock:
-            if key not in self._shelves:
+            if key not in self._recorded:
                 paths = _beside(folder) if self._path is None else _named(self._root, self._path)
                 sought = "beside the evaluation file and in its .adk/eval_history" if key else f"at {self._path}"
-                self._shelves[key] = RecordedCases.of(paths, sought=sought)
-            return self._shelves[key]
+                self._recorded[key] = RecordedCases(paths, sought=sought)
+            return self._recorded[key]
 
 
-class ReplayDriver:
-    """One row of DRIVERS."""
+class ReplayDriver(AgentDriver):
+    """Recordings."""
 
     name = "replay"
     options = ReplayOptions
+    identity = ("path",)
     tools = ToolHandling.RUNS_NONE
-    runs_metrics = False
+    is_asked = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """The recordings; nothing is read yet."""
+        """Nothing is read yet."""
         assert isinstance(options, ReplayOptions)
         return ReplayAgent(options, setting)
 
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+        """No file is named so."""
+        text = options.get("path")
+        if text is None or exists(checkout.root / text) or _glob(checkout.root, text):
+            return None
+        close = words.nearest(text, checkout.json_files())
+        hint = f"Did you mean `{close}`?" if close else ""
+        return Missing(option="path", message=f"there are no recordings at `{text}`", hint=hint)
 
-DRIVER = ReplayDriver()
+    def files(self, options: Mapping[str, Any], checkout: Checkout) -> Iterable[str]:
+        """The recordings alone: below `path`, else all that are named as recordings are."""
+        own = options.get("path")
+        if not isinstance(own, str):
+            return [path for path in checkout.below(".") if any(Path(path).match(each) for each in RECORDED)]
+        place = checkout.root / own
+        if place.is_dir():
+            return checkout.below(own)
+        found = [place] if place.is_file() else sorted(checkout.root.glob(own))
+        return [os.path.relpath(path, checkout.root) for path in found if path.is_file()]
+
+    def label(self, options: Mapping[str, Any]) -> str:
+        """Their path."""
+        return super().label({"path": ".", **options})
 
 
 def _beside(folder: Path) -> list[Path]:
@@ -504,5 +353,8 @@ def _named(root: Path, text: str) -> list[Path]:
     if path.is_dir():
         found = [each for pattern in ("*.json", "*.jsonl") for each in path.rglob(pattern)]
         return [each for each in found if each.is_file() and not any(each.match(name) for name in NOT_RECORDED)]
-    names = glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return [root / name for name in names if (root / name).is_file()]
+    return [root / name for name in _glob(root, text) if (root / name).is_file()]
+
+
+def _glob(root: Path, text: str) -> list[str]:
+    return glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern

@@ -31,7 +31,7 @@ class AgentRule(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     suites: list[str] = Field(default_factory=lambda: ["**"], description="Globs of evaluation files.")
-    driver: str = Field(default="adk", description="adk, python, command, http or replay.")
+    driver: str = Field(default="", description="Name of a driver (docs/agents); by default that of ADK agents.")
 
     @property
     def options(self) -> dict[str, Any]:

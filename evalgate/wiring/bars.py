@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evalgate import words
+from evalgate import agents, words
 from evalgate.agents import opening
 from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
@@ -64,6 +64,7 @@ def of(choice: Choice, suites: tuple[Suite, ...], policy: Policy, base: Base | N
             loosening.Rules(suites=tuple(map(_with_known_agent, rules.suites)), policy=rules.policy),
             loosening.Rules(suites=suites, policy=policy),
             fingerprint=fingerprints.of_case,
+            which=agents.identity_of,
             renamed=renamed,
         ),
     )
@@ -92,7 +93,10 @@ def _of_settings(choice: Choice, policy: Policy, base: Base | None) -> tuple[Loo
     if base is None or base.choice is None or base.choice.places is None:
         return ()
     theirs, ours = (loosening.Rules(suites=(), policy=each) for each in (policies.policy_of(base.choice, ()), policy))
-    return (*weaker.find(base.choice, choice), *loosening.find(theirs, ours, fingerprint=fingerprints.of_case))
+    return (
+        *weaker.find(base.choice, choice),
+        *loosening.find(theirs, ours, fingerprint=fingerprints.of_case, which=agents.identity_of),
+    )
 
 
 def _unknown(choice: Choice, base: Base | None) -> tuple[Problem, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import criteria
+from evalgate import agents, criteria
 from evalgate.agents import opening
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import AgentUse, Policy, Suite
@@ -151,7 +151,7 @@ def _chosen(choice: Choice, suites: Sequence[Suite]) -> dict[str, AgentUse]:
         files=seen.agent_files,
         read=lambda path: reading.read_source(choice.root, path),
     )
-    return {key: _known(preparing.with_defaults(use, choice.settings)) for key, use in chosen.by_key.items()}
+    return {key: _known(agents.with_defaults(use, choice.settings)) for key, use in chosen.by_key.items()}
 
 
 def is_unknown(use: AgentUse) -> bool:
@@ -165,8 +165,8 @@ def _known(use: AgentUse) -> AgentUse:
 
 def _usable(use: AgentUse, suite: Suite) -> AgentUse:
     """The agent, unless running it would be running head's: an endpoint has no second side."""
-    if use.driver == "http" and use.options.get("url") == suite.agent.options.get("url"):
-        return opening.absent(ONE_ENDPOINT.format(url=use.options.get("url")))
+    if agents.is_remote(use) and agents.DRIVERS[use.driver].is_same_place(use.options, suite.agent.options):
+        return opening.absent(ONE_ENDPOINT.format(url=agents.DRIVERS[use.driver].label(use.options)))
     return _checked(use)
 
 
@@ -174,7 +174,7 @@ def _checked(use: AgentUse) -> AgentUse:
     if use.driver == opening.ABSENT:
         return use
     try:
-        preparing.options_of(use)
+        agents.options_of(use)
     except KeyError:
         return opening.absent(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
     except ValidationError as error:
@@ -248,7 +248,7 @@ def _unselected(
         dataclasses.replace(
             suite,
             eval_set=suite.eval_set if suite.key in moved else dataclasses.replace(suite.eval_set, cases=()),
-            agent=preparing.with_defaults(suite.agent, settings),
+            agent=agents.with_defaults(suite.agent, settings),
         )
         for suite in settled
     )

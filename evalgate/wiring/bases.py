@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from evalgate import words
+from evalgate import agents, words
 from evalgate.agents import opening
 from evalgate.baseline import commits, repository, worktree
 from evalgate.baseline.commits import BaseCommit
@@ -222,7 +222,7 @@ def _same_agent(search: Search, found: Found, base: Base, suite: Suite, code: Ag
     use, then = base.agents[suite.key], _then(found, base, suite)
     if then is None:
         return False
-    if suite.agent.driver == "http":
+    if agents.is_remote(suite.agent):
         return _alike(then.agent, suite.agent)
     if use.driver == opening.ABSENT or not _alike(then.agent, use) or base.root is None:
         return False

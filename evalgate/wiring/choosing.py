@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalgate import formats
+from evalgate import agents, formats
 from evalgate import settings as settings_table
 from evalgate.config import gate_file as gate_files
 from evalgate.config.gate_file import AgentRule, GateFile
@@ -19,9 +19,6 @@ from evalgate.config.yaml_places import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.settings import Settings
 from evalgate.wiring import surroundings
-
-DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http": "url", "replay": "path"}
-"""Which option of each driver the text after the colon of `agent: driver:text` fills."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +81,8 @@ def render_command(choice: Choice, *, folder: str) -> str:
 
 def agent_rule(text: str) -> AgentRule:
     """`adk:agents/x`, `command:node agent.mjs` ... as a rule for every suite; a bare path is an ADK agent."""
-    driver, colon, rest = text.partition(":")
-    if not colon or driver not in DRIVER_ARGUMENT:
-        driver, rest = "adk", text
-    return AgentRule.model_validate({"driver": driver, DRIVER_ARGUMENT[driver]: rest})
+    use = agents.parse_short_form(text)
+    return AgentRule.model_validate({"driver": use.driver, **use.options})
 
 
 def _validate(given: Mapping[str, Any]) -> Settings:

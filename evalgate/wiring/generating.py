@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate import criteria, formats, judges, words
-from evalgate.agents import opening
+from evalgate import agents, criteria, formats, judges, words
+from evalgate.agents import opening as agent_opening
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.opening import Surroundings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
@@ -34,7 +34,7 @@ from evalgate.plugins import JudgeFailed, JudgeRequest, Panel
 from evalgate.project import discovery
 from evalgate.prompts import generating, shown
 from evalgate.wire import case_writing
-from evalgate.wiring import folders, judging, preparing
+from evalgate.wiring import folders, judging
 from evalgate.wiring.choosing import Choice
 
 ACCOUNT = "generate"
@@ -75,7 +75,7 @@ def generate(choice: Choice, order: Order, *, environ: Mapping[str, str], say: C
     the agent or the model gives nothing.
     """
     model = order.model or choice.gate_file.simulator.model or choice.gate_file.judge.model or ADK_MODEL
-    use = preparing.with_defaults(_agent(choice), choice.settings)
+    use = agents.with_defaults(_agent(choice), choice.settings)
     name = _name(use, order, model=model, seed=choice.settings.seed)
     path = choice.root / order.into / f"{name}.evalset.json"
     if path.exists():
@@ -123,7 +123,7 @@ def _agent(choice: Choice) -> AgentUse:
     """The one agent that there is. Raises ConfigError."""
     rules = choice.gate_file.agents
     if len(rules) == 1:
-        return AgentUse(driver=rules[0].driver, options=rules[0].options)
+        return AgentUse(driver=rules[0].driver or agents.DEFAULT, options=rules[0].options)
     try:
         found = discovery.discover(choice.root, gate_file=choice.gate_file, specs=criteria.CRITERIA)
         uses = {trials.agent_key(suite.agent): suite.agent for suite in found.suites}
@@ -169,7 +169,7 @@ def _introduce(use: AgentUse, choice: Choice, *, environ: Mapping[str, str], say
         tools_root=choice.root,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with opening.open_agents((suite,), around) as opened:
+    with agent_opening.open_agents((suite,), around) as opened:
         try:
             with opened[trials.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))

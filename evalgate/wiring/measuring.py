@@ -110,7 +110,7 @@ class _Ring:
             panel=bout.panel,
             watcher=bout.watcher,
             governors=bout.governors,
-            asks=bout.panel is not None or any(_is_asked(suite) for side in sides for suite in side.suites),
+            asks=bout.panel is not None or any(agents.is_asked(suite.agent) for side in sides for suite in side.suites),
         )
         self._measuring = Measuring(sides, bench, seed=bout.settings.seed, now=bout.now)
 
@@ -291,8 +291,3 @@ class _Ring:
 
 def _is_early(found: Measured, policy: Policy) -> bool:
     return found.comparison is not None and found.base is not None and two_stage.early(found.comparison, policy=policy)
-
-
-def _is_asked(suite: Suite) -> bool:
-    """Whether its agent is a process or an endpoint to wait for, and no recording."""
-    return suite.agent.driver not in ("replay", opening.ABSENT)

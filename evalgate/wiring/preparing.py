@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from evalgate import agents, criteria, words
 from evalgate.agents.tools import toolbox
@@ -16,7 +16,6 @@ from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
-from evalgate.settings import Settings
 from evalgate.wiring import calibrated, judging, simulating
 from evalgate.wiring.choosing import Choice
 
@@ -55,7 +54,9 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         criteria_file=Path(settings.criteria) if settings.criteria else None,
         specs=criteria.CRITERIA,
     )
-    suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
+    suites = tuple(
+        dataclasses.replace(suite, agent=agents.with_defaults(suite.agent, settings)) for suite in found.suites
+    )
     suites = simulating.settle(suites, choice)
     linted = (
         *rules.lint_rules(settings, choice.gate_file.suites, given=choice.given, places=choice.places),
@@ -65,7 +66,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     if _may_name_agents(choice.problems):
         told = tuple(each for each in told if each.code not in agent_choice.CODES)
     problems = (
-        *choice.problems, *told, *linted, *_agent_problems(choice, suites), *toolbox.check(choice, suites)
+        *choice.problems, *told, *linted, *_agent_problems(choice, suites), *toolbox.check(settings, choice.gate_file.tools, root=choice.root, suites=suites)
     )  # fmt: skip
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(choice)
@@ -74,7 +75,7 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
         problems = (*problems, *unready(choice, suites, environ=environ))
     elif not settings.skip_judged:
         problems = (*problems, *judging.missing(suites, defaults, environ))
-    unread = tuple(dataclasses.replace(each, agent=with_defaults(each.agent, settings)) for each in found.unread)
+    unread = tuple(dataclasses.replace(each, agent=agents.with_defaults(each.agent, settings)) for each in found.unread)
     return Prepared(
         suites=suites,
         problems=tuple(dict.fromkeys(problems)),
@@ -106,26 +107,6 @@ def insist(prepared: Prepared, *, strict: bool) -> None:
         raise ConfigError.collected(prepared.problems)
 
 
-def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
-    """The agent with the settings `python` and `requirements`, where its driver takes them and it names none."""
-    driver = agents.DRIVERS.get(use.driver)
-    if driver is None:
-        return use
-    fields = driver.options.model_fields
-    defaults: dict[str, Any] = {}
-    if settings.python != "auto":
-        defaults["python"] = settings.python
-    if settings.requirements:
-        defaults["requirements"] = list(settings.requirements)
-    options = {name: value for name, value in defaults.items() if name in fields} | dict(use.options)
-    return dataclasses.replace(use, options=options)
-
-
-def options_of(use: AgentUse) -> BaseModel:
-    """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown driver."""
-    return agents.DRIVERS[use.driver].options.model_validate(dict(use.options))
-
-
 def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
     problems: list[Problem] = []
     seen: list[AgentUse] = []
@@ -139,7 +120,7 @@ def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
             problems.append(_agent_problem(f"`{suite.agent.driver}` is no agent driver", hint))
             continue
         try:
-            options_of(suite.agent)
+            agents.options_of(suite.agent)
         except ValidationError as error:
             fields = agents.DRIVERS[suite.agent.driver].options.model_fields
             problems.extend(_agent_problem(*_option_words(each, suite.agent, fields)) for each in error.errors())
@@ -150,7 +131,7 @@ def _agent_problems(choice: Choice, suites: Sequence[Suite]) -> tuple[Problem, .
     """What is wrong with the agents' options, and agents that are named and are not there."""
     places = None if choice.settings.agent else choice.places
     uses = [suite.agent for suite in suites]
-    missing = agent_places.problems(uses, root=choice.root, places=places, drivers=agents.DRIVERS)
+    missing = agent_places.problems(uses, root=choice.root, places=places)
     return (*_option_problems(suites), *missing)
 
 

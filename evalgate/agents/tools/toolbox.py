@@ -19,7 +19,6 @@ from evalgate.errors import Place, Problem, Severity, UnavailableError
 from evalgate.model import Suite, TrialKey
 from evalgate.process import redaction
 from evalgate.settings import Settings
-from evalgate.wiring.choosing import Choice
 
 
 class Toolbox:
@@ -147,10 +146,9 @@ def mode_of(settings: Settings, rule: ToolsRule) -> ToolMode:
     return ToolMode(settings.tools or rule.mode)
 
 
-def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
+def check(settings: Settings, rule: ToolsRule, *, root: Path, suites: Iterable[Suite]) -> list[Problem]:
     """All that forbids the mode, or makes it pointless, before anything runs."""
-    rule, listed = choice.gate_file.tools, tuple(suites)
-    mode = mode_of(choice.settings, rule)
+    mode, listed = mode_of(settings, rule), tuple(suites)
     if mode is ToolMode.LIVE:
         return []
     outside = [named for named in (rule.cassettes, rule.mocks) if _is_outside(named)]
@@ -161,10 +159,10 @@ def check(choice: Choice, suites: Iterable[Suite]) -> list[Problem]:
         hint = "Name the file in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(_problem("tool-mocks", "`tools: mock` needs a file of rules", hint))
     if rule.mocks:
-        reading = _mocks(choice.root, rule)
+        reading = _mocks(root, rule)
         problems += [*reading.problems, *_unknown_tools(reading, listed)]
     if mode is ToolMode.REPLAY:
-        problems += _cassettes(choice.root, rule, listed)
+        problems += _cassettes(root, rule, listed)
     return problems
 
 
@@ -200,10 +198,10 @@ def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path, own: Path) -
         return ""
     files = [rule.mocks] if rule.mocks else []
     files += [rule.cassettes] if mode is ToolMode.REPLAY else []
-    digest = digest(root, files)
+    seen = digest(root, files)
     if own != root and mode is ToolMode.REPLAY:
-        digest += digest(own, [rule.cassettes])
-    return f"+{mode}-{digest}"
+        seen += digest(own, [rule.cassettes])
+    return f"+{mode}-{seen}"
 
 
 def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:

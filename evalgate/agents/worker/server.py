@@ -1,4 +1,3 @@
-
 """Serving an agent: the file that its interpreter is started with (`python server.py adk`), and the loop in it.
 
 It runs inside the agent's own interpreter: standard library plus the agent's framework, nothing of evalgate. Its folder

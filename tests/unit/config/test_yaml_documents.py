@@ -69,9 +69,9 @@ def test_the_last_one_counts() -> None:
     assert reading.given == {"fail_on": ["regression"], "runs": 3}
     told = [(each.code, each.severity, each.place.line) for each in reading.problems if each.place is not None]
     assert told == [("duplicate-key", Severity.WARNING, 3), ("duplicate-key", Severity.WARNING, 4)]
-    mocks = mocks.parse_mocks("tools:\n  a: run\n  a: run\n", file="m")
-    assert [(each.code, each.severity) for each in mocks.problems] == [("duplicate-key", Severity.WARNING)]
-    assert list(mocks.mocks.tools) == ["a"]
+    reading_of_mocks = mocks.parse_mocks("tools:\n  a: run\n  a: run\n", file="m")
+    assert [(each.code, each.severity) for each in reading_of_mocks.problems] == [("duplicate-key", Severity.WARNING)]
+    assert list(reading_of_mocks.mocks.tools) == ["a"]
 
 
 @given(st.text(alphabet="ab&*[]{}:, \n-?'<!1", max_size=40))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents import protocol
+from evalgate.agents import conversation, protocol
 from evalgate.agents.conversation import ToolCalls
 from evalgate.agents.protocol import ToolCallSaid, ToolResultSaid
 from evalgate.agents.tools.base import AskedCall, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
@@ -42,7 +42,7 @@ class Tools:
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     clock = [100.0]
-    monkeypatch.setattr(tool_line.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(conversation.time, "monotonic", lambda: clock[0])
     return clock
 
 

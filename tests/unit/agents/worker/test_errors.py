@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 import requests
-from google.genai import errors
+from google.genai import errors as genai_errors
 
 from evalgate.agents.worker import errors
 
@@ -20,8 +20,8 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
         return caught
 
 
-def genai(code: int) -> errors.APIError:
-    kind = errors.ServerError if code >= 500 else errors.ClientError
+def genai(code: int) -> genai_errors.APIError:
+    kind = genai_errors.ServerError if code >= 500 else genai_errors.ClientError
     return kind(code, {"error": {"message": "said", "status": "S"}})
 
 
@@ -82,7 +82,9 @@ def with_headers(**headers: str) -> BaseException:
 
 def with_retry_info(delay: str) -> BaseException:
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
-    return errors.ClientError(429, {"error": {"message": "said", "status": "RESOURCE_EXHAUSTED", "details": [info]}})
+    return genai_errors.ClientError(
+        429, {"error": {"message": "said", "status": "RESOURCE_EXHAUSTED", "details": [info]}}
+    )
 
 
 @pytest.mark.parametrize(
