@@ -75,7 +75,8 @@ class RecordedCases:
             except OSError as error:
                 self.problems.append(f"{path.name}: {error.strerror or error}")
             else:
-                self._add_list(path, text) or self._add_whole(path, text)
+                if not self._add_list(path, text):
+                    self._add_whole(path, text)
 
     def __len__(self) -> int:
         return sum(len(held) for held in self._held.values())

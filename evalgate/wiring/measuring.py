@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate import criteria, words
+from evalgate import agents, criteria, words
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.errors import Problem, Severity

@@ -65,9 +65,8 @@ def prepare(choice: Choice, *, environ: Mapping[str, str]) -> Prepared:
     told = found.problems
     if _may_name_agents(choice.problems):
         told = tuple(each for each in told if each.code not in agent_choice.CODES)
-    problems = (
-        *choice.problems, *told, *linted, *_agent_problems(choice, suites), *toolbox.check(settings, choice.gate_file.tools, root=choice.root, suites=suites)
-    )  # fmt: skip
+    tools = toolbox.check(settings, choice.gate_file.tools, root=choice.root, suites=suites)
+    problems = (*choice.problems, *told, *linted, *_agent_problems(choice, suites), *tools)
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(choice)
     suites = judging.settle(suites, defaults)

@@ -130,7 +130,8 @@ def _insist(bar: Bar, scene: Scene) -> None:
     if not bar.by_base:
         return
     problems = preparing.unready(bar.choice, bar.suites, environ=scene.environ)
-    problems += tuple(toolbox.check(bar.choice, bar.suites))
+    settings, tools = bar.choice.settings, bar.choice.gate_file.tools
+    problems += tuple(toolbox.check(settings, tools, root=bar.choice.root, suites=bar.suites))
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
         scene.watcher.say("`policy: base`: the base's rules decide, and not all that they need is there")

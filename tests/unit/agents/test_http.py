@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from evalgate.agents.base import AgentFailed, AgentLimits
-from evalgate.agents.http import EndpointClient, EndpointShape, MappedConversation, kind_of
+from evalgate.agents.http import EndpointClient, HttpOptions, MappedConversation, ResponseOptions, kind_of
 from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
 from evalgate.web.exchange import Answer
-from evalgate.web.json_path import parse_json_path
 
 
 class Scripted:
@@ -24,21 +23,15 @@ class Scripted:
 
 
 def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/", **paths: str) -> MappedConversation:
-    read = {name: parse_json_path(path) for name, path in ({"text": "$.answer"} | paths).items()}
-    shape = EndpointShape(
-        method="POST",
+    options = HttpOptions(
         url=url,
         request={"q": "{text}", "session": "{session_id}"} if request is None else request,
-        text=read["text"],
-        tool_calls=read.get("tool_calls"),
-        tool_name=read.get("tool_name", parse_json_path("$.name")),
-        tool_args=read.get("tool_args", parse_json_path("$.args")),
-        session_id=read.get("session_id"),
-        state=read.get("state"),
+        response=ResponseOptions.model_validate({"text": "$.answer"} | paths),
     )
-    line = EndpointClient(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
+    assert options.response is not None
+    client = EndpointClient(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
     case = Case(case_id="c", session=SessionInput(app_name="a", user_id="u/1", state={"vip": True}))
-    return MappedConversation(line, shape=shape, case=case)
+    return MappedConversation(client, options=options, response=options.response, case=case)
 
 
 def ask(talk: MappedConversation, text: str = "hi") -> Invocation:

@@ -86,4 +86,4 @@ def test_a_header_without_its_variable_says_why() -> None:
         root="/", environment={"OTHER": "x"}, cache="/nowhere", why_absent=lambda name: f"nobody gave {name}"
     )
     with pytest.raises(AgentFailed, match=r"the header Authorization refers to \$\{CHAT_KEY\}: nobody gave CHAT_KEY"):
-        http.DRIVER.open(options, setting)
+        http.HttpDriver().open(options, setting)

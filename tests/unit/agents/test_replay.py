@@ -42,7 +42,7 @@ def write(path: Path, data: Any) -> None:
 
 def opened(root: Path, path: str | None = None) -> Agent:
     setting = AgentSetting(root=str(root), environment={}, cache=str(root / "cache"))
-    return replay.DRIVER.open(replay.ReplayOptions(path=path), setting)
+    return replay.ReplayDriver().open(replay.ReplayOptions(path=path), setting)
 
 
 def user(text: str) -> Content:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from evalgate import settings
+from evalgate import agents, settings
 from evalgate.config import gate_file
 from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
-from evalgate.gate import loosening
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, Suite
 from evalgate.settings import Settings
 from evalgate.wiring import choosing, weaker
@@ -211,4 +210,4 @@ def test_the_rules_of_an_agent_and_of_a_suite_are_those_that_are_looked_at() -> 
     """What `told elsewhere` relies on: the keys of these rules, and what says which agent it is."""
     assert set(gate_file.SuiteRule.model_fields) == {"match", "criteria", "config", "pass_rate", "severity"}
     assert set(gate_file.CompareRule.model_fields) == {"gating", "lower_is_better", "max_drop"}
-    assert set(choosing.DRIVER_ARGUMENT.values()) <= set(loosening.WHICH)
+    assert all(driver.argument in driver.identity for driver in agents.DRIVERS.values())

@@ -12,7 +12,7 @@ from builders import build
 from evalgate.agents.tools import toolbox
 from evalgate.agents.tools.base import ToolMode
 from evalgate.config.gate_file import ToolsRule
-from evalgate.errors import Severity
+from evalgate.errors import Problem, Severity
 from evalgate.model import AgentUse, Invocation, Suite
 from evalgate.wiring import choosing
 from evalgate.wiring.choosing import Choice
@@ -23,6 +23,10 @@ CASSETTE = '{"evalgate_cassette": 1, "calls": []}'
 def chosen(root: Path, gate_file: str = "", **given: Any) -> Choice:
     (root / "evalgate.yml").write_text(gate_file)
     return choosing.choose({"root": str(root), **given})
+
+
+def checked(choice: Choice, suites: list[Suite]) -> list[Problem]:
+    return toolbox.check(choice.settings, choice.gate_file.tools, root=choice.root, suites=suites)
 
 
 def suite(driver: str = "command", *turns: Invocation) -> Suite:
@@ -82,7 +86,7 @@ def test_what_stops_a_run(tmp_path: Path, gate_file: str, driver: str, files: li
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    problems = toolbox.check(chosen(tmp_path, gate_file), [suite(driver)])
+    problems = checked(chosen(tmp_path, gate_file), [suite(driver)])
     assert [(problem.code, problem.severity) for problem in problems] == [(code, Severity.ERROR)]
     assert words in problems[0].message
 
@@ -102,13 +106,13 @@ def test_what_stops_a_run(tmp_path: Path, gate_file: str, driver: str, files: li
 )
 def test_what_does_not(tmp_path: Path, gate_file: str, driver: str) -> None:
     (tmp_path / "m.yml").write_text("")
-    assert toolbox.check(chosen(tmp_path, gate_file), [suite(driver)]) == []
+    assert checked(chosen(tmp_path, gate_file), [suite(driver)]) == []
 
 
 def test_rules_for_a_tool_that_is_nearly_expected_are_a_warning(tmp_path: Path) -> None:
     (tmp_path / "m.yml").write_text("tools:\n  get_wether: run\n  quite_different: run\n  get_weather: run\n")
     listed = suite("command", build.turn("hi", build.call("get_weather")))
-    (problem,) = toolbox.check(chosen(tmp_path, "tools: {mode: mock, mocks: m.yml}"), [listed])
+    (problem,) = checked(chosen(tmp_path, "tools: {mode: mock, mocks: m.yml}"), [listed])
     assert (problem.severity, problem.code, problem.hint) == (
         Severity.WARNING, "unknown-tool", "Did you mean `get_weather`?",
     )  # fmt: skip
