@@ -41,7 +41,7 @@ class MetricRunner(Protocol):
     """Runs a custom metric (ADK's `code_config.name`) where the agent's code lives."""
 
     def __call__(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
-        """Grade the evidence with the function at the dotted path `code`; never raises for its faults."""
+        """Grade the evidence with the function at the dotted path `code`; never raises for what goes wrong in it."""
 
 
 class Agent(Protocol):

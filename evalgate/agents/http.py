@@ -416,7 +416,7 @@ class HttpOptions(BaseModel):
 
 
 class HttpAgent:
-    """An endpoint (plugins.Agent)."""
+    """An endpoint (base.Agent)."""
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
         self._options = options

@@ -37,7 +37,7 @@ from evalgate.wiring import surroundings
 
 
 class UnopenedAgent:
-    """See `plugins.Agent`."""
+    """See `base.Agent`."""
 
     def __init__(self, failure: AgentFailure) -> None:
         self._failure = failure
@@ -103,7 +103,7 @@ def absent(why: str) -> AgentUse:
 
 
 def missing() -> AgentUse:
-    """The agent of a suite for which a side has none: not a fault, but nothing that could have become worse."""
+    """The agent of a suite for which a side has none: not an error, but nothing that could have become worse."""
     return AgentUse(driver=ABSENT, options={"why": "the base has no agent for this suite", "missing": True})
 
 

@@ -61,7 +61,7 @@ __all__ = ["Launch", "WorkerPool"]
 
 
 @dataclass(slots=True, eq=False)
-class _Seat:
+class _Slot:
     """A worker and how many conversations it holds; `retired`: it gets no new ones."""
 
     worker: Worker
@@ -75,7 +75,7 @@ class _Seat:
 
 
 class WorkerPool:
-    """An agent as worker processes (plugins.Agent).
+    """An agent as worker processes (base.Agent).
 
     Workers start when they are needed: the first with the first conversation, another only when those that run, or
     are about to, have no room for those who wait. A worker in which a turn timed out takes no new conversations and
@@ -105,7 +105,7 @@ class WorkerPool:
         self._launching = threading.Lock()
         self._launch: Launch | AgentFailed | None = None
         self._changed = threading.Condition()
-        self._seats: list[_Seat] = []
+        self._slots: list[_Slot] = []
         self._opening: list[Worker] = []
         self._starting = 0
         self._waiting = 0
@@ -117,13 +117,13 @@ class WorkerPool:
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
         """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
-        with self._seat() as seat:
+        with self._slot() as slot:
             conversation = WorkerConversation(
-                seat.worker,
+                slot.worker,
                 case=case,
                 seed=seed_of(key, seed=self._seed),
                 limits=self._limits,
-                on_timeout=lambda: self._retire(seat),
+                on_timeout=lambda: self._retire(slot),
                 tools=self._tools.open(key) if self._tools else None,
                 vouches_for_tools=self._vouches_for_tools,
             )
@@ -133,19 +133,19 @@ class WorkerPool:
                 conversation.leave()
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
-        """Grade with a custom metric in a worker; never raises for its faults."""
+        """Grade with a custom metric in a worker; never raises for what goes wrong in it."""
         if not self._grades_metrics:
             message = f"the metric {code} is Python code, which this agent's driver does not run"
             return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
         try:
-            with self._seat() as seat:
+            with self._slot() as slot:
                 return python_process.run_metric(
-                    seat.worker,
+                    slot.worker,
                     code,
                     use,
                     evidence,
                     timeout_s=self._limits.turn_timeout_s,
-                    on_timeout=lambda: self._retire(seat),
+                    on_timeout=lambda: self._retire(slot),
                 )
         except AgentFailed as error:
             return python_process.failed(code, error.failure.message)
@@ -158,9 +158,9 @@ class WorkerPool:
         """Say goodbye to all workers, then end their process groups."""
         with self._changed:
             self._closed = True
-            seats, self._seats = self._seats, []
-            busy = [*self._opening, *(seat.worker for seat in seats if seat.taken)]
-            idle = [seat.worker for seat in seats if not seat.taken]
+            slots, self._slots = self._slots, []
+            busy = [*self._opening, *(slot.worker for slot in slots if slot.taken)]
+            idle = [slot.worker for slot in slots if not slot.taken]
             self._changed.notify_all()
         for worker in busy:
             worker.condemn(Loss(kind=_CLOSED.kind, message=_CLOSED.message))
@@ -172,24 +172,24 @@ class WorkerPool:
     # --- places ---
 
     @contextlib.contextmanager
-    def _seat(self) -> Iterator[_Seat]:
-        seat = self._take()
+    def _slot(self) -> Iterator[_Slot]:
+        slot = self._take()
         try:
-            yield seat
+            yield slot
         finally:
-            self._give_back(seat)
+            self._give_back(slot)
 
-    def _take(self) -> _Seat:
+    def _take(self) -> _Slot:
         with self._changed:
             self._waiting += 1
             try:
                 while True:
                     self._refuse_if_hopeless()
-                    self._seats = [seat for seat in self._seats if seat.worker.loss is None or seat.taken]
-                    seat = next((seat for seat in self._seats if seat.free), None)
-                    if seat is not None:
-                        seat.taken += 1
-                        return seat
+                    self._slots = [slot for slot in self._slots if slot.worker.loss is None or slot.taken]
+                    slot = next((slot for slot in self._slots if slot.free), None)
+                    if slot is not None:
+                        slot.taken += 1
+                        return slot
                     if self._another_is_needed():
                         self._starting += 1
                         break
@@ -199,11 +199,11 @@ class WorkerPool:
         return self._start()
 
     def _another_is_needed(self) -> bool:
-        running = sum(1 for seat in self._seats if seat.worker.loss is None)
+        running = sum(1 for slot in self._slots if slot.worker.loss is None)
         room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
         return running + self._starting < max(self._limits.workers, 1) and self._waiting > room_to_come
 
-    def _start(self) -> _Seat:
+    def _start(self) -> _Slot:
         with self._changed:
             meeting, self._meeting = self._meeting, contextlib.nullcontext
         try:
@@ -216,15 +216,15 @@ class WorkerPool:
                     self._remember(error.failure)
                 self._changed.notify_all()
             raise
-        seat = _Seat(worker=worker, capacity=min(self._sessions, ready.sessions))
+        slot = _Slot(worker=worker, capacity=min(self._sessions, ready.sessions))
         with self._changed:
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
             self._about = self._about or {**ready.about, **self._launched().about}
-            self._seats.append(seat)
+            self._slots.append(slot)
             self._changed.notify_all()
-        return seat
+        return slot
 
     def _started(self) -> tuple[Worker, Ready]:
         mode = self._tools.mode if self._tools else ""
@@ -271,26 +271,26 @@ class WorkerPool:
         if self._hopeless is not None:
             raise AgentFailed(self._hopeless)
 
-    def _retire(self, seat: _Seat) -> None:
+    def _retire(self, slot: _Slot) -> None:
         with self._changed:
-            seat.retired = True
+            slot.retired = True
 
-    def _give_back(self, seat: _Seat) -> None:
+    def _give_back(self, slot: _Slot) -> None:
         with self._changed:
-            last = seat.taken == 1
-            over = seat.retired or self._limits.isolate_cases or seat.worker.loss is not None
+            last = slot.taken == 1
+            over = slot.retired or self._limits.isolate_cases or slot.worker.loss is not None
             if last and over:
-                seat.retired = True  # its place is given up when it is gone: never more processes than allowed
+                slot.retired = True  # its place is given up when it is gone: never more processes than allowed
             else:
-                seat.taken -= 1
+                slot.taken -= 1
             self._changed.notify_all()
         if last and over:
-            timely = self._limits.isolate_cases and seat.worker.loss is None
-            seat.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
-            seat.worker.wait(2 * LEAVE_PATIENCE_S)
+            timely = self._limits.isolate_cases and slot.worker.loss is None
+            slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
+            slot.worker.wait(2 * LEAVE_PATIENCE_S)
             with self._changed:
-                seat.taken = 0
-                self._seats = [other for other in self._seats if other is not seat]
+                slot.taken = 0
+                self._slots = [other for other in self._slots if other is not slot]
                 self._changed.notify_all()
 
 

@@ -17,65 +17,6 @@ from evalgate.wire.assembly import StepEvent
 from evalgate.wire.invocations import AgentDetailsWire, EventWire
 from evalgate.wire.numbers import MOST_SECONDS, Seconds
 
-
-class ToolCallSaid(BaseModel):
-    """A tool is about to run, and waits for an answer. `call` names the call, once in its session."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    type: Literal["tool_call"]
-    session: str
-    call: str
-    name: str
-    args: dict[str, Any] = Field(default_factory=dict)
-    kind: CallKind = CallKind.TOOL
-
-
-class ToolErrorWire(BaseModel):
-    """What a tool raised."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    type: str = "RuntimeError"
-    message: str = ""
-
-
-class ToolResultSaid(BaseModel):
-    """What came of a call that was to run and to be reported."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    type: Literal["tool_result"]
-    session: str
-    call: str
-    response: Any = None
-    error: ToolErrorWire | None = None
-    effects: dict[str, Any] | None = None
-
-    def reply(self) -> ToolReply:
-        """What came of it."""
-        error = ToolError(type=self.error.type, message=self.error.message) if self.error else None
-        return ToolReply(response=None if error else self.response, error=error, effects=self.effects)
-
-
-def tool_response(session: str, *, call: str, answer: ToolAnswer) -> dict[str, Any]:
-    """The answer to a tool_call."""
-    message: dict[str, Any] = {"type": "tool_response", "session": session, "call": call}
-    match answer:
-        case RunTool():
-            return {**message, "run": True, "report": answer.report}
-        case Unmatched():
-            return {**message, "refused": answer.message}
-        case Replied(reply=reply):
-            if reply.error is not None:
-                message["error"] = {"type": reply.error.type, "message": reply.error.message}
-            else:
-                message["response"] = reply.response
-            return {**message, "effects": dict(reply.effects)} if reply.effects else message
-        case _:
-            assert_never(answer)
-
-
 PROTOCOL = 1
 
 
@@ -194,6 +135,32 @@ class MetricResult(Said):
         return self.score if self.score is not None and math.isfinite(self.score) else None
 
 
+class ToolCallSaid(Said):
+    """A tool is about to run, and waits for an answer. `call` names the call, once in its session."""
+
+    type: Literal["tool_call"]
+    session: str
+    call: str
+    name: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    kind: CallKind = CallKind.TOOL
+
+
+class ToolResultSaid(Said):
+    """What came of a call that was to run and to be reported."""
+
+    type: Literal["tool_result"]
+    session: str
+    call: str
+    response: Any = None
+    error: ToolError | None = None
+    effects: dict[str, Any] | None = None
+
+    def reply(self) -> ToolReply:
+        """What came of it."""
+        return ToolReply(response=None if self.error else self.response, error=self.error, effects=self.effects)
+
+
 SessionMessage: TypeAlias = Started | EventSaid | TurnEnd | TurnFailed | EndedSaid | ToolCallSaid | ToolResultSaid
 WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult
 
@@ -299,6 +266,24 @@ def turn(session: str, content: Content) -> dict[str, Any]:
 def end(session: str) -> dict[str, Any]:
     """The conversation is over."""
     return {"type": "end", "session": session}
+
+
+def tool_response(session: str, *, call: str, answer: ToolAnswer) -> dict[str, Any]:
+    """The answer to a tool_call."""
+    message: dict[str, Any] = {"type": "tool_response", "session": session, "call": call}
+    match answer:
+        case RunTool():
+            return {**message, "run": True, "report": answer.report}
+        case Unmatched():
+            return {**message, "refused": answer.message}
+        case Replied(reply=reply):
+            if reply.error is not None:
+                message["error"] = dataclasses.asdict(reply.error)
+            else:
+                message["response"] = reply.response
+            return {**message, "effects": dict(reply.effects)} if reply.effects else message
+        case _:
+            assert_never(answer)
 
 
 def bye() -> dict[str, Any]:

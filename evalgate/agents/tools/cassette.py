@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -181,6 +182,11 @@ class CallWire(BaseModel):
             raise ValueError("a call has either `response` (which may be null) or `error`")
         return self
 
+    def reply(self) -> ToolReply:
+        """What the call came to."""
+        error = ToolError(type=self.error.type, message=self.error.message) if self.error else None
+        return ToolReply(response=self.response, error=error, effects=self.effects)
+
 
 class CassetteWire(BaseModel):
     """The file."""
@@ -203,7 +209,15 @@ def parse_cassette(text: str) -> tuple[Entry, ...]:
         raise CassetteError(f"{path}: {first['msg']}" if path else first["msg"]) from None
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"not JSON: {error}") from None
-    entries = tuple(Entry(tool=call.tool, args=call.args, nth=call.nth, reply=_reply(call)) for call in wire.calls)
+    entries = tuple(
+        Entry(
+            tool=call.tool,
+            args=call.args,
+            nth=call.nth,
+            reply=ToolReply(response=call.response, error=call.error, effects=call.effects),
+        )
+        for call in wire.calls
+    )
     seen: set[tuple[str, str, int]] = set()
     for number, entry in enumerate(entries):
         if entry.address in seen:
@@ -256,16 +270,11 @@ def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def _reply(call: CallWire) -> ToolReply:
-    error = ToolError(type=call.error.type, message=call.error.message) if call.error else None
-    return ToolReply(response=call.response, error=error, effects=call.effects)
-
-
 def _json(entry: Entry) -> Mapping[str, Any]:
     reply = entry.reply
     told: dict[str, Any] = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
     if reply.error is not None:
-        told["error"] = {"type": reply.error.type, "message": reply.error.message}
+        told["error"] = dataclasses.asdict(reply.error)
     else:
         told["response"] = reply.response
     return told if not reply.effects else {**told, "effects": dict(reply.effects)}

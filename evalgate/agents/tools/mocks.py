@@ -128,8 +128,8 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     try:
         mocks = MockFile.model_validate(document.raw)
     except ValidationError as error:
-        faults = (_of_error(each, locate) for each in error.errors())
-        return MockReading(problems=(*faults, *document.warnings))
+        wrong = (_of_error(each, locate) for each in error.errors())
+        return MockReading(problems=(*wrong, *document.warnings))
     places = {name: locate("tools", name) for name in mocks.tools}
     return MockReading(mocks=mocks, places=places, problems=document.warnings)
 
@@ -213,7 +213,7 @@ RECORD_HINT = "record it with `--tools record`"
 
 
 class ConversationTools:
-    """The tools of one conversation (plugins.TrialTools).
+    """The tools of one conversation (base.TrialTools).
 
     `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what was recorded when
     the conversation has come to its end. `redact`: takes secrets out of texts.
@@ -241,7 +241,7 @@ class ConversationTools:
         self._recorded: list[Entry] = []
 
     def answer(self, call: AskedCall) -> ToolAnswer:
-        """See plugins.TrialTools."""
+        """See base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
         same = (call.tool, cassette.canonical_text(args))
         self._counts[same] += 1
@@ -265,7 +265,7 @@ class ConversationTools:
                 assert_never(self._mode)
 
     def keep(self, call: AskedCall, reply: ToolReply) -> None:
-        """See plugins.TrialTools."""
+        """See base.TrialTools."""
         entry = Entry(
             tool=call.tool,
             args=cassette.redacted(call.args, self._redact),
@@ -275,7 +275,7 @@ class ConversationTools:
         self._recorded.append(entry)
 
     def finish(self) -> None:
-        """See plugins.TrialTools."""
+        """See base.TrialTools."""
         if self._mode is ToolMode.RECORD:
             self._keep(tuple(self._recorded))
 

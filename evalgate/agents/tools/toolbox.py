@@ -22,7 +22,7 @@ from evalgate.settings import Settings
 
 
 class Toolbox:
-    """See plugins.ToolSource.
+    """See base.ToolSource.
 
     `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes come first, often
     the same. While recording, a case's cassette is written when a conversation of it has come to its end: what its
