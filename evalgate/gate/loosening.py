@@ -46,9 +46,9 @@ def find(
     """Every rule that is weaker than the base's, policy first, then by suite in the base's order, the cases last: of
     these there may be so many that they would hide a rule among them.
 
-    `fingerprint`: of all that a case asks and expects. `which`: the agent in words, "" for none. A changed case and changed options of a criterion are listed
-    too: whether they ask for less, only a reader can tell. `renamed`: the base's name of an evaluation file by head's,
-    where they differ.
+    `fingerprint`: of all that a case asks and expects. `which`: the agent in words, "" for none. A changed case and
+    changed options of a criterion are listed too: whether they ask for less, only a reader can tell. `renamed`: the
+    base's name of an evaluation file by head's, where they differ.
     """
     names = {theirs: ours for ours, theirs in (renamed or {}).items()}
     after = {suite.key: suite for suite in head.suites}

@@ -33,7 +33,7 @@ class AgentChoices:
 def choose_agents(
     sets: Mapping[str, EvalSet], *, gate_file: GateFile, files: Mapping[str, frozenset[str]], read: ReadSource
 ) -> AgentChoices:
-    """A rule of the gate file wins (of several the last); one of the default driver that names no agent only adds options.
+    """A rule of the gate file wins (of several the last); one of the default driver without an agent only adds options.
 
     `files`: names of possible agent files by folder. Nothing is imported.
     """

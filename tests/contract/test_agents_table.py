@@ -47,10 +47,11 @@ def test_every_file_with_a_driver_is_in_the_table() -> None:
 
 def test_nothing_else_knows_the_name_of_a_driver() -> None:
     """The words are used for other things as well: as the names of options, commands, judges and modes."""
-    compared = re.compile(rf"""driver\W*(==|!=|=|(not )?in)\W*["']({"|".join(DRIVERS)})["']""")
-    package = REPO / "evalgate"
-    found = [path for path in package.rglob("*.py") if compared.search(path.read_text("utf-8"))]
-    assert found == []
+    compared = re.compile(rf"""driver\W*(==|!=|[=:]|(not )?in)\W*["']({"|".join(DRIVERS)})["']""")
+    imported = re.compile(rf"from evalgate\.agents(\.| import .*)\b({'|'.join(DRIVERS)})\b")
+    package, table = REPO / "evalgate", REPO / "evalgate/agents/__init__.py"
+    texts = {path: path.read_text("utf-8") for path in package.rglob("*.py") if path != table}
+    assert [path for path, text in texts.items() if compared.search(text) or imported.search(text)] == []
 
 
 @ALL

@@ -209,15 +209,7 @@ def parse_cassette(text: str) -> tuple[Entry, ...]:
         raise CassetteError(f"{path}: {first['msg']}" if path else first["msg"]) from None
     except (ValueError, RecursionError) as error:
         raise CassetteError(f"not JSON: {error}") from None
-    entries = tuple(
-        Entry(
-            tool=call.tool,
-            args=call.args,
-            nth=call.nth,
-            reply=ToolReply(response=call.response, error=call.error, effects=call.effects),
-        )
-        for call in wire.calls
-    )
+    entries = tuple(Entry(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls)
     seen: set[tuple[str, str, int]] = set()
     for number, entry in enumerate(entries):
         if entry.address in seen:
