@@ -23,10 +23,11 @@ from statistics import median
 from typing import Any
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentLimits, AgentSetting
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Transcript, TrialKey
 from evalgate.pipeline import talking
-from evalgate.plugins import Agent, AgentLimits, AgentSetting, SimulatorServices
+from evalgate.plugins import SimulatorServices
 from evalgate.simulation import begin
 
 HERE = Path(__file__).resolve().parent

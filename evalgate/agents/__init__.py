@@ -1,16 +1,83 @@
-"""The agent drivers: one row for each way to run an agent."""
+"""The agent drivers: one row for each way to run an agent, and what its row says of an agent."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
 
 from evalgate.agents import adk, command, http, python, replay
-from evalgate.plugins import AgentDriver
+from evalgate.agents.base import AgentDriver
+from evalgate.config.gate_file import AgentRule
+from evalgate.config.settings import Settings
+from evalgate.model import AgentUse
 
 DRIVERS: Mapping[str, AgentDriver] = {
-    "adk": adk.DRIVER,
-    "python": python.DRIVER,
-    "command": command.DRIVER,
-    "http": http.DRIVER,
-    "replay": replay.DRIVER,
+    driver.name: driver
+    for driver in (
+        adk.AdkDriver(),
+        python.PythonDriver(),
+        command.CommandDriver(),
+        http.HttpDriver(),
+        replay.ReplayDriver(),
+    )
 }
+
+DEFAULT = adk.AdkDriver.name
+"""The driver where none is named: of the agents that are found in the repository, and of `agent: some/path`."""
+
+
+def parse_short_form(text: str) -> AgentUse:
+    """`driver:text` as the setting `agent` takes it; a bare path is an agent of the default driver."""
+    name, colon, rest = text.partition(":")
+    if not colon or name not in DRIVERS:
+        name, rest = DEFAULT, text
+    return AgentUse(driver=name, options={DRIVERS[name].argument: rest})
+
+
+def rule_use(rule: AgentRule) -> AgentUse:
+    """The agent that a rule of evalgate.yml, or the setting `agent`, names."""
+    if rule.short_form:
+        return parse_short_form(rule.short_form)
+    return AgentUse(driver=rule.driver or DEFAULT, options=rule.options)
+
+
+def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
+    """The agent with the settings `python` and `requirements`, where its driver takes them and it names none."""
+    driver = DRIVERS.get(use.driver)
+    if driver is None:
+        return use
+    defaults: dict[str, Any] = {}
+    if settings.python != "auto":
+        defaults["python"] = settings.python
+    if settings.requirements:
+        defaults["requirements"] = list(settings.requirements)
+    known = driver.options.model_fields
+    options = {name: value for name, value in defaults.items() if name in known} | dict(use.options)
+    return dataclasses.replace(use, options=options)
+
+
+def options_of(use: AgentUse) -> BaseModel:
+    """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown driver."""
+    return DRIVERS[use.driver].options.model_validate(dict(use.options))
+
+
+def is_asked(use: AgentUse) -> bool:
+    """Whether there is a process or an endpoint to wait for: not a recording, nor an agent that is not there."""
+    driver = DRIVERS.get(use.driver)
+    return driver is not None and driver.is_asked
+
+
+def is_remote(use: AgentUse) -> bool:
+    """Whether the agent runs where no checkout decides what it is."""
+    driver = DRIVERS.get(use.driver)
+    return driver is not None and driver.is_remote
+
+
+def identity_of(use: AgentUse) -> str:
+    """Which agent it is, in words: whatever may pass in the place of the one under test. Empty for none."""
+    driver = DRIVERS.get(use.driver)
+    named = [use.options[name] for name in driver.identity if use.options.get(name)] if driver is not None else []
+    return " ".join([use.driver, *(" ".join(each) if isinstance(each, list | tuple) else str(each) for each in named)])

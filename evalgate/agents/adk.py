@@ -2,55 +2,91 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from evalgate.plugins import Agent, AgentSetting, ToolHandling
-from evalgate.sessions import interpreters
-from evalgate.sessions.interpreters import PythonAgent
-from evalgate.sessions.pool import WorkerPool
+from evalgate import words
+from evalgate.agents import python_process
+from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.python_process import PythonOptions
+from evalgate.agents.tools.base import ToolHandling
 
-WORKER = Path(__file__).parent / "worker" / "start.py"
 
-
-class AdkOptions(BaseModel):
+class AdkOptions(PythonOptions):
     """Where the agent is, and what it runs in; see docs/agents/adk.md and docs/agents/environments.md."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(default=".", description="Folder, file or dotted module of the agent, from the checkout's root.")
     agent: str | None = Field(default=None, description="Another attribute of its module, or an agent of its tree.")
     app_name: str | None = Field(default=None, description="Name of the app where a case gives none.")
-    python: str = Field(default="auto", description="The agent's Python: a path, a command, or auto.")
-    requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdkDriver:
-    """See plugins.AgentDriver."""
+class AdkDriver(AgentDriver):
+    """A pool of workers that load the agent."""
 
-    name: str = "adk"
-    options: type[BaseModel] = AdkOptions
-    tools: ToolHandling = ToolHandling.ASKS
-    runs_metrics: bool = True
+    name = "adk"
+    options = AdkOptions
+    identity = ("path", "agent", "app_name")
+    tools = ToolHandling.ASKS
+    runs_metrics = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """A pool of workers that load the agent; its Python is found or made on first use."""
-        given = cast("AdkOptions", options)
-        folder = given.path if (Path(setting.root) / given.path).exists() else given.path.replace(".", "/")
-        agent = PythonAgent(
-            script=str(WORKER),
-            kind="adk",
-            folder=folder,
-            hello={"path": given.path, "agent": given.agent, "app_name": given.app_name},
-            python=given.python,
-            requirements=given.requirements,
-            framework="google.adk",
+        """Its Python is found or made on first use."""
+        assert isinstance(options, AdkOptions)
+        path = options.path if (Path(setting.root) / options.path).exists() else options.path.replace(".", "/")
+        hello = {"path": options.path, "agent": options.agent, "app_name": options.app_name}
+        return WorkerPool(
+            lambda: python_process.find_launch(
+                self.name, options, setting, folder=path, hello=hello, framework="google.adk"
+            ),
+            setting=setting,
+            vouches_for_tools=True,
         )
-        return WorkerPool(lambda: interpreters.launch(agent, setting), setting=setting, vouches_for_tools=True)
+
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+        """Neither folder, file nor module, or a folder without anything that Python loads."""
+        text = options.get("path", ".")
+        place = _place(text, checkout.root)
+        if place is None:
+            said = f"there is no agent at `{text}`: neither a folder, a file nor a module of the checkout"
+        elif place.is_dir() and not _holds_code(place):
+            said = f"there is no agent at `{text}`: the folder has no Python file and no root_agent.yaml"
+        else:
+            return None
+        return Missing(option="path", message=said, hint=_meant(text, checkout.agent_folders()))
+
+    def label(self, options: Mapping[str, Any]) -> str:
+        """Its path."""
+        return super().label({"path": ".", **options})
 
 
-DRIVER = AdkDriver()
+def _place(text: str, root: Path) -> Path | None:
+    """The folder or file that an agent is loaded from, found as its worker finds it."""
+    found = [Path(os.path.normpath(root / text))]
+    parts = text.split(".")
+    if all(part.isidentifier() for part in parts):
+        found += [root.joinpath(*parts), root.joinpath(*parts[:-1], f"{parts[-1]}.py")]
+    return next((each for each in found if exists(each)), None)
+
+
+def _holds_code(folder: Path) -> bool:
+    try:
+        names = [each.name for each in folder.iterdir()]
+    except OSError:
+        return True  # the run tells
+    return any(name.endswith(python_process.LOADABLE) or name in ("root_agent.yaml", "agent") for name in names)
+
+
+def _meant(text: str, folders: Sequence[str]) -> str:
+    close = words.nearest(text.strip("/"), folders)
+    if close is None:
+        names = {folder.rpartition("/")[2]: folder for folder in folders}
+        name = words.nearest(PurePosixPath(text).name, names)
+        close = names[name] if name else None
+    if close:
+        return f"Did you mean `{close}`?"
+    return f"Agents of the repository: {words.listed(f'`{folder}`' for folder in folders)}." if folders else ""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from evalgate.plugins import Agent, AgentSetting, ToolHandling
-from evalgate.sessions.pool import Launch, WorkerPool
+from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.tools.base import ToolHandling
+from evalgate.agents.worker_process import Launch
+from evalgate.markup import plain
 
 
 class CommandOptions(BaseModel):
@@ -42,16 +47,17 @@ class CommandOptions(BaseModel):
         return value
 
 
-class CommandDriver:
-    """One row of DRIVERS."""
+class CommandDriver(AgentDriver):
+    """A pool of programs."""
 
     name = "command"
     options = CommandOptions
+    argument = "command"
+    identity = ("command", "cwd")
     tools = ToolHandling.ASKS
-    runs_metrics = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """A pool of such programs."""
+        """Nothing is started yet."""
         assert isinstance(options, CommandOptions)
         launch = Launch(
             command=options.command,
@@ -60,5 +66,15 @@ class CommandDriver:
         )
         return WorkerPool(launch, setting=setting, grades_metrics=False)
 
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+        """No folder to run in."""
+        folder = options.get("cwd", ".")
+        if exists(checkout.root / folder):
+            return None
+        return Missing(option="cwd", message=f"there is no folder `{folder}`, which the agent's command is to run in")
 
-DRIVER = CommandDriver()
+    def label(self, options: Mapping[str, Any]) -> str:
+        """The command and its folder."""
+        command, folder = options.get("command", ""), str(options.get("cwd", "."))
+        text = shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+        return plain.label(text, LABEL_WIDTH) + ("" if folder == "." else f" in {plain.label(folder, LABEL_WIDTH)}")

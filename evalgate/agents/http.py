@@ -3,34 +3,347 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
-from collections.abc import Iterator, Mapping
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalgate import words
+from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation
+from evalgate.agents.conversation import Allowance
 from evalgate.model import (
     AgentFailure,
     Case,
+    Content,
     CriterionUse,
+    Event,
     Evidence,
     FailureKind,
     Grade,
+    Invocation,
+    Json,
     NotEvaluated,
     Reason,
+    SessionInput,
+    Text,
+    Timings,
+    ToolCall,
     TrialKey,
 )
-from evalgate.plugins import Agent, AgentFailed, AgentSetting, Conversation, ToolHandling
 from evalgate.process import redaction
-from evalgate.sessions.adk_server import AdkServerConversation
-from evalgate.sessions.endpoints import Line
-from evalgate.sessions.mapped_endpoint import PLACES, EndpointShape, MappedConversation
-from evalgate.web import json_path, placeholders
-from evalgate.web.exchange import Exchange
+from evalgate.web import json_path, placeholders, waiting
+from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
+from evalgate.web.json_path import MISSING, JsonPath
+from evalgate.wire import assembly, writing
+from evalgate.wire.session_events import SessionEventWire
+
+_KINDS = {
+    Fault.TIMEOUT: FailureKind.TIMEOUT,
+    Fault.UNREACHABLE: FailureKind.UNREACHABLE,
+    Fault.TOO_LARGE: FailureKind.FLOODED,
+    Fault.REDIRECTS: FailureKind.PROTOCOL,
+    Fault.INVALID: FailureKind.START,
+}
+
+
+class EndpointClient:
+    """A connection to an endpoint for one conversation: counts its turns, keeps its time, words its failures."""
+
+    def __init__(self, exchange: Exchange, *, limits: AgentLimits, redact: Callable[[str], str]) -> None:
+        self._exchange = exchange
+        self._limits = limits
+        self._redact = redact
+        self._allowance = Allowance(limits.case_timeout_s)
+        self.done: list[Invocation] = []
+        self.turn: int | None = None
+
+    def ask(self, method: str, url: str, body: Any = None) -> Any:
+        """The JSON that the endpoint answers. Raises AgentFailed for anything else."""
+        answer = self.answer(method, url, body)
+        if answer.status >= 300:
+            wait_s = waiting.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            raise self.failed(
+                kind_of(answer.status), _refusal(answer), detail=answer.excerpt(2000), retry_after_s=wait_s
+            )
+        try:
+            return answer.json()
+        except ValueError:
+            raise self.failed(FailureKind.PROTOCOL, f"the answer is not JSON: {answer.excerpt()!r}") from None
+
+    def answer(self, method: str, url: str, body: Any = None) -> Answer:
+        """Any answer, whatever its status. Raises AgentFailed where there is none."""
+        turn_s = self._limits.turn_timeout_s
+        case_s = self._allowance.left_s
+        try:
+            with self._allowance:
+                return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
+        except ExchangeFailed as error:
+            message = str(error)
+            if error.fault is Fault.TIMEOUT:
+                allowed = self._limits.case_timeout_s if case_s < turn_s else turn_s
+                what = "case" if case_s < turn_s else "turn"
+                message = f"the agent took longer than {words.seconds(allowed)} for the {what}"
+            raise self.failed(_KINDS[error.fault], message) from None
+
+    def failed(
+        self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
+    ) -> AgentFailed:
+        """A failure in the current turn, ready to be raised."""
+        failure = AgentFailure(
+            kind=kind,
+            message=self._redact(message),
+            turn=self.turn,
+            detail=self._redact(detail),
+            partial=tuple(self.done),
+            retry_after_s=retry_after_s,
+        )
+        return AgentFailed(failure)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._exchange.close()
+
+
+def kind_of(status: int) -> FailureKind:
+    """What an HTTP status other than success says of an agent."""
+    if status == 429:
+        return FailureKind.RATE_LIMITED
+    if status == 408 or status >= 500:
+        return FailureKind.UNREACHABLE
+    return FailureKind.RAISED
+
+
+def _refusal(answer: Answer) -> str:
+    text = f"the endpoint answered with HTTP status {answer.status}"
+    again = answer.headers.get("retry-after")
+    if again:
+        text += f" (Retry-After: {again[:40]})"
+    return f"{text}: {answer.excerpt()}" if answer.body.strip() else text
+
+
+_MODEL_KINDS = {
+    "429": FailureKind.RATE_LIMITED,
+    "RESOURCE_EXHAUSTED": FailureKind.RATE_LIMITED,
+    "500": FailureKind.UNREACHABLE,
+    "503": FailureKind.UNREACHABLE,
+    "UNAVAILABLE": FailureKind.UNREACHABLE,
+}  # error codes of a model that a retry may cure
+
+
+class AdkServerConversation:
+    """A session on the server, made for this conversation and deleted after it.
+
+    Its id is always a fresh one: an id that a case asks for would be shared by the repeats of the case. Without a
+    `user_id` in the case every session has a user of its own too, so that `user:` state is not shared.
+    """
+
+    def __init__(self, client: EndpointClient, *, url: str, app_name: str, case: Case) -> None:
+        """Create the session. Raises AgentFailed."""
+        self._client = client
+        self._url = url.rstrip("/")
+        session = case.session or SessionInput()
+        self._app = app_name or session.app_name or self._only_app()
+        self._user = session.user_id or f"evalgate-{uuid.uuid4().hex[:12]}"
+        users = f"{self._url}/apps/{quote(self._app, safe='')}/users/{quote(self._user, safe='')}/sessions"
+        made = client.ask("POST", users, {"state": dict(session.state)})
+        self._id = str(made.get("id") or "") if isinstance(made, dict) else ""
+        if not self._id:
+            raise client.failed(
+                FailureKind.PROTOCOL, "the server made a session without an id; is it ADK's API server?"
+            )
+        self._session_url = f"{users}/{quote(self._id, safe='')}"
+
+    def send(self, user_content: Content) -> Invocation:
+        """Run one turn. Raises AgentFailed."""
+        self._client.turn = len(self._client.done) + 1
+        began = time.monotonic()
+        said = writing.content_json(user_content)
+        body = {
+            "app_name": self._app,
+            "user_id": self._user,
+            "session_id": self._id,
+            "new_message": {"role": "user"} | said,
+            "streaming": False,
+        }
+        answer = self._client.ask("POST", f"{self._url}/run", body)
+        events = self._events(answer)
+        self._refuse_errors(events, answer)
+        invocation = assembly.assemble(
+            user_content,
+            [event.noun() for event in events],
+            invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
+            timings=Timings(total_s=time.monotonic() - began),
+        )
+        self._client.done.append(invocation)
+        return invocation
+
+    def finish(self) -> Json | None:
+        """The session's state as the server has it now. Raises AgentFailed."""
+        session = self._client.ask("GET", self._session_url)
+        state = session.get("state") if isinstance(session, dict) else None
+        return state if isinstance(state, dict) else None
+
+    def leave(self) -> None:
+        """Delete the session; a server that cannot keeps it."""
+        try:
+            self._client.answer("DELETE", self._session_url)
+        except AgentFailed:
+            return
+
+    def _only_app(self) -> str:
+        apps = self._client.ask("GET", f"{self._url}/list-apps")
+        if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
+            return apps[0]
+        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something else than names"
+        message = f"which app is meant? The server has {served or 'none'}; set app_name in the agent's options"
+        raise self._client.failed(FailureKind.START, message)
+
+    def _events(self, raw: Any) -> list[SessionEventWire]:
+        if not isinstance(raw, list):
+            raise self._client.failed(FailureKind.PROTOCOL, "the server's answer is no list of events")
+        try:
+            return [SessionEventWire.model_validate(event) for event in raw]
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(step) for step in first["loc"])
+            message = f"the server gave an event that cannot be read: {where}: {first['msg']}"
+            raise self._client.failed(FailureKind.PROTOCOL, message) from None
+
+    def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
+        for event, said in zip(events, raw, strict=True):
+            if event.error_code and event.content is None:
+                words = said.get("errorMessage") or said.get("error_message")
+                message = f"the model answered with error {event.error_code}" + (f": {words}" if words else "")
+                raise self._client.failed(_MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
+
+
+PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
+
+
+class MappedConversation:
+    """One conversation. `{session_id}` is a new id until the endpoint names one of its own."""
+
+    def __init__(self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case) -> None:
+        self._client = client
+        self._options = options
+        self._paths: Mapping[str, JsonPath] = {
+            name: json_path.parse_json_path(path) for name, path in response.model_dump().items() if path
+        }
+        session = case.session or SessionInput()
+        self._final_state: Json | None = None
+        self._messages: list[dict[str, str]] = []
+        self._values: dict[str, Any] = {
+            "session_id": session.session_id or f"evalgate-{uuid.uuid4().hex}",
+            "user_id": session.user_id,
+            "app_name": session.app_name,
+            "state": dict(session.state),
+        }
+
+    def send(self, user_content: Content) -> Invocation:
+        """Run one turn. Raises AgentFailed."""
+        self._client.turn = len(self._client.done) + 1
+        text = "\n".join(part.text for part in user_content.parts if isinstance(part, Text))
+        self._messages.append({"role": "user", "content": text})
+        values = self._values | {"text": text, "messages": list(self._messages), "turn": self._client.turn}
+        began = time.monotonic()
+        url = placeholders.fill(self._options.url, {name: quote(str(value), safe="") for name, value in values.items()})
+        body = None if self._options.request is None else placeholders.fill(self._options.request, values)
+        answer = self._client.ask(self._options.method, url, body)
+        seconds = time.monotonic() - began
+        said = self._said(answer)
+        self._messages.append({"role": "assistant", "content": said})
+        self._learn(answer)
+        invocation = Invocation(
+            user_content=user_content,
+            final_response=Content(parts=(Text(text=said),), role="model") if said else None,
+            events=self._events(answer),
+            timings=Timings(total_s=seconds),
+        )
+        self._client.done.append(invocation)
+        return invocation
+
+    def finish(self) -> Json | None:
+        """The state that the last answer told, if any."""
+        return self._final_state
+
+    def leave(self) -> None:
+        """Nothing to end: the endpoint was told of no session."""
+
+    def _said(self, answer: Any) -> str:
+        found = self._paths["text"].find(answer)
+        if found is None:
+            return ""
+        if isinstance(found, list) and all(isinstance(item, str) for item in found):
+            return "".join(found)
+        if isinstance(found, bool | int | float):
+            return str(found)
+        if isinstance(found, str):
+            return found
+        raise self._unlike(self._paths["text"], answer, "a text")
+
+    def _events(self, answer: Any) -> tuple[Event, ...] | None:
+        path = self._paths.get("tool_calls")
+        if path is None:
+            return None  # nobody said where calls would stand: unknown, not none
+        found = path.find(answer)
+        if found is MISSING or found is None:
+            return ()
+        if not isinstance(found, list):
+            raise self._unlike(path, answer, "a list of tool calls")
+        calls = tuple(self._call(item) for item in found)
+        return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
+
+    def _call(self, item: Any) -> ToolCall:
+        name = item if isinstance(item, str) else self._paths["tool_name"].find(item)
+        args = self._paths["tool_args"].find(item)
+        if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
+            args = _parsed(args)
+        if not isinstance(name, str):
+            raise self._unlike(self._paths["tool_name"], item, "the name of a tool")
+        if args is MISSING or args is None:
+            return ToolCall(name=name)
+        if not isinstance(args, dict):
+            raise self._unlike(self._paths["tool_args"], item, "the arguments of a tool, an object")
+        return ToolCall(name=name, args=args)
+
+    def _learn(self, answer: Any) -> None:
+        if "session_id" in self._paths:
+            named = self._paths["session_id"].find(answer)
+            if isinstance(named, str | int) and not isinstance(named, bool):
+                self._values["session_id"] = str(named)
+        if "state" in self._paths:
+            state = self._paths["state"].find(answer)
+            if isinstance(state, dict):
+                self._values["state"] = self._final_state = state
+
+    def _unlike(self, path: JsonPath, value: Any, wanted: str) -> Exception:
+        found = path.find(value)
+        has = f"found {_described(value)}" if found is MISSING else f"found {_described(found)} there"
+        return self._client.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.text} of the answer, {has}")
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"an object with {', '.join(repr(str(key)[:40]) for key in list(value)[:8]) or 'no keys'}"
+    return json.dumps(value, ensure_ascii=False)[:120]
+
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+_MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
+"""User, password and query of an address."""
 
 
 class ResponseOptions(BaseModel):
@@ -103,7 +416,7 @@ class HttpOptions(BaseModel):
 
 
 class HttpAgent:
-    """An endpoint (plugins.Agent)."""
+    """An endpoint (base.Agent)."""
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
         self._options = options
@@ -121,15 +434,15 @@ class HttpAgent:
         exchange = Exchange(
             environment=self._setting.environment, headers=self._headers, most_bytes=limits.output_bytes
         )
-        line = Line(exchange, limits=limits, redact=self._redact)
+        client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
-            conversation = self._conversation(line, case)
+            conversation = self._conversation(client, case)
             try:
                 yield conversation
             finally:
                 conversation.leave()
         finally:
-            line.close()
+            client.close()
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - as above
         """Custom metrics are Python code of the repository, and here is none."""
@@ -143,43 +456,30 @@ class HttpAgent:
     def close(self) -> None:
         """Nothing stays open between conversations."""
 
-    def _conversation(self, line: Line, case: Case) -> AdkServerConversation | MappedConversation:
+    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | MappedConversation:
         options = self._options
         if options.response is None:
-            return AdkServerConversation(line, url=options.url, app_name=options.app_name, case=case)
-        return MappedConversation(line, shape=_shape(options, options.response), case=case)
+            return AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
+        return MappedConversation(client, options=options, response=options.response, case=case)
 
 
-class HttpDriver:
-    """One row of DRIVERS."""
+class HttpDriver(AgentDriver):
+    """An endpoint."""
 
     name = "http"
     options = HttpOptions
-    tools = ToolHandling.UNSEEN
-    runs_metrics = False
+    argument = "url"
+    identity = ("app_name", "url", "flavour")
+    is_remote = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """The endpoint; nothing is asked yet. Raises AgentFailed where a header names an absent variable."""
         assert isinstance(options, HttpOptions)
         return HttpAgent(options, setting)
 
-
-DRIVER = HttpDriver()
-
-
-def _shape(options: HttpOptions, response: ResponseOptions) -> EndpointShape:
-    parse = json_path.parse_json_path
-    return EndpointShape(
-        method=options.method,
-        url=options.url,
-        request=options.request,
-        text=parse(response.text),
-        tool_calls=parse(response.tool_calls) if response.tool_calls else None,
-        tool_name=parse(response.tool_name),
-        tool_args=parse(response.tool_args),
-        session_id=parse(response.session_id) if response.session_id else None,
-        state=parse(response.state) if response.state else None,
-    )
+    def label(self, options: Mapping[str, Any]) -> str:
+        """Its address."""
+        return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})
 
 
 def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:

@@ -2,58 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from evalgate.plugins import Agent, AgentSetting, ToolHandling
-from evalgate.sessions import interpreters
-from evalgate.sessions.interpreters import PythonAgent
-from evalgate.sessions.pool import WorkerPool
+from evalgate import words
+from evalgate.agents import python_process
+from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.python_process import PythonOptions
+from evalgate.agents.tools.base import ToolHandling
 
-WORKER = Path(__file__).parent / "worker" / "start.py"
 
-
-class PythonOptions(BaseModel):
+class CallOptions(PythonOptions):
     """What to call, and what it runs in; see docs/agents/python.md and docs/agents/environments.md."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:function, or module:Class for one object a case.")
     path: str = Field(default=".", description="Folder that imports start from, besides the checkout's root.")
-    python: str = Field(default="auto", description="The agent's Python: a path, a command, or auto.")
-    requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonDriver:
-    """See plugins.AgentDriver."""
+class PythonDriver(AgentDriver):
+    """A pool of workers that import the callable."""
 
-    name: str = "python"
-    options: type[BaseModel] = PythonOptions
-    tools: ToolHandling = ToolHandling.ASKS
-    runs_metrics: bool = True
+    name = "python"
+    options = CallOptions
+    argument = "call"
+    identity = ("path", "call")
+    tools = ToolHandling.ASKS
+    runs_metrics = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """A pool of workers that import the callable; its Python is found or made on first use."""
-        given = cast("PythonOptions", options)
-        agent = PythonAgent(
-            script=str(WORKER),
-            kind="python",
-            folder=_folder(given, setting.root),
-            hello={"call": given.call, "path": given.path},
-            python=given.python,
-            requirements=given.requirements,
+        """Its Python is found or made on first use."""
+        assert isinstance(options, CallOptions)
+        package = Path(options.path, *options.call.partition(":")[0].split("."))
+        folder = package if (Path(setting.root) / package).is_dir() else package.parent
+        hello = {"call": options.call, "path": options.path}
+        return WorkerPool(
+            lambda: python_process.find_launch(self.name, options, setting, folder=str(folder), hello=hello),
+            setting=setting,
         )
-        return WorkerPool(lambda: interpreters.launch(agent, setting), setting=setting)
 
-
-def _folder(options: PythonOptions, root: str) -> str:
-    """Where the module is, as far as that can be told without importing it."""
-    package = Path(options.path, *options.call.partition(":")[0].split("."))
-    return str(package if (Path(root) / package).is_dir() else package.parent)
-
-
-DRIVER = PythonDriver()
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+        """A module that is not in the checkout, which may be installed."""
+        module, colon, _ = options.get("call", "").partition(":")
+        parts = module.split(".")
+        if not colon or not all(part.isidentifier() for part in parts):
+            return None  # told with the options
+        for start in (checkout.root / options.get("path", "."), checkout.root):
+            place = start.joinpath(*parts)
+            if exists(place) or exists(place.with_name(f"{place.name}.py")):
+                return None
+        files = [PurePosixPath(path) for path in checkout.code() if path.endswith(python_process.LOADABLE)]
+        if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
+            return None  # a layout like src/, which the environment knows
+        close = words.nearest(module, {".".join((*path.parts[:-1], path.stem)) for path in files})
+        hint = f"Did you mean `{close}`?" if close else "All is well if it is installed in the agent's environment."
+        said = f"there is no module `{module}` in the checkout"
+        return Missing(option="call", message=said, hint=hint, certain=False)

@@ -3,21 +3,251 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
+import json
+import os
+import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate.model import Case, CriterionUse, Evidence, Grade, NotEvaluated, Reason, TrialKey
-from evalgate.plugins import Agent, AgentSetting, Conversation, ToolHandling
-from evalgate.sessions import replaying
-from evalgate.sessions.recorded import Shelf
-from evalgate.sessions.replaying import ReplayedConversation
+from evalgate import words
+from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentSetting, Checkout, Conversation, Missing, exists
+from evalgate.agents.tools.base import ToolHandling
+from evalgate.errors import Severity
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    Content,
+    CriterionUse,
+    Evidence,
+    FailureKind,
+    Grade,
+    Invocation,
+    Json,
+    NotEvaluated,
+    Reason,
+    Text,
+    Transcript,
+    TrialKey,
+)
+from evalgate.wire import recordings
+from evalgate.wire.spelling import to_snake
+
+_LISTS: Final = frozenset({"eval_case_results", "eval_cases"})
+_ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
 
 RECORDED = ("*.evalset_result.json", "*.session.json", "*.recording.json", "*.recording.jsonl")
 NOT_RECORDED = ("*.evalset.json", "*.test.json", "test_config.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A recording of a case: the file that it stands in, the id of its evaluation set where one is named.
+
+    `transcript` None: it cannot be understood, and `problem` says why.
+    """
+
+    path: Path
+    eval_set_id: str | None
+    transcript: Transcript | None
+    problem: str = ""
+
+
+class RecordedCases:
+    """The recordings of some files: results of `adk eval` newest first, as their names tell, others by name.
+
+    What stands in a list of cases is understood when it is asked for. `sought`: where they were looked for, in words.
+    """
+
+    def __init__(self, paths: Iterable[Path], *, sought: str = "") -> None:
+        self.sought = sought
+        self.problems: list[str] = []
+        self._held: dict[str, list[Callable[[], Record]]] = {}
+        for path in sorted(paths, key=_order):
+            try:
+                text = path.read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                self.problems.append(f"{path.name}: {error.strerror or error}")
+            else:
+                if not self._add_list(path, text):
+                    self._add_whole(path, text)
+
+    def __len__(self) -> int:
+        return sum(len(held) for held in self._held.values())
+
+    def names(self) -> Iterable[str]:
+        """The case ids that something is recorded for."""
+        return self._held.keys()
+
+    def find(self, case_id: str) -> list[Record]:
+        """Every recording of a case, in the order of the files and within them."""
+        return [read() for read in self._held.get(case_id, ())]
+
+    def _add_list(self, path: Path, text: str) -> bool:
+        """Whether it is an ADK result or evaluation set like most; every other file has to be read in whole."""
+        try:
+            raw = json.loads(text.removeprefix("\ufeff"))
+        except (ValueError, RecursionError):
+            return False  # who reads it in whole can say what is wrong
+        keys = [key for key in raw if to_snake(key) in _LISTS] if isinstance(raw, dict) else []
+        items = raw[keys[0]] if len(keys) == 1 else None
+        if not isinstance(items, list) or not all(map(_case_id, items)):
+            return False
+        named = next((value for key, value in raw.items() if to_snake(key) == "eval_set_id"), None)
+        set_id = named if isinstance(named, str) else None
+        for item in items:
+            read = functools.partial(_read_item, path, item, key=keys[0], eval_set_id=set_id)
+            self._held.setdefault(_case_id(item), []).append(read)
+        return True
+
+    def _add_whole(self, path: Path, text: str) -> None:
+        reading = recordings.parse_recordings(text, file=path.name)
+        self.problems += [str(problem) for problem in reading.problems if problem.severity is Severity.ERROR]
+        stem = path.name.partition(".")[0]
+        # One session in a file is named by its random id; people name the file after the case.
+        alone = [stem] if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id else []
+        for each in reading.recordings:
+            record = Record(path=path, eval_set_id=each.eval_set_id, transcript=each.transcript)
+            for name in (each.case_id, *alone):
+                self._held.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
+
+
+def _case_id(item: Any) -> str:
+    found = (item.get("eval_id") or item.get("evalId")) if isinstance(item, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _read_item(path: Path, item: Any, *, key: str, eval_set_id: str | None) -> Record:
+    reading = recordings.parse_one(json.dumps(item), key=key, eval_set_id=eval_set_id, file=path.name)
+    problem = words.listed([each.message for each in reading.problems], limit=3)
+    found = reading.recordings[0].transcript if reading.recordings else None
+    return Record(path=path, eval_set_id=eval_set_id, transcript=found, problem=problem)
+
+
+def _order(path: Path) -> tuple[float, str]:
+    written = _ADK_TIME.search(path.name)
+    return (-float(written[1]) if written else 0.0, str(path))
+
+
+def no_recording(message: str, *, turn: int | None = None, partial: tuple[Invocation, ...] = ()) -> AgentFailed:
+    """There is nothing to replay, ready to be raised."""
+    failure = AgentFailure(kind=FailureKind.NO_RECORDING, message=message, turn=turn, partial=partial)
+    return AgentFailed(failure)
+
+
+def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -> Transcript:
+    """The recording of one trial. Raises AgentFailed (NO_RECORDING).
+
+    Candidates have the case's id and stand in another file than the suite (whose expectations would be compared
+    with themselves). Where several evaluation sets have a case of that id, the one that is named like the suite's
+    file is meant, else the only one in which the user says the same. Repeat k takes the k-th recording, and a single
+    one stands for all repeats.
+    """
+    everything = cases.find(case.case_id)
+    found = [record for record in everything if not _same_file(record.path, suite_file)]
+    if not found:
+        expected = f"all that is known of case {case.case_id} is what is expected of it, in the evaluation file itself"
+        raise no_recording(expected if everything else _nothing_for(cases, case))
+    records = _of_one_set(found, case, key)
+    if len(records) > 1 and key.repeat >= len(records):
+        count = words.counted(len(records), "recording")
+        raise no_recording(f"there are {count} of case {case.case_id}, and none for repeat {key.repeat + 1}")
+    record = records[key.repeat if len(records) > 1 else 0]
+    if record.transcript is None:
+        raise no_recording(f"the recording in {record.path.name} cannot be understood: {record.problem}")
+    return record.transcript
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    return one.name == other.name and one.resolve() == other.resolve()
+
+
+def _nothing_for(cases: RecordedCases, case: Case) -> str:
+    if not len(cases):
+        why = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
+        return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{why}"
+    near = words.nearest(case.case_id, cases.names()) if len(cases) < 10_000 else None
+    hint = f"; there is one of {near}" if near else ""
+    trouble = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
+    return f"nothing is recorded for case {case.case_id}{hint}{trouble}"
+
+
+def _of_one_set(records: Sequence[Record], case: Case, key: TrialKey) -> Sequence[Record]:
+    sets = {record.eval_set_id for record in records}
+    if len(sets) == 1:
+        return records
+    file = key.suite.rpartition("/")[2]
+    for name in (key.suite, file, file.partition(".")[0]):
+        if name in sets:
+            return [record for record in records if record.eval_set_id == name]
+    alike = [record for record in records if _same_questions(record.transcript, case)]
+    left = {record.eval_set_id for record in alike}
+    if len(left) == 1:
+        return alike
+    names = words.listed(sorted(str(name) for name in sets))
+    raise no_recording(f"case {case.case_id} is recorded for several evaluation sets ({names}); name the file to use")
+
+
+def _same_questions(transcript: Transcript | None, case: Case) -> bool:
+    if transcript is None or case.conversation is None or len(transcript.invocations) < len(case.conversation):
+        return False
+    pairs = zip(transcript.invocations, case.conversation, strict=False)  # what was recorded beyond it does not matter
+    return all(_said(recorded.user_content) == _said(asked.user_content) for recorded, asked in pairs)
+
+
+class ReplayedConversation:
+    """A recorded conversation, given again turn by turn while the user says what was said then."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._done: list[Invocation] = []
+
+    def send(self, user_content: Content) -> Invocation:
+        """The recorded turn. Raises AgentFailed (NO_RECORDING) where the user says something else than then."""
+        number = len(self._done)
+        recorded = self._transcript.invocations
+        if number >= len(recorded):
+            turns = words.counted(len(recorded), "turn")
+            raise self._nothing(f"the recording has {turns} and no more")
+        invocation = recorded[number]
+        then, now = _said(invocation.user_content), _said(user_content)
+        if then != now:
+            raise self._nothing(f"the recording is of another conversation: {_difference(then, now)}")
+        self._done.append(invocation)
+        return invocation
+
+    def finish(self) -> Json | None:
+        """The recorded state, where the recording ends here too."""
+        return self._transcript.final_state if len(self._done) == len(self._transcript.invocations) else None
+
+    def _nothing(self, message: str) -> AgentFailed:
+        return no_recording(message, turn=len(self._done) + 1, partial=tuple(self._done))
+
+
+def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
+    """What a user says, however it is cut into parts: the text, and all that is no text."""
+    text = "".join(part.text for part in content.parts if isinstance(part, Text))
+    return text, tuple(part for part in content.parts if not isinstance(part, Text))
+
+
+def _difference(then: tuple[str, tuple[Any, ...]], now: tuple[str, tuple[Any, ...]]) -> str:
+    if then[0] == now[0]:
+        return "the user's text is the same, but the other parts of the message (files, calls) differ"
+    pairs = enumerate(zip(then[0], now[0], strict=False))  # the shorter text ends where they differ at the latest
+    at = next((i for i, (a, b) in pairs if a != b), min(len(then[0]), len(now[0])))
+    start = max(at - 30, 0)
+    return f"the user said {_excerpt(then[0], start)} then, and says {_excerpt(now[0], start)} now"
+
+
+def _excerpt(text: str, start: int) -> str:
+    shown = text[start : start + 80]
+    return repr(f"{'...' if start else ''}{shown}{'...' if start + 80 < len(text) else ''}")
 
 
 class ReplayOptions(BaseModel):
@@ -33,19 +263,19 @@ class ReplayOptions(BaseModel):
 
 
 class ReplayAgent:
-    """Recordings (plugins.Agent). They are indexed on first use: once, or once a folder where no path is given."""
+    """Recordings (base.Agent). They are indexed on first use: once, or once a folder where no path is given."""
 
     def __init__(self, options: ReplayOptions, setting: AgentSetting) -> None:
         self._path = options.path
         self._root = Path(setting.root)
         self._lock = threading.Lock()
-        self._shelves: dict[Path | None, Shelf] = {}
+        self._recorded: dict[Path | None, RecordedCases] = {}
 
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite
-        transcript = replaying.pick(self._shelf(suite_file.parent), case=case, key=key, suite_file=suite_file)
+        transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
         yield ReplayedConversation(transcript)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
@@ -60,33 +290,55 @@ class ReplayAgent:
     def close(self) -> None:
         """Forget the recordings."""
         with self._lock:
-            self._shelves.clear()
+            self._recorded.clear()
 
-    def _shelf(self, folder: Path) -> Shelf:
+    def _cases(self, folder: Path) -> RecordedCases:
         key = folder if self._path is None else None
         with self._lock:
-            if key not in self._shelves:
+            if key not in self._recorded:
                 paths = _beside(folder) if self._path is None else _named(self._root, self._path)
                 sought = "beside the evaluation file and in its .adk/eval_history" if key else f"at {self._path}"
-                self._shelves[key] = Shelf.of(paths, sought=sought)
-            return self._shelves[key]
+                self._recorded[key] = RecordedCases(paths, sought=sought)
+            return self._recorded[key]
 
 
-class ReplayDriver:
-    """One row of DRIVERS."""
+class ReplayDriver(AgentDriver):
+    """Recordings."""
 
     name = "replay"
     options = ReplayOptions
+    identity = ("path",)
     tools = ToolHandling.RUNS_NONE
-    runs_metrics = False
+    is_asked = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
-        """The recordings; nothing is read yet."""
+        """Nothing is read yet."""
         assert isinstance(options, ReplayOptions)
         return ReplayAgent(options, setting)
 
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
+        """No file is named so."""
+        text = options.get("path")
+        if text is None or exists(checkout.root / text) or _glob(checkout.root, text):
+            return None
+        close = words.nearest(text, checkout.json_files())
+        hint = f"Did you mean `{close}`?" if close else ""
+        return Missing(option="path", message=f"there are no recordings at `{text}`", hint=hint)
 
-DRIVER = ReplayDriver()
+    def files(self, options: Mapping[str, Any], checkout: Checkout) -> Iterable[str]:
+        """The recordings alone: below `path`, else all that are named as recordings are."""
+        own = options.get("path")
+        if not isinstance(own, str):
+            return [path for path in checkout.below(".") if any(Path(path).match(each) for each in RECORDED)]
+        place = checkout.root / own
+        if place.is_dir():
+            return checkout.below(own)
+        found = [place] if place.is_file() else sorted(checkout.root.glob(own))
+        return [os.path.relpath(path, checkout.root) for path in found if path.is_file()]
+
+    def label(self, options: Mapping[str, Any]) -> str:
+        """Their path."""
+        return super().label({"path": ".", **options})
 
 
 def _beside(folder: Path) -> list[Path]:
@@ -102,5 +354,8 @@ def _named(root: Path, text: str) -> list[Path]:
     if path.is_dir():
         found = [each for pattern in ("*.json", "*.jsonl") for each in path.rglob(pattern)]
         return [each for each in found if each.is_file() and not any(each.match(name) for name in NOT_RECORDED)]
-    names = glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return [root / name for name in names if (root / name).is_file()]
+    return [root / name for name in _glob(root, text) if (root / name).is_file()]
+
+
+def _glob(root: Path, text: str) -> list[str]:
+    return glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern

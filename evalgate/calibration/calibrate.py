@@ -136,7 +136,7 @@ def _suite(uses: Iterable[CriterionUse]) -> Suite:
         eval_set=EvalSet(eval_set_id=NOWHERE, cases=()),
         criteria=tuple(uses),
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
-        agent=AgentUse(driver="replay"),
+        agent=AgentUse(driver=""),
     )
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import sys
 from typing import Any
 
 import click
 
-from evalgate import cli, criteria, words
+from evalgate import agents, cli, criteria, words
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -20,12 +18,6 @@ from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
 from evalgate.project import estimate
 from evalgate.project.estimate import Estimate
 from evalgate.wiring import preparing
-
-_MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
-"""User, password and query of an address."""
-
-WIDTH = 100
-"""Characters of a command or an address that are shown."""
 
 
 @click.command("list")
@@ -108,18 +100,8 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
 
 def named(agent: AgentUse) -> str:
     """What tells an agent from others of its driver: its command, its address, its function or its folder."""
-    options = agent.options
-    match agent.driver:
-        case "command":
-            command, folder = options.get("command", ""), str(options.get("cwd", "."))
-            text = shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command)
-            return plain.label(text, WIDTH) + ("" if folder == "." else f" in {plain.label(folder, WIDTH)}")
-        case "http":
-            return plain.label(_MAYBE_SECRET.sub("", str(options.get("url", ""))), WIDTH)
-        case "python":
-            return plain.label(str(options.get("call", "")), WIDTH)
-        case _:
-            return plain.label(str(options.get("path", ".")), WIDTH)
+    driver = agents.DRIVERS.get(agent.driver)
+    return "" if driver is None else driver.label(agent.options)
 
 
 def _turns(conversation: tuple[Any, ...] | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from evalgate.wire.generation_config import GenerationConfig
 
@@ -22,7 +22,21 @@ class AgentRule(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     suites: list[str] = Field(default_factory=lambda: ["**"], description="Globs of evaluation files.")
-    driver: str = Field(default="adk", description="adk, python, command, http or replay.")
+    driver: str = Field(default="", description="Name of a driver (docs/agents); by default that of ADK agents.")
+
+    _short_form: str = PrivateAttr(default="")
+
+    @classmethod
+    def of_short_form(cls, text: str) -> AgentRule:
+        """The setting `agent` as a rule for every suite; which driver it means, `agents.rule_use` tells."""
+        rule = cls()
+        rule._short_form = text
+        return rule
+
+    @property
+    def short_form(self) -> str:
+        """The setting `agent` where it is the rule, else ""."""
+        return self._short_form
 
     @property
     def options(self) -> dict[str, Any]:

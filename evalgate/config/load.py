@@ -33,9 +33,6 @@ from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
 from evalgate.wire import generation_config
 
-DRIVER_ARGUMENT = {"adk": "path", "python": "call", "command": "command", "http": "url", "replay": "path"}
-"""Which option of each driver the text after the colon of `agent: driver:text` fills."""
-
 HARMLESS = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -68,7 +65,7 @@ def load_settings(given: Mapping[str, Any]) -> Settings:
     _refuse_secrets(merged)
     rules = reading.gate_file
     if merged.agent:
-        rules = rules.model_copy(update={"agents": [agent_rule(merged.agent)]})
+        rules = rules.model_copy(update={"agents": [AgentRule.of_short_form(merged.agent)]})
     found = {"gate_file": rules, "problems": reading.problems, "given": dict(given), "places": reading.places}
     return merged.model_copy(update={"root": root, **found})
 
@@ -90,14 +87,6 @@ def render_command(settings: Settings, *, folder: str) -> str:
         for item in value if isinstance(value, tuple) else (value,):
             command += [f"--{settings_table.input_name(name)}", str(item)]
     return shlex.join(command)
-
-
-def agent_rule(text: str) -> AgentRule:
-    """`adk:agents/x`, `command:node agent.mjs` ... as a rule for every suite; a bare path is an ADK agent."""
-    driver, colon, rest = text.partition(":")
-    if not colon or driver not in DRIVER_ARGUMENT:
-        driver, rest = "adk", text
-    return AgentRule.model_validate({"driver": driver, DRIVER_ARGUMENT[driver]: rest})
 
 
 def policy_of(settings: Settings, suites: Iterable[Suite]) -> Policy:

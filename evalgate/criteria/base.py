@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
 from evalgate.model import CriterionUse, Evidence, Grade
-from evalgate.plugins.agents import MetricRunner
 
 
 class Need(enum.StrEnum):

@@ -21,8 +21,6 @@ from evalgate.model import (
     ThresholdRule,
 )
 
-WHICH = ("path", "agent", "app_name", "call", "command", "cwd", "url", "flavour")
-"""Options of drivers that say which agent it is."""
 EXCUSED = " (what misses it on both sides is let pass)"
 """Under `threshold: new` a stricter bar makes known failures of what the base passed by its own."""
 WIDTH, LED_UP, MOST = 60, 20, 100_000
@@ -42,14 +40,15 @@ def find(
     head: Rules,
     *,
     fingerprint: Callable[[Case], str],
+    which: Callable[[AgentUse], str],
     renamed: Mapping[str, str] | None = None,
 ) -> tuple[Loosening, ...]:
     """Every rule that is weaker than the base's, policy first, then by suite in the base's order, the cases last: of
     these there may be so many that they would hide a rule among them.
 
-    `fingerprint`: of all that a case asks and expects. A changed case and changed options of a criterion are listed
-    too: whether they ask for less, only a reader can tell. `renamed`: the base's name of an evaluation file by head's,
-    where they differ.
+    `fingerprint`: of all that a case asks and expects. `which`: the agent in words, "" for none. A changed case and
+    changed options of a criterion are listed too: whether they ask for less, only a reader can tell. `renamed`: the
+    base's name of an evaluation file by head's, where they differ.
     """
     names = {theirs: ours for ours, theirs in (renamed or {}).items()}
     after = {suite.key: suite for suite in head.suites}
@@ -57,7 +56,7 @@ def find(
     known = {names.get(suite.key, suite.key) for suite in base.suites}
     return (
         *_policy(_under(base.policy, names), head.policy, known=known),
-        *(found for then, now in pairs for found in _suite(then, now, base.policy, head.policy)),
+        *(found for then, now in pairs for found in _suite(then, now, base.policy, head.policy, which=which)),
         *(found for then, now in pairs if now is not None for found in _cases(then, now, fingerprint)),
     )
 
@@ -71,13 +70,15 @@ def _under(policy: Policy, names: Mapping[str, str]) -> Policy:
     )
 
 
-def _suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> Iterator[Loosening]:
+def _suite(
+    base: Suite, head: Suite | None, before: Policy, policy: Policy, *, which: Callable[[AgentUse], str]
+) -> Iterator[Loosening]:
     """`before`, `policy`: the base's and head's."""
     if head is None:
         count = words.counted(len(base.eval_set.cases), "case")
         yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
         return
-    was, now = _which(base.agent), _which(head.agent)
+    was, now = which(base.agent), which(head.agent)
     if was != now and was:
         yield _rule(f"agent of {head.key}", *_beside(was, now))
     # results of an older evalgate do not tell who played the users
@@ -90,12 +91,6 @@ def _suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> I
             yield from _criterion(use, kept, suite=head.key)
         if kept is not None and policy.threshold is ThresholdRule.NEW and _is_easier(kept, use):
             yield _changed(use, kept, suite=head.key, was=_bar(use), now=_bar(kept) + EXCUSED)
-
-
-def _which(use: AgentUse) -> str:
-    """Which agent it is: whatever may pass in the place of the one under test. Empty for none (`driver` empty)."""
-    said = (use.options.get(name) for name in WHICH if use.options.get(name))
-    return " ".join([use.driver, *(" ".join(each) if isinstance(each, list | tuple) else str(each) for each in said)])
 
 
 def _cases(base: Suite, head: Suite, fingerprint: Callable[[Case], str]) -> Iterator[Loosening]:

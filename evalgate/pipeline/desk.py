@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from evalgate.agents.base import Agent
 from evalgate.criteria.base import Criterion
 from evalgate.model import FRESH, AgentFailure, AgentUse, GradedTrial, Outcome, Suite, Trial, TrialKey
 from evalgate.pipeline import behaviour, fingerprints, grading, pacing, talking, trials
@@ -15,7 +16,7 @@ from evalgate.pipeline.grading import Remembered
 from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.trials import Task, TrialRunner
-from evalgate.plugins import Agent, Watcher
+from evalgate.plugins import Watcher
 from evalgate.results.journal import Journal
 
 

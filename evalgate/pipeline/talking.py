@@ -6,16 +6,9 @@ from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 from evalgate import simulation
+from evalgate.agents.base import AgentFailed, Conversation
 from evalgate.model import AgentFailure, Case, FailureKind, Invocation, Suite, Transcript, TrialKey
-from evalgate.plugins import (
-    AgentFailed,
-    Conversation,
-    Message,
-    SimulatorFailure,
-    SimulatorServices,
-    Stop,
-    UserSimulator,
-)
+from evalgate.plugins import Message, SimulatorFailure, SimulatorServices, Stop, UserSimulator
 
 Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
 """Makes the user of one trial."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from evalgate.agents.base import Conversation
 from evalgate.model import Content, Invocation, Json
-from evalgate.plugins import Conversation
 
 
 class Stopwatch:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from evalgate import words
+from evalgate.agents.base import Agent, AgentFailed
 from evalgate.model import (
     INFRASTRUCTURE,
     AgentFailure,
@@ -28,7 +29,7 @@ from evalgate.pipeline import fingerprints, pacing, talking
 from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.timing import Stopwatch, TimedConversation
-from evalgate.plugins import Agent, AgentFailed, UserSimulator
+from evalgate.plugins import UserSimulator
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

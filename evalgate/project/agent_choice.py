@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from evalgate import words
+from evalgate import agents, words
 from evalgate.config import globs
 from evalgate.config.gate_file import AgentRule, GateFile
 from evalgate.errors import Place, Problem, Severity
@@ -14,7 +15,9 @@ from evalgate.model import AgentUse, EvalSet
 from evalgate.project import agent_finding
 from evalgate.project.agent_finding import Absent, AgentFolders, Ambiguous, Found, ReadSource
 
-UNKNOWN = AgentUse(driver="adk", options={"path": "."}, found_by="nothing found")
+UNKNOWN = AgentUse(
+    driver=agents.DEFAULT, options={agents.DRIVERS[agents.DEFAULT].argument: "."}, found_by="nothing found"
+)
 """Stands in where no agent was found: the problem beside it is an error, so that it never runs."""
 
 CODES = frozenset({"no-agent", "ambiguous-agent", "app-name-unmatched", "mixed-app-names"})
@@ -32,18 +35,20 @@ class AgentChoices:
 def choose_agents(
     sets: Mapping[str, EvalSet], *, gate_file: GateFile, files: Mapping[str, frozenset[str]], read: ReadSource
 ) -> AgentChoices:
-    """A rule of the gate file wins (of several the last); an `adk` rule without `path` only adds options.
+    """A rule of the gate file wins (of several the last); one of the default driver without an agent only adds options.
 
     `files`: names of possible agent files by folder. Nothing is imported.
     """
     folders = AgentFolders(files=files, read=read)
+    argument = agents.DRIVERS[agents.DEFAULT].argument
     by_key: dict[str, AgentUse] = {}
     problems: list[Problem] = []
     absent: list[str] = []
     for key in sorted(sets):
         rule, said_by = _last_rule(key, gate_file)
-        if rule is not None and (rule.driver != "adk" or "path" in rule.options):
-            by_key[key] = AgentUse(driver=rule.driver, options=rule.options, found_by=said_by)
+        use = None if rule is None else agents.rule_use(rule)
+        if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
+            by_key[key] = dataclasses.replace(use, found_by=said_by)
             continue
         app_name, case_id, told = _app_name(key, sets[key])
         problems.extend(told)
@@ -51,8 +56,8 @@ def choose_agents(
         by_key[key] = UNKNOWN
         match finding:
             case Found(folder=folder, found_by=found_by):
-                options = {**(rule.options if rule else {}), "path": folder}
-                by_key[key] = AgentUse(driver="adk", options=options, found_by=found_by)
+                options = {**(rule.options if rule else {}), argument: folder}
+                by_key[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=found_by)
                 if app_name and folder != "." and folder.rpartition("/")[2] != app_name:
                     problems.append(agent_finding.unmatched_name_problem(key, app_name=app_name, finding=finding))
             case Ambiguous():

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
-from evalgate.agents import replay
+from evalgate import agents
 from evalgate.config.settings import Settings
 from evalgate.model import AgentUse
 from evalgate.pipeline import trials
-from evalgate.project import source_files, tree
+from evalgate.project.agent_places import SeenCheckout
 
 WHOLE_BYTES = 4 * 1024 * 1024
 """Larger files (model weights, data) count by their size only."""
-
-ELSEWHERE = frozenset({"http", "absent"})
-"""Drivers of agents whose code is not in the checkout."""
 
 
 def apart_of(settings: Settings) -> tuple[str, ...]:
@@ -56,14 +53,10 @@ class AgentCode:
         return self._known[key]
 
     def _read(self, use: AgentUse) -> str:
-        if use.driver in ELSEWHERE:
+        driver = agents.DRIVERS.get(use.driver)
+        if driver is None or driver.is_remote:
             return ""
-        own = use.options.get("path")
-        own = own if isinstance(own, str) else None
-        if use.driver == "replay":
-            files = _recordings(self._root, own)
-        else:
-            files = source_files.walk(self._root, apart=self._apart, own=own)
+        files = driver.files(use.options, SeenCheckout(self._root, apart=self._apart))
         seen = hashlib.sha256()
         for path in sorted(files):
             seen.update(os.fsencode(path) + b"\0" + self._content(path) + b"\0")
@@ -83,18 +76,3 @@ def _content(path: Path) -> bytes:
         return path.read_bytes() if size <= WHOLE_BYTES else str(size).encode()
     except OSError:
         return b"unreadable"
-
-
-def _recordings(root: Path, own: str | None) -> Iterator[str]:
-    """The files that a replay reads: below its `path`, else all that are named as recordings are."""
-    place = root if own is None else root / own
-    if own is not None and not place.is_dir():
-        found = [place] if place.is_file() else sorted(root.glob(own))
-        yield from (os.path.relpath(path, root) for path in found if path.is_file())
-        return
-    for where, folders, files in os.walk(place):
-        folders[:] = sorted(name for name in folders if name != ".git" and name not in tree.SKIPPED_FOLDERS)
-        here = Path(where)
-        for name in files:
-            if own is not None or any((here / name).match(pattern) for pattern in replay.RECORDED):
-                yield os.path.relpath(here / name, root)

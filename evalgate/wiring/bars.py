@@ -6,14 +6,15 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evalgate import words
+from evalgate import agents, words
+from evalgate.agents import opening
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
-from evalgate.wiring import agent_pools, base_checkout, base_sought, simulating, weaker
+from evalgate.wiring import base_checkout, base_sought, simulating, weaker
 from evalgate.wiring.bases import Base, Rules
 
 RULES = (
@@ -64,6 +65,7 @@ def of(settings: Settings, suites: tuple[Suite, ...], policy: Policy, base: Base
             loosening.Rules(suites=tuple(map(_with_known_agent, rules.suites)), policy=rules.policy),
             loosening.Rules(suites=suites, policy=policy),
             fingerprint=fingerprints.of_case,
+            which=agents.identity_of,
             renamed=renamed,
         ),
     )
@@ -92,7 +94,10 @@ def _of_settings(settings: Settings, policy: Policy, base: Base | None) -> tuple
     if base is None or base.settings is None or base.settings.places is None:
         return ()
     theirs, ours = (loosening.Rules(suites=(), policy=each) for each in (load.policy_of(base.settings, ()), policy))
-    return (*weaker.find(base.settings, settings), *loosening.find(theirs, ours, fingerprint=fingerprints.of_case))
+    return (
+        *weaker.find(base.settings, settings),
+        *loosening.find(theirs, ours, fingerprint=fingerprints.of_case, which=agents.identity_of),
+    )
 
 
 def _unknown(settings: Settings, base: Base | None) -> tuple[Problem, ...]:
@@ -199,7 +204,7 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
         return same
     if len(agents) == 1:
         return next(iter(agents.values()))
-    return agent_pools.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
+    return opening.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
 
 
 def _with_base(suite: Suite, then: Suite, ruling: Settings, rules: Rules) -> Suite:

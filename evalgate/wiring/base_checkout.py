@@ -9,14 +9,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import criteria
+from evalgate import agents, criteria
+from evalgate.agents import opening
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity
 from evalgate.model import AgentUse, Policy, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.project import agent_choice, discovery, reading, tree
-from evalgate.wiring import agent_pools, judging, preparing, simulating
+from evalgate.wiring import judging, preparing, simulating
 
 ONE_ENDPOINT = (
     "the agent behind {url} is the same on both sides, so the base's cannot be run beside it; compare with results of "
@@ -151,7 +152,7 @@ def _chosen(settings: Settings, suites: Sequence[Suite]) -> dict[str, AgentUse]:
         files=seen.agent_files,
         read=lambda path: reading.read_source(settings.root, path),
     )
-    return {key: _known(preparing.with_defaults(use, settings)) for key, use in chosen.by_key.items()}
+    return {key: _known(agents.with_defaults(use, settings)) for key, use in chosen.by_key.items()}
 
 
 def is_unknown(use: AgentUse) -> bool:
@@ -160,27 +161,27 @@ def is_unknown(use: AgentUse) -> bool:
 
 
 def _known(use: AgentUse) -> AgentUse:
-    return agent_pools.missing() if is_unknown(use) else use
+    return opening.missing() if is_unknown(use) else use
 
 
 def _usable(use: AgentUse, suite: Suite) -> AgentUse:
     """The agent, unless running it would be running head's: an endpoint has no second side."""
-    if use.driver == "http" and use.options.get("url") == suite.agent.options.get("url"):
-        return agent_pools.absent(ONE_ENDPOINT.format(url=use.options.get("url")))
+    if agents.is_remote(use) and agents.DRIVERS[use.driver].is_same_place(use.options, suite.agent.options):
+        return opening.absent(ONE_ENDPOINT.format(url=agents.DRIVERS[use.driver].label(use.options)))
     return _checked(use)
 
 
 def _checked(use: AgentUse) -> AgentUse:
-    if use.driver == agent_pools.ABSENT:
+    if use.driver == opening.ABSENT:
         return use
     try:
-        preparing.options_of(use)
+        agents.options_of(use)
     except KeyError:
-        return agent_pools.absent(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
+        return opening.absent(f"the base's evalgate.yml names a driver that does not exist: {use.driver}")
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
-        return agent_pools.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {first['msg']}")
+        return opening.absent(f"the base's evalgate.yml: agent with driver {use.driver}: {where}: {first['msg']}")
     return use
 
 
@@ -247,7 +248,7 @@ def _unselected(
         dataclasses.replace(
             suite,
             eval_set=suite.eval_set if suite.key in moved else dataclasses.replace(suite.eval_set, cases=()),
-            agent=preparing.with_defaults(suite.agent, settings),
+            agent=agents.with_defaults(suite.agent, settings),
         )
         for suite in settled
     )

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from evalgate.agents import opening
 from evalgate.config.settings import Settings
 from evalgate.model import AgentUse, BaseOrigin, Suite
 from evalgate.results.file import Stored
-from evalgate.wiring import agent_pools
 from evalgate.wiring.base_checkout import Rules
 
 STORES = ("data_branch", "baseline_folder", "baseline_artifact")
@@ -50,7 +50,7 @@ class Base:
     def lacks_agent(self, suite: str) -> bool:
         """Whether its code is here and has no agent for this suite."""
         use = self.agents.get(suite)
-        return self.root is not None and (use is None or agent_pools.is_missing(use))
+        return self.root is not None and (use is None or opening.is_missing(use))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from evalgate import words
+from evalgate import agents, words
+from evalgate.agents import opening
 from evalgate.baseline import commits, repository, worktree
 from evalgate.baseline.commits import BaseCommit
 from evalgate.baseline.repository import Repository
@@ -19,7 +20,7 @@ from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import trials
 from evalgate.results import file as results_file
-from evalgate.wiring import agent_code, agent_pools, artifact_store, base_checkout, base_sought, comparisons, stores
+from evalgate.wiring import agent_code, artifact_store, base_checkout, base_sought, comparisons, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.base_sought import Base, Search
@@ -84,7 +85,7 @@ def _from_file(search: Search, named: str) -> Base:
         measured_at=stored.run.started_at,
         notes=(unknown,) if search.settings.policy == "base" else (),
     )
-    absent = agent_pools.absent(WHY_NOT_STORED)
+    absent = opening.absent(WHY_NOT_STORED)
     return Base(
         origin=stores.aged(origin, settings=search.settings, now=search.now),
         agents={suite.key: absent for suite in search.suites},
@@ -165,7 +166,7 @@ def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) 
         origin = dataclasses.replace(base.origin, source=BaseSource.STORE)
         why = base.problem if found is not None or base.settings is None else nothing
         return dataclasses.replace(base, origin=origin, root=None, problem=why)
-    absent = agent_pools.absent(WHY_NOT_STORED)
+    absent = opening.absent(WHY_NOT_STORED)
     code = None if base.root is None else _code(search, base.root)
     changed = [
         suite.key for suite in search.suites if code is not None and _has_changed(search, found, base, suite, code)
@@ -221,16 +222,16 @@ def _same_agent(search: Search, found: Found, base: Base, suite: Suite, code: Ag
     use, then = base.agents[suite.key], _then(found, base, suite)
     if then is None:
         return False
-    if suite.agent.driver == "http":
+    if agents.is_remote(suite.agent):
         return _alike(then.agent, suite.agent)
-    if use.driver == agent_pools.ABSENT or not _alike(then.agent, use) or base.root is None:
+    if use.driver == opening.ABSENT or not _alike(then.agent, use) or base.root is None:
         return False
     files = code.fingerprint(use)
     return bool(files) and found.stored.run.codes.get(trials.agent_key(then.agent)) == files + search.tools(base.root)
 
 
 def _has_changed(search: Search, found: Found, base: Base, suite: Suite, code: AgentCode) -> bool:
-    known = base.agents[suite.key].driver != agent_pools.ABSENT and _then(found, base, suite) is not None
+    known = base.agents[suite.key].driver != opening.ABSENT and _then(found, base, suite) is not None
     return known and not _same_agent(search, found, base, suite, code)
 
 
@@ -263,9 +264,9 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     if side.rules is not None and side.rules.is_empty():
         return dataclasses.replace(known, problem="the base has no case of those that are run here", no_agent=True)
     own = [side.agents[suite.key] for suite in search.suites]
-    if all(agent_pools.is_missing(use) for use in own):
+    if all(opening.is_missing(use) for use in own):
         return _without_agent(known, side.own_files())
-    borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.settings.root)
+    borrowed = opening.borrowed_pythons(own, root=checkout.root, lender=search.settings.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
     origin = dataclasses.replace(origin, notes=(*origin.notes, *lent))
     return dataclasses.replace(known, origin=origin, root=checkout.root, agents=side.agents)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from evalgate import agents
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place
@@ -204,7 +205,7 @@ def _is_same_code(base: Stored, head: Stored, suite: Suite) -> bool:
 def _code(run: Run, suite: str) -> str:
     """The fingerprint of all files that the suite's agent may be made of; "" where only recordings count, or none."""
     agent = next((each.agent for each in run.suites if each.key == suite), None)
-    return "" if agent is None or agent.driver == "replay" else run.codes.get(trials.agent_key(agent), "")
+    return "" if agent is None or not agents.is_asked(agent) else run.codes.get(trials.agent_key(agent), "")
 
 
 def _settings(suites: Sequence[Suite], *, adk_compat: bool) -> Mapping[tuple[str, str], str]:

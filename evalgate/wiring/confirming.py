@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from evalgate import words
+from evalgate.agents import opening
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Comparison, FailureOrigin, Policy, Run, Suite, ThresholdRule
-from evalgate.wiring import agent_pools
 
 SPARE = 2
 """How many rounds of fresh runs are made beyond those asked for, where an agent or a judge failed in one."""
@@ -71,7 +71,7 @@ def alone(base: Run) -> frozenset[CaseKey]:
     return frozenset(
         (suite.key, case.case_id)
         for suite in base.suites
-        if suite.agent.driver == agent_pools.ABSENT
+        if suite.agent.driver == opening.ABSENT
         for case in suite.eval_set.cases
     )
 

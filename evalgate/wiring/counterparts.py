@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container, Iterator, Mapping, Sequence
 
+from evalgate.agents import opening
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Standing, Suite
 from evalgate.pipeline import trials
-from evalgate.wiring import agent_pools
 from evalgate.wiring.bases import Base
 
 ENVIRONMENT = ("framework_version", "python", "requirements")
@@ -71,7 +71,7 @@ def _differences(what: str, then: Mapping[str, str], now: Mapping[str, str]) -> 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     """Head's suites, to be run by the base's agents."""
-    none = agent_pools.missing()
+    none = opening.missing()
     return tuple(dataclasses.replace(suite, agent=base.agents.get(suite.key, none)) for suite in suites)
 
 

@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate import criteria, formats, judges, words
+from evalgate import agents, criteria, formats, judges, words
+from evalgate.agents import opening as agent_opening
+from evalgate.agents.base import AgentFailed
+from evalgate.agents.opening import Surroundings
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.judges import opening, prompting
@@ -28,12 +31,10 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.pipeline import fingerprints, trials
-from evalgate.plugins import AgentFailed
 from evalgate.project import discovery
 from evalgate.prompts import generating
 from evalgate.wire import case_writing
-from evalgate.wiring import agent_pools, folders, judging, preparing
-from evalgate.wiring.agent_pools import Surroundings
+from evalgate.wiring import folders, judging
 
 ACCOUNT = "generate"
 QUESTION = "Hello! What can you do for me, and what do you need to know for it?"
@@ -73,7 +74,7 @@ def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], sa
     the agent or the model gives nothing.
     """
     model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
-    use = preparing.with_defaults(_agent(settings), settings)
+    use = agents.with_defaults(_agent(settings), settings)
     name = _name(use, order, model=model, seed=settings.seed)
     path = settings.root / order.into / f"{name}.evalset.json"
     if path.exists():
@@ -121,7 +122,7 @@ def _agent(settings: Settings) -> AgentUse:
     """The one agent that there is. Raises ConfigError."""
     rules = settings.gate_file.agents
     if len(rules) == 1:
-        return AgentUse(driver=rules[0].driver, options=rules[0].options)
+        return agents.rule_use(rules[0])
     try:
         found = discovery.discover(settings.root, gate_file=settings.gate_file, specs=criteria.CRITERIA)
         uses = {trials.agent_key(suite.agent): suite.agent for suite in found.suites}
@@ -169,7 +170,7 @@ def _introduce(
         tools_root=settings.root,
     )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agent_pools.opened((suite,), around) as opened:
+    with agent_opening.open_agents((suite,), around) as opened:
         try:
             with opened[trials.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))

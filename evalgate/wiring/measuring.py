@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate import criteria, words
+from evalgate import agents, criteria, words
+from evalgate.agents import opening
+from evalgate.agents.base import Agent
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.errors import Problem, Severity
@@ -32,9 +34,9 @@ from evalgate.model import (
 from evalgate.pipeline import reuse, trials
 from evalgate.pipeline.desk import Side
 from evalgate.pipeline.measure import Measuring
-from evalgate.plugins import Agent, Watcher
+from evalgate.plugins import Watcher
 from evalgate.results.journal import Journal
-from evalgate.wiring import agent_code, agent_pools, benches, comparisons, confirming, counterparts
+from evalgate.wiring import agent_code, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 
 HEAD, BASE = 0, 1
@@ -110,7 +112,7 @@ class _Ring:
             panel=bout.panel,
             watcher=bout.watcher,
             limiters=bout.limiters,
-            asks=bout.panel is not None or any(_is_asked(suite) for side in sides for suite in side.suites),
+            asks=bout.panel is not None or any(agents.is_asked(suite.agent) for side in sides for suite in side.suites),
         )
         self._measuring = Measuring(sides, bench, seed=bout.settings.seed, now=bout.now)
 
@@ -138,7 +140,7 @@ class _Ring:
     def _unconfirmable(self) -> tuple[Problem, ...]:
         """Where stored results stand in for an agent of the base that is not here, or is behind a URL."""
         stored = {key.suite for key in self._taken.keys}
-        absent = {suite.key for suite in self._sides[-1].suites if suite.agent.driver == agent_pools.ABSENT}
+        absent = {suite.key for suite in self._sides[-1].suites if suite.agent.driver == opening.ABSENT}
         return confirming.without_base(self._bout.policy, stored & absent, is_at_hand=self._bout.can_run_base)
 
     def _unpriced(self) -> tuple[Problem, ...]:
@@ -273,7 +275,7 @@ class _Ring:
             criteria=self._criteria(),
             code_of=lambda use: code.fingerprint(use) + tools,
             journal=journal,
-            absent=frozenset(suite.key for suite in suites if suite.agent.driver == agent_pools.ABSENT),
+            absent=frozenset(suite.key for suite in suites if suite.agent.driver == opening.ABSENT),
             computed={suite.key: comparisons.computed(suite.criteria) for suite in suites},
         )
 
@@ -291,8 +293,3 @@ class _Ring:
 
 def _is_early(found: Measured, policy: Policy) -> bool:
     return found.comparison is not None and found.base is not None and two_stage.early(found.comparison, policy=policy)
-
-
-def _is_asked(suite: Suite) -> bool:
-    """Whether its agent is a process or an endpoint to wait for, and no recording."""
-    return suite.agent.driver not in ("replay", agent_pools.ABSENT)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from evalgate import agents, criteria, words
+from evalgate.agents.tools import toolbox
 from evalgate.calibration import apply
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
-from evalgate.wiring import judging, simulating, tooling
+from evalgate.wiring import judging, simulating
 
 METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)
 """Drivers that run no custom metrics."""
@@ -53,7 +54,9 @@ def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Prepared:
         criteria_file=Path(settings.criteria) if settings.criteria else None,
         specs=criteria.CRITERIA,
     )
-    suites = tuple(dataclasses.replace(suite, agent=with_defaults(suite.agent, settings)) for suite in found.suites)
+    suites = tuple(
+        dataclasses.replace(suite, agent=agents.with_defaults(suite.agent, settings)) for suite in found.suites
+    )
     suites = simulating.settle(suites, settings)
     linted = (
         *rules.lint_rules(settings, settings.gate_file.suites, given=settings.given, places=settings.places),
@@ -62,9 +65,8 @@ def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Prepared:
     told = found.problems
     if _may_name_agents(settings.problems):
         told = tuple(each for each in told if each.code not in agent_choice.CODES)
-    problems = (
-        *settings.problems, *told, *linted, *_agent_problems(settings, suites), *tooling.check(settings, suites)
-    )  # fmt: skip
+    tools = toolbox.check(settings, settings.gate_file.tools, root=settings.root, suites=suites)
+    problems = (*settings.problems, *told, *linted, *_agent_problems(settings, suites), *tools)
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = judging.defaults_of(settings)
     suites = judging.settle(suites, defaults)
@@ -72,7 +74,7 @@ def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Prepared:
         problems = (*problems, *unready(settings, suites, environ=environ))
     elif not settings.skip_judged:
         problems = (*problems, *judging.missing(suites, defaults, environ))
-    unread = tuple(dataclasses.replace(each, agent=with_defaults(each.agent, settings)) for each in found.unread)
+    unread = tuple(dataclasses.replace(each, agent=agents.with_defaults(each.agent, settings)) for each in found.unread)
     return Prepared(
         suites=suites,
         problems=tuple(dict.fromkeys(problems)),
@@ -104,26 +106,6 @@ def insist(prepared: Prepared, *, strict: bool) -> None:
         raise ConfigError.collected(prepared.problems)
 
 
-def with_defaults(use: AgentUse, settings: Settings) -> AgentUse:
-    """The agent with the settings `python` and `requirements`, where its driver takes them and it names none."""
-    driver = agents.DRIVERS.get(use.driver)
-    if driver is None:
-        return use
-    fields = driver.options.model_fields
-    defaults: dict[str, Any] = {}
-    if settings.python != "auto":
-        defaults["python"] = settings.python
-    if settings.requirements:
-        defaults["requirements"] = list(settings.requirements)
-    options = {name: value for name, value in defaults.items() if name in fields} | dict(use.options)
-    return dataclasses.replace(use, options=options)
-
-
-def options_of(use: AgentUse) -> BaseModel:
-    """The validated options of an agent. Raises pydantic.ValidationError, KeyError for an unknown driver."""
-    return agents.DRIVERS[use.driver].options.model_validate(dict(use.options))
-
-
 def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
     problems: list[Problem] = []
     seen: list[AgentUse] = []
@@ -137,7 +119,7 @@ def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
             problems.append(_agent_problem(f"`{suite.agent.driver}` is no agent driver", hint))
             continue
         try:
-            options_of(suite.agent)
+            agents.options_of(suite.agent)
         except ValidationError as error:
             fields = agents.DRIVERS[suite.agent.driver].options.model_fields
             problems.extend(_agent_problem(*_option_words(each, suite.agent, fields)) for each in error.errors())
@@ -148,7 +130,7 @@ def _agent_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Proble
     """What is wrong with the agents' options, and agents that are named and are not there."""
     places = None if settings.agent else settings.places
     uses = [suite.agent for suite in suites]
-    missing = agent_places.problems(uses, root=settings.root, places=places, drivers=agents.DRIVERS)
+    missing = agent_places.problems(uses, root=settings.root, places=places)
     return (*_option_problems(suites), *missing)
 
 

@@ -10,18 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__, words
+from evalgate.agents import opening
+from evalgate.agents.base import Agent
+from evalgate.agents.opening import Surroundings
+from evalgate.agents.tools import toolbox
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard
 from evalgate.pipeline import fingerprints
-from evalgate.plugins import Agent
 from evalgate.results import shards as results_shards
 from evalgate.results.journal import Journal
 from evalgate.wiring import (
     agent_code,
-    agent_pools,
     bars,
     bases,
     concluding,
@@ -32,9 +34,7 @@ from evalgate.wiring import (
     preparing,
     remembering,
     shards,
-    tooling,
 )
-from evalgate.wiring.agent_pools import Surroundings
 from evalgate.wiring.bars import Bar
 from evalgate.wiring.bases import Base
 from evalgate.wiring.concluding import Ending, Gated, Sources
@@ -132,7 +132,8 @@ def _insist(bar: Bar, scene: Scene) -> None:
     if not bar.by_base:
         return
     problems = preparing.unready(bar.settings, bar.suites, environ=scene.environ)
-    problems += tuple(tooling.check(bar.settings, bar.suites))
+    settings, tools = bar.settings, bar.settings.gate_file.tools
+    problems += tuple(toolbox.check(settings, tools, root=bar.settings.root, suites=bar.suites))
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
         scene.watcher.say("`policy: base`: the base's rules decide, and not all that they need is there")
@@ -141,7 +142,7 @@ def _insist(bar: Bar, scene: Scene) -> None:
 
 def _tools_of(settings: Settings) -> Callable[[Path], str]:
     """The fingerprint of what answers tool calls in a side's checkout."""
-    return lambda own: tooling.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=own)
+    return lambda own: toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=own)
 
 
 def _unmeasured(bar: Bar, journal: Journal) -> Run:
@@ -172,12 +173,12 @@ def _measured(
     around = _surroundings(settings, scene, cache=cache)
     limiters = judging.limiters_of(settings)
     with ExitStack() as stack:
-        pools = stack.enter_context(agent_pools.opened(bar.suites, around))
+        pools = stack.enter_context(opening.open_agents(bar.suites, around))
         base_pools: Mapping[str, Agent] = {}
         if base is not None and journals.base is not None:
             with_base = counterparts.with_agents(bar.suites, base)
             there = dataclasses.replace(around, root=base.root or settings.root)
-            base_pools = stack.enter_context(agent_pools.opened(with_base, there))
+            base_pools = stack.enter_context(opening.open_agents(with_base, there))
         panel = stack.enter_context(
             judging.opened_panel(settings, bar.suites, environ=scene.environ, cache=cache, say=say, limiters=limiters)
         )

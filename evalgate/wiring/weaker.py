@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from evalgate.agents.tools import toolbox
+from evalgate.agents.tools.base import ToolMode
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Runs, Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place
 from evalgate.model import Loosening, LooseningKind, Suite
-from evalgate.plugins import ToolMode
-from evalgate.wiring import imported, tooling
+from evalgate.wiring import imported
 
 IsWeaker = Callable[[Any, Any], bool]
 """Whether head's value (the second) asks for less than the base's."""
@@ -162,7 +163,7 @@ def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Itera
 
 def _files(settings: Settings) -> list[str]:
     rules = settings.gate_file
-    mode = tooling.mode_of(settings, rules.tools)
+    mode = toolbox.mode_of(settings, rules.tools)
     named = [rules.judge.calibration, rules.judge.replay]
     named += [rules.tools.mocks] if "mocks" in _used(mode, rules.tools) else []
     return [name for name in named if name]
@@ -196,7 +197,7 @@ def _digest(path: Path) -> str:
 def _tools(base: Settings, head: Settings) -> Iterator[Loosening]:
     """Tools that run no longer, or whose answers are made up elsewhere."""
     theirs, ours = base.gate_file.tools, head.gate_file.tools
-    was, now = tooling.mode_of(base, theirs), tooling.mode_of(head, ours)
+    was, now = toolbox.mode_of(base, theirs), toolbox.mode_of(head, ours)
     if now not in (was, ToolMode.LIVE, ToolMode.RECORD):
         yield _told(head, "tools", "mode", was=was.value, now=now.value)
     for name in _used(now, ours):

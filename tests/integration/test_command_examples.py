@@ -11,9 +11,9 @@ import pytest
 from builders import leftovers
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.formats import eval_sets
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
-from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 
 pytestmark = pytest.mark.integration
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -32,7 +33,6 @@ from evalgate.model import (
     ToolResponse,
     TrialKey,
 )
-from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import AgentFailure, Case, Content, FailureKind, Text, TrialKey
-from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 
 pytestmark = pytest.mark.integration
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from builders import leftovers
 
+from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
+from evalgate.agents.pool import Launch, WorkerPool
 from evalgate.model import AgentFailure, Case, Content, FailureKind, SessionInput, Text, TrialKey
-from evalgate.plugins import AgentFailed, AgentLimits, AgentSetting
-from evalgate.sessions.pool import Launch, WorkerPool
 
 pytestmark = pytest.mark.integration
 

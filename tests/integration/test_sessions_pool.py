@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from builders import leftovers
 
+from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
+from evalgate.agents.pool import Launch, WorkerPool
 from evalgate.model import (
     Case,
     Content,
@@ -30,8 +32,6 @@ from evalgate.model import (
     Text,
     TrialKey,
 )
-from evalgate.plugins import AgentFailed, AgentLimits, AgentSetting
-from evalgate.sessions.pool import Launch, WorkerPool
 
 pytestmark = pytest.mark.integration
 
@@ -221,7 +221,7 @@ def test_faults_all_over_leave_every_other_trial_right() -> None:
 
 
 def test_the_seed_is_the_trials_own_and_always_the_same() -> None:
-    from evalgate.sessions.conversation import seed_of
+    from evalgate.agents.conversation import seed_of
 
     assert seed_of(key("a"), seed=1) == seed_of(key("a"), seed=1)
     assert len({seed_of(key(name), seed=seed) for name in "abc" for seed in range(3)}) == 9

@@ -10,8 +10,8 @@ import pytest
 from parity.adk_child import AdkChild
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import Case, Content, Invocation, SessionInput, Text, TrialKey
-from evalgate.plugins import AgentFailed, AgentLimits, AgentSetting
 from evalgate.wire import writing
 from evalgate.wire.invocations import InvocationWire
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from . import faults
+from . import errors
 
 Message = dict[str, Any]
 STATUSES = {1: "passed", 2: "failed", 3: "not_evaluated", 4: "not_evaluated"}
@@ -25,7 +25,7 @@ async def run(message: Message, package: str) -> Message:
         result = await _call(function, arguments)
         return _read(result, code)
     except BaseException as error:
-        return {"score": None, "error": f"{faults.sentence(error)}\n{faults.trimmed_traceback(error)}"}
+        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.trimmed_traceback(error)}"}
 
 
 def _resolve(code: str, package: str) -> Callable[..., Any]:

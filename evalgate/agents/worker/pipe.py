@@ -30,7 +30,7 @@ class Pipe:
                 continue
             message = json.loads(line)
             if not isinstance(message, dict):
-                raise ValueError("a protocol message is a JSON object")  # noqa: TRY004 - a fault of the text
+                raise ValueError("a protocol message is a JSON object")  # noqa: TRY004 - an error of the text
             yield message
 
     def send(self, message: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from evalgate.agents import DRIVERS
+from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import (
     Case,
     Content,
@@ -26,7 +27,6 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
-from evalgate.plugins import Agent, AgentFailed, AgentLimits, AgentSetting
 from tests.integration.agents.line_client import AGENTS, adk_python
 
 pytestmark = pytest.mark.integration

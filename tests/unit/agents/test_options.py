@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from evalgate.agents import http
+from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.command import CommandOptions
 from evalgate.agents.http import HttpOptions
-from evalgate.plugins import AgentFailed, AgentSetting
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_a_header_without_its_variable_says_why() -> None:
         root="/", environment={"OTHER": "x"}, cache="/nowhere", why_absent=lambda name: f"nobody gave {name}"
     )
     with pytest.raises(AgentFailed, match=r"the header Authorization refers to \$\{CHAT_KEY\}: nobody gave CHAT_KEY"):
-        http.DRIVER.open(options, setting)
+        http.HttpDriver().open(options, setting)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from evalgate.agents import replay
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
-from evalgate.plugins import Agent, AgentFailed, AgentSetting
 
 
 def content(text: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def write(path: Path, data: Any) -> None:
 
 def opened(root: Path, path: str | None = None) -> Agent:
     setting = AgentSetting(root=str(root), environment={}, cache=str(root / "cache"))
-    return replay.DRIVER.open(replay.ReplayOptions(path=path), setting)
+    return replay.ReplayDriver().open(replay.ReplayOptions(path=path), setting)
 
 
 def user(text: str) -> Content:

@@ -29,7 +29,7 @@ def test_everything_is_read() -> None:
     reading = load.parse_gate_file(FULL, file="evalgate.yml")
     assert reading.problems == ()
     first, second = reading.gate_file.agents
-    assert (first.driver, first.options) == ("adk", {"path": "agents/weather"})
+    assert (first.driver, first.options) == ("", {"path": "agents/weather"})
     assert (second.driver, second.suites, second.options) == ("command", ["**"], {"command": "node agent.mjs"})
     assert reading.gate_file.suites[0].pass_rate == 0.9
     assert reading.given == {"runs": 3, "fail_on": ["threshold"], "turn_timeout": 20}

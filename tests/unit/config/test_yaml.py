@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.config import load, tool_mocks, yaml
+from evalgate.agents.tools import mocks
+from evalgate.config import load, yaml
 from evalgate.errors import Problem, Severity
 
 LAUGHS = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
@@ -32,7 +33,7 @@ def test_what_cannot_be_read_is_a_problem(text: str, code: str) -> None:
     assert (found.code, found.severity, found.place is not None) == (code, Severity.ERROR, True)
     (problem,) = load.parse_gate_file(text, file="f.yml").problems
     assert problem == found
-    (problem,) = tool_mocks.parse_mocks(text, file="f.yml").problems
+    (problem,) = mocks.parse_mocks(text, file="f.yml").problems
     assert (problem.code, problem.message) == ("tool-mocks", found.message)
 
 
@@ -68,9 +69,9 @@ def test_the_last_one_counts() -> None:
     assert reading.given == {"fail_on": ["regression"], "runs": 3}
     told = [(each.code, each.severity, each.place.line) for each in reading.problems if each.place is not None]
     assert told == [("duplicate-key", Severity.WARNING, 3), ("duplicate-key", Severity.WARNING, 4)]
-    mocks = tool_mocks.parse_mocks("tools:\n  a: run\n  a: run\n", file="m")
-    assert [(each.code, each.severity) for each in mocks.problems] == [("duplicate-key", Severity.WARNING)]
-    assert list(mocks.mocks.tools) == ["a"]
+    reading_of_mocks = mocks.parse_mocks("tools:\n  a: run\n  a: run\n", file="m")
+    assert [(each.code, each.severity) for each in reading_of_mocks.problems] == [("duplicate-key", Severity.WARNING)]
+    assert list(reading_of_mocks.mocks.tools) == ["a"]
 
 
 @given(st.text(alphabet="ab&*[]{}:, \n-?'<!1", max_size=40))

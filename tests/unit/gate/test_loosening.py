@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evalgate import agents
 from evalgate.gate import loosening
 from evalgate.gate.loosening import Rules
 from evalgate.model import (
@@ -67,6 +68,7 @@ def found(base: Suite | Policy, *head: Suite | Policy, renamed: dict[str, str] |
         rules(base),
         rules(*head),
         fingerprint=lambda case: repr(case.expects_state) + case.case_id,
+        which=agents.identity_of,
         renamed=renamed,
     )
     return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
@@ -248,7 +250,7 @@ def test_no_number_of_cases_stands_before_a_rule() -> None:
     first, second = suite(TOOLS), suite(WORDS, key="b.json")
     edited, lowered = suite(TOOLS, cases="one*"), suite(with_threshold(WORDS, 0.1), key="b.json", cases="")
     both = [Rules(suites=suites, policy=Policy()) for suites in ((first, second), (edited, lowered))]
-    told = loosening.find(*both, fingerprint=lambda case: repr(case.expects_state))
+    told = loosening.find(*both, fingerprint=lambda case: repr(case.expects_state), which=agents.identity_of)
     assert [each.kind.value for each in told] == ["threshold", "case_changed", *["case_removed"] * 3]
 
 
@@ -278,6 +280,7 @@ def test_what_may_be_lowered_of_a_file(
         Rules(suites=(base,), policy=theirs),
         Rules(suites=(suite(TOOLS), dataclasses.replace(base, key="b.json")), policy=LOWER),
         fingerprint=lambda case: case.case_id,
+        which=agents.identity_of,
         renamed=renamed,
     )
     assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed] == expected
@@ -289,7 +292,7 @@ def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
 
     def told(head: Suite) -> list[str]:
         both = [Rules(suites=(each,), policy=policy) for each in (suite(COUNT), head)]
-        listed = loosening.find(*both, fingerprint=lambda case: case.case_id)
+        listed = loosening.find(*both, fingerprint=lambda case: case.case_id, which=agents.identity_of)
         return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
 
     assert told(suite(COUNT)) == []
@@ -318,5 +321,5 @@ def test_a_stricter_bar_that_lets_more_pass(base: float, head: float, rule: Thre
     policy = Policy(threshold=rule)
     then, now = (suite(dataclasses.replace(WORDS, threshold=each)) for each in (base, head))
     before, after = (Rules(suites=(each,), policy=policy) for each in (then, now))
-    told = loosening.find(before, after, fingerprint=lambda _: "")
+    told = loosening.find(before, after, fingerprint=lambda _: "", which=agents.identity_of)
     assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in told] == expected

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from evalgate.agents.base import AgentFailed
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
@@ -30,7 +31,6 @@ from evalgate.model import (
     TrialKey,
     Usage,
 )
-from evalgate.plugins import AgentFailed
 
 AGENTS = (AgentDetails(name="desk", instructions="Answer.", tool_declarations=({"name": "look"},)),)
 

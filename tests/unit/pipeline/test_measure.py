@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from evalgate.agents.base import AgentFailed
 from evalgate.criteria.base import Criterion
 from evalgate.gate import verdict as verdicts
 from evalgate.gate.threshold import Scale
@@ -34,7 +35,7 @@ from evalgate.pipeline import trials
 from evalgate.pipeline.budget import Limits
 from evalgate.pipeline.desk import Bench, Side
 from evalgate.pipeline.measure import Measuring
-from evalgate.plugins import AgentFailed, SilentWatcher
+from evalgate.plugins import SilentWatcher
 from evalgate.results import file as results_file
 from evalgate.results.journal import Journal
 from tests.unit.pipeline import fakes

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from evalgate.agents.base import AgentFailed
 from evalgate.model import AgentFailure, Content, Ending, FailureKind, Invocation, Text
 from evalgate.pipeline import talking
-from evalgate.plugins import AgentFailed, Message, SimulatorFailure, Stop
+from evalgate.plugins import Message, SimulatorFailure, Stop
 
 
 class Echo:

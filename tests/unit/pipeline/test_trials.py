@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from evalgate.agents.base import AgentFailed
 from evalgate.model import AgentFailure, Case, FailureKind, Transcript, TrialKey
 from evalgate.pipeline import timing, trials
 from evalgate.pipeline.trials import Task, TrialRunner
-from evalgate.plugins import AgentFailed
 from tests.unit.pipeline import fakes
 
 

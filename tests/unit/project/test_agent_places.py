@@ -7,7 +7,6 @@ from evalgate.errors import Severity
 from evalgate.model import AgentUse
 from evalgate.project import agent_places
 
-DRIVERS = ("adk", "python", "command", "http", "replay")
 NAMED = "evalgate.yml agents[0]"
 
 
@@ -28,7 +27,7 @@ def root(repo):
 
 def told(root, driver, found_by=NAMED, places=None, **options):
     use = AgentUse(driver=driver, options=options, found_by=found_by)
-    return list(agent_places.problems([use, use], root=root, places=places, drivers=DRIVERS))
+    return list(agent_places.problems([use, use], root=root, places=places))
 
 
 @pytest.mark.parametrize(

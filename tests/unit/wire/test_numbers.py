@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents import protocol
+from evalgate.agents.protocol import EventSaid
 from evalgate.judges import cache, openai
 from evalgate.pipeline import grading
-from evalgate.sessions import messages
-from evalgate.sessions.messages import EventSaid
 from evalgate.wire import numbers
 from evalgate.wire.invocations import InvocationWire, UsageWire
 from evalgate.wire.recordings import parse_recordings
@@ -61,7 +61,7 @@ def test_a_duration_is_a_time_that_can_be_or_unknown(given: Any, expected: float
 def test_an_agent_that_lies_about_its_tokens_is_no_crash() -> None:
     said = {"prompt_token_count": 10**400, "candidates_token_count": 7, "total_token_count": 10**400}
     line = json.dumps({"type": "event", "session": "s", "usage_metadata": said}).encode()
-    event = messages.parse_worker_message(line)
+    event = protocol.parse_worker_message(line)
     assert isinstance(event, EventSaid)
     usage = event.step().usage
     assert usage is not None

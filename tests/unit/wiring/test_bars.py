@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from evalgate.agents import opening
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
@@ -25,7 +26,7 @@ from evalgate.model import (
     SimulatorUse,
     Suite,
 )
-from evalgate.wiring import agent_pools, bars
+from evalgate.wiring import bars
 from evalgate.wiring.bases import Base, Rules
 
 ONE, TWO, THREE = (AgentUse(driver="command", options={"command": [name]}) for name in ("one", "two", "three"))
@@ -73,8 +74,8 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
     if expected is not None:
         assert restored.agent == expected
     else:
-        assert restored.agent.driver == agent_pools.ABSENT
-        assert not agent_pools.is_missing(restored.agent)
+        assert restored.agent.driver == opening.ABSENT
+        assert not opening.is_missing(restored.agent)
         assert "gone was deleted" in str(restored.agent.options["why"])
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from evalgate.agents import opening
 from evalgate.config import load
 from evalgate.errors import ConfigError
-from evalgate.wiring import agent_pools, base_checkout, preparing
+from evalgate.wiring import base_checkout, preparing
 
 HTTP = {
     "driver": "http",
@@ -74,9 +75,9 @@ def test_the_agent_of_the_base(tmp_path: Path, theirs: list[Any], ours: list[Any
     choice = load.load_settings({"root": str(side(tmp_path / "head", agents=ours, files=files))})
     suites = preparing.prepare(choice, environ={}).suites
     use = base_checkout.read(choice, base, suites, {}).agents["a.evalset.json"]
-    assert agent_pools.is_missing(use) is missing
+    assert opening.is_missing(use) is missing
     assert why in str(use.options.get("why", ""))
-    assert (use.driver == agent_pools.ABSENT) is bool(why)
+    assert (use.driver == opening.ABSENT) is bool(why)
 
 
 def read(
@@ -183,7 +184,7 @@ def test_a_selection_limits_the_bases_cases_and_not_its_rules(
     for suite in rules.suites:
         gating = [use.threshold for use in suite.criteria if use.name == "response_match_score"]
         assert gating == [0.9]
-        assert not agent_pools.is_missing(suite.agent)
+        assert not opening.is_missing(suite.agent)
     assert rules.faults == ()  # that the base lacks what is selected is no fault of its files
     assert rules.is_empty() is not any(asked.values())
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evalgate.agents import opening
 from evalgate.model import (
     AgentUse,
     BaseOrigin,
@@ -17,7 +18,7 @@ from evalgate.model import (
     Policy,
     Suite,
 )
-from evalgate.wiring import agent_pools, counterparts
+from evalgate.wiring import counterparts
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.bases import Base
 
@@ -69,7 +70,7 @@ def test_new_cases(
 
 
 def test_where_the_base_has_no_agent_every_case_is_new() -> None:
-    agents = {"f": AGENT, "g": agent_pools.missing()}
+    agents = {"f": AGENT, "g": opening.missing()}
     files = suites({"f": "1", "g": "1"})
     rules = Rules(suites=files, policy=Policy())
     base = Base(origin=BaseOrigin(source=BaseSource.RERUN), root=Path(), agents=agents, rules=rules)

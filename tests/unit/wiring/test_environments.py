@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from builders import sides
 
+from evalgate.agents import opening
 from evalgate.gate.two_stage import Stage
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
 from evalgate.pipeline import trials
 from evalgate.results.file import Stored, StoredOutcomes
-from evalgate.wiring import agent_pools, comparisons, counterparts
+from evalgate.wiring import comparisons, counterparts
 from evalgate.wiring.bases import Base
 
 AGENT = AgentUse(driver="adk")
@@ -75,7 +76,7 @@ def test_another_environment(
         (NEW, AGENT, {}, {KEY: NEW}),  # some of it ran just now
         ({}, AGENT, {sides.SUITE: "before"}, {KEY: OLD}),
         # nothing of the base can be run
-        ({}, agent_pools.absent("no"), {}, {KEY: OLD, trials.agent_key(agent_pools.absent("no")): OLD}),
+        ({}, opening.absent("no"), {}, {KEY: OLD, trials.agent_key(opening.absent("no")): OLD}),
     ],
 )
 def test_a_stored_base_tells_its_environment(

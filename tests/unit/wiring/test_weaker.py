@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from evalgate import agents
 from evalgate.config import gate_file, load, settings
 from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
 from evalgate.config.settings import Settings
-from evalgate.gate import loosening
 from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, Suite
 from evalgate.wiring import weaker
 
@@ -209,4 +209,4 @@ def test_the_rules_of_an_agent_and_of_a_suite_are_those_that_are_looked_at() -> 
     """What `told elsewhere` relies on: the keys of these rules, and what says which agent it is."""
     assert set(gate_file.SuiteRule.model_fields) == {"match", "criteria", "config", "pass_rate", "severity"}
     assert set(gate_file.CompareRule.model_fields) == {"gating", "lower_is_better", "max_drop"}
-    assert set(load.DRIVER_ARGUMENT.values()) <= set(loosening.WHICH)
+    assert all(driver.argument in driver.identity for driver in agents.DRIVERS.values())

@@ -1,0 +1,191 @@
+"""The shapes of an agent driver and of what it opens."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel
+
+from evalgate.agents.tools.base import ToolHandling, ToolSource
+from evalgate.markup import plain
+from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
+
+LABEL_WIDTH = 100
+"""Characters of a command or an address that are shown."""
+
+
+class AgentFailed(Exception):  # noqa: N818 - it says what happened, and it carries a value that is named so
+    """An agent could not give a turn; the trial ends with `failure`."""
+
+    def __init__(self, failure: AgentFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Conversation(Protocol):
+    """One session with an agent: turns go in, invocations come out."""
+
+    def send(self, user_content: Content) -> Invocation:
+        """Run one turn. Raises AgentFailed."""
+
+    def finish(self) -> Json | None:
+        """End the session; its final state, or None where the driver cannot know it. Raises AgentFailed."""
+
+
+class MetricRunner(Protocol):
+    """Runs a custom metric (ADK's `code_config.name`) where the agent's code lives."""
+
+    def __call__(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+        """Grade the evidence with the function at the dotted path `code`; never raises for what goes wrong in it."""
+
+
+class Agent(Protocol):
+    """An opened agent: a pool of workers, or an endpoint, safe to use from many threads."""
+
+    def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:
+        """A fresh session for one trial, isolated from every other. Raises AgentFailed on entry."""
+
+    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+        """See `MetricRunner`; drivers without Python answer NotEvaluated(NOT_APPLICABLE)."""
+
+    def about(self) -> Mapping[str, str]:
+        """What answered: framework, versions, interpreter; empty before the first start."""
+
+    def close(self) -> None:
+        """End all workers and their process groups. Never raises."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """Bounds of one agent; seconds, bytes.
+
+    `workers` processes, each with up to `sessions` conversations at once; `isolate_cases`: a fresh process a trial.
+    """
+
+    turn_timeout_s: float = 300.0
+    case_timeout_s: float = 1800.0
+    start_timeout_s: float = 120.0
+    output_bytes: int = 16 * 1024 * 1024
+    memory_bytes: int | None = None
+    workers: int = 1
+    sessions: int = 4
+    isolate_cases: bool = False
+
+
+def is_not_set(name: str) -> str:
+    """Why a variable is not at hand, where nothing more is known."""
+    return f"{name} is not set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSetting:
+    """Where an agent is opened: the checkout it lives in, what it may see of the environment, its bounds.
+
+    `root`: absolute path of the checkout. `environment`: the whole environment of the child, already reduced to
+    what is allowed. `install_environment`: the same and the settings of package installers (UV_*, PIP_*), which may
+    hold credentials of a package index and are for installing children only. `cache`: absolute path of a folder for
+    virtual environments. `log`: tells progress. `seed`: of everything random in a trial. `tools`: answers the agent's
+    tool calls; None: its tools just run. `meeting`: to be held while the agent starts for the first time; it is left
+    when the agents of other sides have started as well. `why_absent`: why a variable is not in `environment`, and what
+    to do, in words that follow a colon.
+    """
+
+    root: str
+    environment: Mapping[str, str]
+    cache: str
+    install_environment: Mapping[str, str] = field(default_factory=dict)
+    limits: AgentLimits = AgentLimits()
+    log: Callable[[str], None] = print
+    seed: int = 0
+    tools: ToolSource | None = None
+    meeting: Callable[[], AbstractContextManager[None]] = nullcontext
+    why_absent: Callable[[str], str] = is_not_set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """An agent that somebody named and that is not there: the option that names it, what to tell, and a hint.
+
+    `certain` False: it may be installed in the agent's environment.
+    """
+
+    option: str
+    message: str
+    hint: str = ""
+    certain: bool = True
+
+
+class Checkout(Protocol):
+    """What a driver may look at before anything runs; paths are posix and relative to `root`, nothing is imported."""
+
+    @property
+    def root(self) -> Path:
+        """Absolute."""
+
+    def code(self, own: str | None = None) -> Iterable[str]:
+        """The files that an agent may be made of; of its `own` folder or file more than of others."""
+
+    def below(self, folder: str) -> Iterable[str]:
+        """All files below a folder, but those of installed packages."""
+
+    def agent_folders(self) -> Sequence[str]:
+        """The folders that look like an ADK agent's."""
+
+    def json_files(self) -> Sequence[str]:
+        """Files of JSON that are no evaluation files."""
+
+
+class AgentDriver(ABC):
+    """One row of `evalgate.agents.DRIVERS`; what most drivers share is said here.
+
+    `name`: the word that a user writes. `options`: validates `AgentUse.options`; paths in it are relative to the
+    checkout's root. A driver whose options are called `python` and `requirements` gets the settings of these names.
+    `argument`: the option that the text after the colon of `agent: name:text` fills. `identity`: the options that say
+    which agent it is, so that a change of one is a change of the agent under test. `tools`: what it can do about the
+    agent's tools. `runs_metrics`: whether it runs custom metrics, which are Python code of the repository. `is_asked`:
+    whether there is a process or an endpoint to wait for. `is_remote`: whether the agent runs where no checkout
+    decides what it is.
+    """
+
+    name: ClassVar[str]
+    options: ClassVar[type[BaseModel]]
+    argument: ClassVar[str] = "path"
+    identity: ClassVar[tuple[str, ...]] = ()
+    tools: ClassVar[ToolHandling] = ToolHandling.UNSEEN
+    runs_metrics: ClassVar[bool] = False
+    is_asked: ClassVar[bool] = True
+    is_remote: ClassVar[bool] = False
+
+    @abstractmethod
+    def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
+        """Open the agent; workers start on first use. Raises AgentFailed where that cannot work at all."""
+
+    def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:  # noqa: ARG002 - for others
+        """What is named in the options that are texts and is not there, as far as that can be told beforehand."""
+        return None
+
+    def files(self, options: Mapping[str, Any], checkout: Checkout) -> Iterable[str]:
+        """The files that make the agent what it is."""
+        own = options.get("path")
+        return checkout.code(own if isinstance(own, str) else None)
+
+    def is_same_place(self, options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+        """Whether two agents of the driver are named by the same text."""
+        return bool(options.get(self.argument) == others.get(self.argument))
+
+    def label(self, options: Mapping[str, Any]) -> str:
+        """What tells the agent from others of the driver, on one line; no secrets."""
+        return plain.label(str(options.get(self.argument, "")), LABEL_WIDTH)
+
+
+def exists(path: Path) -> bool:
+    """Whether a path leads anywhere; one that cannot be a path does not."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long a name, or one that cannot be
+        return False

@@ -1,0 +1,328 @@
+"""One conversation with a worker: turns go in, invocations come out, and every way to fail has its kind."""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from evalgate import words
+from evalgate.agents import protocol, worker_process
+from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.protocol import (
+    EndedSaid,
+    EventSaid,
+    SessionMessage,
+    Started,
+    ToolCallSaid,
+    ToolResultSaid,
+    TurnEnd,
+    TurnFailed,
+)
+from evalgate.agents.tools.base import AskedCall, RunTool, TrialTools, Unmatched
+from evalgate.agents.worker_process import Loss, Mail, Phase, Worker
+from evalgate.model import (
+    AgentDetails,
+    AgentFailure,
+    Case,
+    Content,
+    FailureKind,
+    Invocation,
+    Json,
+    SessionInput,
+    Timings,
+    ToolResponse,
+    TrialKey,
+)
+from evalgate.wire import assembly
+from evalgate.wire.assembly import StepEvent
+
+
+class Allowance:
+    """Seconds that run only within `with`: while the agent is waited for.
+
+    `clock`: seconds since some moment.
+    """
+
+    def __init__(self, allowed_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.allowed_s = allowed_s
+        self._clock = clock
+        self._left_s = allowed_s
+        self._began: float | None = None
+
+    def __enter__(self) -> None:
+        self._began = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._left_s = self.left_s
+        self._began = None
+
+    @property
+    def left_s(self) -> float:
+        """What is left now; 0 where it is used up."""
+        spent = 0.0 if self._began is None else self._clock() - self._began
+        return max(self._left_s - spent, 0.0)
+
+
+class ToolCalls:
+    """Keeps the books of a conversation's tool calls; `tools` None: nothing is ever asked.
+
+    Answers that take their time wait here, so that calls which were made at once are answered side by side.
+    """
+
+    def __init__(self, session: str, tools: TrialTools | None) -> None:
+        self._session = session
+        self._tools = tools
+        self._asked: dict[str, AskedCall] = {}
+        self._running: set[str] = set()
+        self._waiting: list[tuple[float, int, dict[str, Any]]] = []
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tools that were asked for."""
+        return frozenset(call.tool for call in self._asked.values())
+
+    @property
+    def active(self) -> bool:
+        """Whether every tool has to be asked for."""
+        return self._tools is not None
+
+    def ask(self, said: ToolCallSaid) -> Loss | None:
+        """Decide on a call; its answer is among those that are `due`. A loss where the call ends the conversation."""
+        if self._tools is None:
+            return worker_process.misplaced(said.type, "where tools run without being asked for")
+        if said.call in self._asked:
+            return worker_process.misplaced(said.type, f"with the name {said.call[:80]!r} for a second call")
+        call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
+        self._asked[said.call] = call
+        answer = self._tools.answer(call)
+        if isinstance(answer, RunTool) and answer.report:
+            self._running.add(said.call)
+        delay_s = 0.0 if isinstance(answer, Unmatched) else answer.delay_s
+        message = protocol.tool_response(self._session, call=said.call, answer=answer)
+        heapq.heappush(self._waiting, (time.monotonic() + delay_s, call.number, message))
+        if isinstance(answer, Unmatched):
+            return Loss(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
+        return None
+
+    def tell(self, said: ToolResultSaid) -> Loss | None:
+        """What came of a call; a loss where nobody wanted to know."""
+        if self._tools is None or said.call not in self._running:
+            return worker_process.misplaced(said.type, f"for {said.call[:80]!r}, a call that was not to be reported")
+        self._running.discard(said.call)
+        self._tools.keep(self._asked[said.call], said.reply())
+        return None
+
+    def due_in(self) -> float | None:
+        """Seconds until the next answer is to be sent; None where none waits."""
+        return max(self._waiting[0][0] - time.monotonic(), 0.0) if self._waiting else None
+
+    def due(self) -> list[Mapping[str, Any]]:
+        """The answers whose time has come; they wait no longer."""
+        now = time.monotonic()
+        ready: list[Mapping[str, Any]] = []
+        while self._waiting and self._waiting[0][0] <= now:
+            ready.append(heapq.heappop(self._waiting)[2])
+        return ready
+
+    def finish(self) -> None:
+        """The conversation came to its end. Raises UnavailableError where what was recorded cannot be kept."""
+        if self._tools is not None:
+            self._tools.finish()
+
+
+_WAITED_FOR: Mapping[Phase, str] = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
+
+
+def seed_of(key: TrialKey, *, seed: int) -> int:
+    """A number for a trial's own randomness: the same for the same seed, suite, case and repeat, whenever it runs."""
+    return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
+
+
+class WorkerConversation:
+    """A session in a worker.
+
+    A turn that takes too long ends this conversation at once. `on_timeout` is told, because the worker is not to be
+    trusted with new ones.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        case: Case,
+        seed: int,
+        limits: AgentLimits,
+        on_timeout: Callable[[], None],
+        tools: TrialTools | None = None,
+        vouches_for_tools: bool = False,
+    ) -> None:
+        """Open the session. Raises AgentFailed."""
+        self._worker = worker
+        self._limits = limits
+        self._on_timeout = on_timeout
+        self._allowance = Allowance(limits.case_timeout_s)
+        self._done: list[Invocation] = []
+        self._turn: int | None = None
+        self._open = True
+        self._box = worker.boxes.open(Phase.STARTING)
+        self._tools = ToolCalls(self._box.name, tools)
+        self._vouches_for_tools = vouches_for_tools
+        try:
+            with self._allowance:
+                self._start(case.session or SessionInput(), seed)
+        except BaseException:
+            self.leave()
+            raise
+
+    def send(self, user_content: Content) -> Invocation:
+        """Run one turn. Raises AgentFailed."""
+        with self._allowance:
+            return self._send(user_content)
+
+    def _send(self, user_content: Content) -> Invocation:
+        self._turn = len(self._done) + 1
+        self._box.enter(Phase.TURN)
+        began = time.monotonic()
+        deadline = self._deadline()
+        self._say(protocol.turn(self._box.name, user_content), deadline)
+        steps: list[StepEvent] = []
+        while not isinstance(message := self._receive(deadline), TurnEnd):
+            if isinstance(message, EventSaid):
+                steps.append(self._checked(message.step()))
+            elif isinstance(message, ToolCallSaid):
+                self._fail_with(self._tools.ask(message))
+            elif isinstance(message, ToolResultSaid):
+                self._fail_with(self._tools.tell(message))
+        invocation = assembly.assemble(
+            user_content,
+            steps,
+            invocation_id=message.invocation_id,
+            agents=_agents(message),
+            timings=message.timings.noun() if message.timings else Timings(total_s=time.monotonic() - began),
+        )
+        self._done.append(invocation)
+        return invocation
+
+    def finish(self) -> Json | None:
+        """End the session; its final state where the worker tells it. Raises AgentFailed."""
+        self._turn = None  # every turn was answered: what goes wrong from here on is in none
+        self._box.enter(Phase.ENDING)
+        with self._allowance:
+            deadline = self._deadline()
+            self._say(protocol.end(self._box.name), deadline)
+            message = self._receive(deadline)
+        self._open = False
+        self._tools.finish()
+        return message.state if isinstance(message, EndedSaid) else None
+
+    def leave(self) -> None:
+        """Let go, whatever came before; a session that is still open in the worker is ended there."""
+        self._worker.boxes.close(self._box)
+        if self._open and self._worker.loss is None:
+            self._open = False
+            self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
+
+    def _start(self, session: SessionInput, seed: int) -> None:
+        deadline = self._deadline()
+        message = protocol.start(
+            self._box.name,
+            app_name=session.app_name,
+            user_id=session.user_id,
+            session_id=session.session_id,
+            state=session.state,
+            seed=seed,
+        )
+        self._say(message, deadline)
+        if not isinstance(said := self._receive(deadline), Started):
+            raise self._failed(worker_process.misplaced(said.type, "instead of 'started'"))
+
+    def _deadline(self) -> float:
+        return time.monotonic() + min(self._limits.turn_timeout_s, self._allowance.left_s)
+
+    def _say(self, message: Mapping[str, object], deadline: float) -> None:
+        self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
+
+    def _receive(self, deadline: float) -> SessionMessage:
+        """The next message; tool calls whose answers are due meanwhile are answered."""
+        mail: Mail | None = None
+        while mail is None:
+            self._answer_tools(deadline)
+            left_s = max(deadline - time.monotonic(), 0.0)
+            next_s = self._tools.due_in()
+            try:
+                mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
+            except queue.Empty:
+                if time.monotonic() >= deadline:
+                    raise self._failed(self._worker.loss or self._timed_out()) from None
+        match mail:
+            case Loss():
+                raise self._failed(mail)
+            case TurnFailed():
+                raise self._failed(_failure_said(mail))
+            case protocol.MetricResult():
+                raise self._failed(worker_process.misplaced(mail.type, "in a conversation"))
+            case _:
+                return mail
+
+    def _answer_tools(self, deadline: float) -> None:
+        for message in self._tools.due():
+            self._say(message, deadline)
+
+    def _fail_with(self, loss: Loss | None) -> None:
+        """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
+        if loss is not None:
+            self._answer_tools(self._deadline())
+            raise self._failed(loss)
+
+    def _checked(self, step: StepEvent) -> StepEvent:
+        """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran, then."""
+        if self._tools.active and not self._vouches_for_tools and step.content is not None:
+            for part in step.content.parts:
+                if isinstance(part, ToolResponse) and part.name not in self._tools.names:
+                    text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
+                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent gave {text}"))
+        return step
+
+    def _timed_out(self) -> Loss:
+        self._on_timeout()
+        if not self._allowance.left_s:
+            limit = f"the case took longer than {words.seconds(self._limits.case_timeout_s)}"
+        else:
+            limit = f"the agent took longer than {words.seconds(self._limits.turn_timeout_s)}"
+            limit += _WAITED_FOR.get(self._box.phase, " for the turn")
+        return Loss(kind=FailureKind.TIMEOUT, message=limit)
+
+    def _failed(self, loss: Loss) -> AgentFailed:
+        # A session that failed is dead in the worker; one that we gave up has still to be ended there (see `leave`).
+        self._open = loss.kind in {FailureKind.TIMEOUT, FailureKind.TOOL_UNMATCHED, FailureKind.PROTOCOL}
+        redact = self._worker.redact
+        failure = AgentFailure(
+            kind=loss.kind,
+            message=redact(loss.message),
+            turn=self._turn,
+            detail=redact(loss.detail) or self._worker.detail(),
+            partial=tuple(self._done),
+            retry_after_s=loss.retry_after_s,
+        )
+        return AgentFailed(failure)
+
+
+def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
+    return tuple(
+        AgentDetails(name=agent.name, instructions=agent.instructions, tool_declarations=tuple(agent.tool_declarations))
+        for agent in message.agents
+    )
+
+
+def _failure_said(said: TurnFailed) -> Loss:
+    code = f" (HTTP status {said.code})" if said.code is not None and str(said.code) not in said.message else ""
+    return Loss(
+        kind=protocol.failure_kind(said.kind),
+        message=said.message + code,
+        detail=said.detail,
+        retry_after_s=said.retry_after_s,
+    )

@@ -1,0 +1,191 @@
+"""Opening the agents of a side: each once, with its share of workers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evalgate import agents
+from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
+from evalgate.agents.pool import StartBarrier
+from evalgate.agents.python_process import PythonOptions
+from evalgate.agents.tools import toolbox
+from evalgate.config import load
+from evalgate.config.gate_file import ToolsRule
+from evalgate.config.settings import Settings
+from evalgate.model import (
+    AgentFailure,
+    AgentUse,
+    Case,
+    CriterionUse,
+    Evidence,
+    FailureKind,
+    Grade,
+    NotEvaluated,
+    Reason,
+    Suite,
+    TrialKey,
+)
+from evalgate.pipeline import trials
+from evalgate.process import environment, requirements
+
+
+class UnopenedAgent:
+    """See `base.Agent`."""
+
+    def __init__(self, failure: AgentFailure) -> None:
+        self._failure = failure
+
+    def converse(self, case: Case, key: TrialKey) -> AbstractContextManager[Conversation]:  # noqa: ARG002 - the shape of Agent
+        """Raises AgentFailed, always."""
+        raise AgentFailed(self._failure)
+
+    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
+        """There is nothing to run it in."""
+        return NotEvaluated(reason=Reason.AGENT_FAILED, message=self._failure.message)
+
+    def about(self) -> Mapping[str, str]:
+        """Nothing answered."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+TRIALS_WORTH_A_WORKER = 32
+"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
+
+ABSENT = "absent"
+"""The driver of an agent that is not there: a base without this agent, or a base of which only results are stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where a side's agents live (`root`: absolute path of its checkout), and what all sides share: head's rules and
+    recordings of tools (below `tools_root`) answer both sides, a side's own recordings first.
+    """
+
+    root: Path
+    settings: Settings
+    environ: Mapping[str, str]
+    cache: Path
+    say: Callable[[str], None]
+    tools: ToolsRule
+    tools_root: Path
+    starting: StartBarrier = field(default_factory=StartBarrier)
+
+
+@contextmanager
+def open_agents(suites: tuple[Suite, ...], around: Surroundings) -> Iterator[dict[str, Agent]]:
+    """The agents of the suites by `trials.agent_key`; closed in the end."""
+    pools: dict[str, Agent] = {}
+    expected: Counter[str] = Counter()
+    for suite in suites:
+        expected[trials.agent_key(suite.agent)] += len(suite.eval_set.cases) * around.settings.runs.start
+    try:
+        for key, use in {trials.agent_key(suite.agent): suite.agent for suite in suites}.items():
+            pools[key] = _open(use, around, trials_expected=expected[key])
+        yield pools
+    finally:
+        for agent in pools.values():
+            agent.close()
+
+
+def absent(why: str) -> AgentUse:
+    """An agent that every trial of ends with NO_RECORDING, in these words."""
+    return AgentUse(driver=ABSENT, options={"why": why})
+
+
+def missing() -> AgentUse:
+    """The agent of a suite for which a side has none: not an error, but nothing that could have become worse."""
+    return AgentUse(driver=ABSENT, options={"why": "the base has no agent for this suite", "missing": True})
+
+
+def is_missing(use: AgentUse) -> bool:
+    """Whether there simply is none, as before a first agent was written; one that cannot be run is not missing."""
+    return use.driver == ABSENT and bool(use.options.get("missing"))
+
+
+def borrowed_pythons(uses: Iterable[AgentUse], *, root: Path, lender: Path) -> tuple[str, ...]:
+    """Relative paths of the Pythons that agents at `root` borrow from `lender`; see `_with_python`."""
+    changed = (_with_python(use, root=root, lender=lender) for use in uses)
+    found = (str(use.options["python"]) for use in changed if use is not None)
+    return tuple(dict.fromkeys(str(Path(path).relative_to(lender)) for path in found))
+
+
+def _with_python(use: AgentUse, *, root: Path, lender: Path) -> AgentUse | None:
+    """The agent with head's virtual environment, where it asks for one that git does not keep, and that its own
+    checkout therefore lacks; None where it needs no help.
+
+    That is one that `python` names, or the nearest `.venv` where nothing says what to install.
+    """
+    python = use.options.get("python", environment.AUTO)
+    driver = agents.DRIVERS.get(use.driver)
+    takes_python = driver is not None and issubclass(driver.options, PythonOptions)
+    if not takes_python or root == lender or use.options.get("requirements"):
+        return None
+    if python not in ("", environment.AUTO):
+        named = lender / str(python)
+        lent = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else named
+    else:
+        folder = Path(os.path.normpath(root / str(use.options.get("path", "."))))
+        needs = requirements.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
+        lent = None if needs is not None else _nearest_environment(folder, root=root, lender=lender)
+    if lent is None or not lent.is_file():
+        return None
+    return dataclasses.replace(use, options={**use.options, "python": str(lent)})
+
+
+def _nearest_environment(folder: Path, *, root: Path, lender: Path) -> Path | None:
+    for place in (folder, *folder.parents):
+        if not place.is_relative_to(root):
+            return None
+        python = lender / place.relative_to(root) / ".venv" / "bin" / "python"
+        if python.is_file():
+            return python
+    return None
+
+
+def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent:
+    if use.driver == ABSENT:
+        return UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+    use = _with_python(use, root=around.root, lender=around.tools_root) or use
+    try:
+        return agents.DRIVERS[use.driver].open(
+            agents.options_of(use), _setting(around, trials_expected=trials_expected)
+        )
+    except AgentFailed as failed:
+        return UnopenedAgent(failed.failure)
+
+
+def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
+    settings = around.settings
+    environment = load.agent_environment(around.environ, settings.env)
+    workers = min(settings.workers, max(1, math.ceil(trials_expected / TRIALS_WORTH_A_WORKER)))
+    return AgentSetting(
+        root=str(around.root),
+        environment=environment,
+        install_environment=load.installer_environment(around.environ, environment),
+        cache=str(around.cache),
+        limits=AgentLimits(
+            turn_timeout_s=settings.turn_timeout,
+            case_timeout_s=settings.case_timeout,
+            start_timeout_s=settings.start_timeout,
+            output_bytes=settings.max_output * 10**6,
+            memory_bytes=settings.memory * 10**6 or None,
+            workers=workers,
+            sessions=math.ceil(settings.concurrency / workers),
+            isolate_cases=settings.isolation == "case",
+        ),
+        log=around.say,
+        seed=settings.seed,
+        meeting=around.starting.meeting,
+        why_absent=lambda name: load.why_absent(name, around.environ, settings.env),
+        tools=toolbox.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
+    )

@@ -1,0 +1,297 @@
+"""A pool of worker processes with a bounded number of conversations in each."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from evalgate.agents import python_process
+from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.conversation import WorkerConversation, seed_of
+from evalgate.agents.protocol import Ready
+from evalgate.agents.worker_process import Launch, Loss, Worker
+from evalgate.model import (
+    AgentFailure,
+    Case,
+    CriterionUse,
+    Evidence,
+    FailureKind,
+    Grade,
+    NotEvaluated,
+    Reason,
+    TrialKey,
+)
+
+
+class StartBarrier:
+    """Where agents of several sides meet once they have started; safe to use from many threads.
+
+    Who is ready first would otherwise answer its first cases while another still loads, and the other its last ones
+    alone. Nobody waits for those who have not begun to start, nor for those whose start failed.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._starting = 0
+
+    @contextmanager
+    def meeting(self) -> Iterator[None]:
+        """Around a start; left when all starts that are under way have ended."""
+        with self._changed:
+            self._starting += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._starting -= 1
+                self._changed.notify_all()
+                while self._starting:
+                    self._changed.wait()
+
+
+LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
+TRIES_TO_START = 2
+
+__all__ = ["Launch", "WorkerPool"]
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """A worker and how many conversations it holds; `retired`: it gets no new ones."""
+
+    worker: Worker
+    capacity: int
+    taken: int = 1
+    retired: bool = False
+
+    @property
+    def free(self) -> bool:
+        return not self.retired and self.taken < self.capacity and self.worker.loss is None
+
+
+class WorkerPool:
+    """An agent as worker processes (base.Agent).
+
+    Workers start when they are needed: the first with the first conversation, another only when those that run, or
+    are about to, have no room for those who wait. A worker in which a turn timed out takes no new conversations and
+    is ended when its last one is over; others in it go on. A worker that is lost fails every conversation in it.
+
+    `launch` may be a function: it is called once, on first use, and may raise AgentFailed, which is then what every
+    trial gets. Two starts that fail alike are enough: no third is tried. `vouches_for_tools`: the worker is ours and
+    asks for every tool, so that what it tells is not compared with what it asked.
+    """
+
+    def __init__(
+        self,
+        launch: Launch | Callable[[], Launch],
+        *,
+        setting: AgentSetting,
+        grades_metrics: bool = True,
+        vouches_for_tools: bool = False,
+    ) -> None:
+        self._launch_source = launch
+        self._limits = setting.limits
+        self._tools = setting.tools
+        self._vouches_for_tools = vouches_for_tools
+        self._seed = setting.seed
+        self._meeting: Callable[[], AbstractContextManager[None]] = setting.meeting
+        self._sessions = 1 if setting.limits.isolate_cases else max(setting.limits.sessions, 1)
+        self._grades_metrics = grades_metrics
+        self._launching = threading.Lock()
+        self._launch: Launch | AgentFailed | None = None
+        self._changed = threading.Condition()
+        self._slots: list[_Slot] = []
+        self._opening: list[Worker] = []
+        self._starting = 0
+        self._waiting = 0
+        self._failed_starts: Counter[str] = Counter()
+        self._hopeless: AgentFailure | None = None
+        self._closed = False
+        self._about: Mapping[str, str] = {}
+
+    @contextlib.contextmanager
+    def converse(self, case: Case, key: TrialKey) -> Iterator[WorkerConversation]:
+        """A fresh session for one trial; waits for a free place. Raises AgentFailed."""
+        with self._slot() as slot:
+            conversation = WorkerConversation(
+                slot.worker,
+                case=case,
+                seed=seed_of(key, seed=self._seed),
+                limits=self._limits,
+                on_timeout=lambda: self._retire(slot),
+                tools=self._tools.open(key) if self._tools else None,
+                vouches_for_tools=self._vouches_for_tools,
+            )
+            try:
+                yield conversation
+            finally:
+                conversation.leave()
+
+    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+        """Grade with a custom metric in a worker; never raises for what goes wrong in it."""
+        if not self._grades_metrics:
+            message = f"the metric {code} is Python code, which this agent's driver does not run"
+            return NotEvaluated(reason=Reason.NOT_APPLICABLE, message=message)
+        try:
+            with self._slot() as slot:
+                return python_process.run_metric(
+                    slot.worker,
+                    code,
+                    use,
+                    evidence,
+                    timeout_s=self._limits.turn_timeout_s,
+                    on_timeout=lambda: self._retire(slot),
+                )
+        except AgentFailed as error:
+            return python_process.failed(code, error.failure.message)
+
+    def about(self) -> Mapping[str, str]:
+        """What the first worker said of itself."""
+        return self._about
+
+    def close(self) -> None:
+        """Say goodbye to all workers, then end their process groups."""
+        with self._changed:
+            self._closed = True
+            slots, self._slots = self._slots, []
+            busy = [*self._opening, *(slot.worker for slot in slots if slot.taken)]
+            idle = [slot.worker for slot in slots if not slot.taken]
+            self._changed.notify_all()
+        for worker in busy:
+            worker.condemn(Loss(kind=_CLOSED.kind, message=_CLOSED.message))
+        for worker in idle:
+            worker.dismiss(patience_s=LEAVE_PATIENCE_S)
+        for worker in (*busy, *idle):
+            worker.wait(2 * LEAVE_PATIENCE_S)
+
+    # --- places ---
+
+    @contextlib.contextmanager
+    def _slot(self) -> Iterator[_Slot]:
+        slot = self._take()
+        try:
+            yield slot
+        finally:
+            self._give_back(slot)
+
+    def _take(self) -> _Slot:
+        with self._changed:
+            self._waiting += 1
+            try:
+                while True:
+                    self._refuse_if_hopeless()
+                    self._slots = [slot for slot in self._slots if slot.worker.loss is None or slot.taken]
+                    slot = next((slot for slot in self._slots if slot.free), None)
+                    if slot is not None:
+                        slot.taken += 1
+                        return slot
+                    if self._another_is_needed():
+                        self._starting += 1
+                        break
+                    self._changed.wait()
+            finally:
+                self._waiting -= 1
+        return self._start()
+
+    def _another_is_needed(self) -> bool:
+        running = sum(1 for slot in self._slots if slot.worker.loss is None)
+        room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
+        return running + self._starting < max(self._limits.workers, 1) and self._waiting > room_to_come
+
+    def _start(self) -> _Slot:
+        with self._changed:
+            meeting, self._meeting = self._meeting, contextlib.nullcontext
+        try:
+            with meeting():
+                worker, ready = self._started()
+        except BaseException as error:
+            with self._changed:
+                self._starting -= 1
+                if isinstance(error, AgentFailed):
+                    self._remember(error.failure)
+                self._changed.notify_all()
+            raise
+        slot = _Slot(worker=worker, capacity=min(self._sessions, ready.sessions))
+        with self._changed:
+            self._starting -= 1
+            self._opening.remove(worker)
+            self._failed_starts.clear()
+            self._about = self._about or {**ready.about, **self._launched().about}
+            self._slots.append(slot)
+            self._changed.notify_all()
+        return slot
+
+    def _started(self) -> tuple[Worker, Ready]:
+        mode = self._tools.mode if self._tools else ""
+        worker = Worker(self._launched(), limits=self._limits, tools=mode)
+        with self._changed:
+            self._opening.append(worker)
+            closed = self._closed
+        try:
+            if closed:
+                worker.condemn(Loss(kind=_CLOSED.kind, message=_CLOSED.message))
+            return worker, worker.greet()
+        except BaseException:
+            with self._changed:
+                self._opening.remove(worker)
+            raise
+
+    def _launched(self) -> Launch:
+        with self._launching:
+            if self._launch is None:
+                self._launch = self._find_launch()
+            if isinstance(self._launch, AgentFailed):
+                raise AgentFailed(self._launch.failure)
+            return self._launch
+
+    def _find_launch(self) -> Launch | AgentFailed:
+        if isinstance(self._launch_source, Launch):
+            return self._launch_source
+        try:
+            return self._launch_source()
+        except AgentFailed as error:
+            return error
+
+    def _remember(self, failure: AgentFailure) -> None:
+        self._failed_starts[failure.message] += 1
+        if isinstance(self._launch, AgentFailed):
+            self._hopeless = failure
+        elif self._failed_starts[failure.message] >= TRIES_TO_START:
+            again = f"{failure.message} (tried {TRIES_TO_START} times with the same result, so not tried again)"
+            self._hopeless = dataclasses.replace(failure, message=again)
+
+    def _refuse_if_hopeless(self) -> None:
+        if self._closed:
+            raise AgentFailed(_CLOSED)
+        if self._hopeless is not None:
+            raise AgentFailed(self._hopeless)
+
+    def _retire(self, slot: _Slot) -> None:
+        with self._changed:
+            slot.retired = True
+
+    def _give_back(self, slot: _Slot) -> None:
+        with self._changed:
+            last = slot.taken == 1
+            over = slot.retired or self._limits.isolate_cases or slot.worker.loss is not None
+            if last and over:
+                slot.retired = True  # its place is given up when it is gone: never more processes than allowed
+            else:
+                slot.taken -= 1
+            self._changed.notify_all()
+        if last and over:
+            timely = self._limits.isolate_cases and slot.worker.loss is None
+            slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
+            slot.worker.wait(2 * LEAVE_PATIENCE_S)
+            with self._changed:
+                slot.taken = 0
+                self._slots = [other for other in self._slots if other is not slot]
+                self._changed.notify_all()
+
+
+_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run was ended before the agent could answer")

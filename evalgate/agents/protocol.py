@@ -1,0 +1,347 @@
+"""The messages of the agent protocol, version 1 (docs/agent-protocol.md): what we write, what we read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
+from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Invocation, Timings
+from evalgate.wire import writing
+from evalgate.wire.assembly import StepEvent
+from evalgate.wire.invocations import AgentDetailsWire, EventWire
+from evalgate.wire.numbers import MOST_SECONDS, Seconds
+
+PROTOCOL = 1
+
+
+class ProtocolError(ValueError):
+    """A line is no message of the protocol; says which and why."""
+
+
+class Said(BaseModel):
+    """A message of the worker; unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class Ready(Said):
+    """Answer to hello. `tools`: it asks before it runs a tool."""
+
+    type: Literal["ready"]
+    protocol: int
+    about: dict[str, str] = Field(default_factory=dict)
+    sessions: int = Field(default=1, ge=1)
+    tools: bool = False
+
+
+class Fatal(Said):
+    """The worker cannot go on and exits after it."""
+
+    type: Literal["fatal"]
+    kind: str = FailureKind.START.value
+    message: str
+    detail: str = ""
+
+
+class Started(Said):
+    """Answer to start."""
+
+    type: Literal["started"]
+    session: str
+
+
+class EventSaid(EventWire):
+    """One step of the agent."""
+
+    type: Literal["event"]
+    session: str
+    author: str = ""
+    final: bool = False
+
+    def step(self) -> StepEvent:
+        """The step."""
+        event = self.noun()
+        return StepEvent(
+            author=event.author,
+            content=event.content,
+            usage=event.usage,
+            model_version=event.model_version,
+            grounding=event.grounding,
+            final=self.final,
+        )
+
+
+class TimingsWire(Said):
+    """Wall seconds of a turn."""
+
+    total_s: float = Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)
+    model_s: Seconds = None
+    tool_s: Seconds = None
+
+    def noun(self) -> Timings:
+        """The timings."""
+        return Timings(total_s=self.total_s, model_s=self.model_s, tool_s=self.tool_s)
+
+
+class TurnEnd(Said):
+    """The turn is over."""
+
+    type: Literal["turn_end"]
+    session: str
+    timings: TimingsWire | None = None
+    agents: list[AgentDetailsWire] = Field(default_factory=list)
+    invocation_id: str = ""
+
+
+class TurnFailed(Said):
+    """The turn, or opening the session, ended with an error; the session is dead."""
+
+    type: Literal["turn_failed"]
+    session: str
+    kind: str = FailureKind.RAISED.value
+    message: str
+    detail: str = ""
+    code: int | None = None
+    retry_after_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class EndedSaid(Said):
+    """Answer to end."""
+
+    type: Literal["ended"]
+    session: str
+    state: dict[str, Any] | None = None
+
+
+class MetricResult(Said):
+    """Answer to metric."""
+
+    type: Literal["metric_result"]
+    id: str
+    score: float | None = None
+    status: str | None = None
+    turns: list[float | None] = Field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def finite_score(self) -> float | None:
+        """The score where it is a number."""
+        return self.score if self.score is not None and math.isfinite(self.score) else None
+
+
+class ToolCallSaid(Said):
+    """A tool is about to run, and waits for an answer. `call` names the call, once in its session."""
+
+    type: Literal["tool_call"]
+    session: str
+    call: str
+    name: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    kind: CallKind = CallKind.TOOL
+
+
+class ToolResultSaid(Said):
+    """What came of a call that was to run and to be reported."""
+
+    type: Literal["tool_result"]
+    session: str
+    call: str
+    response: Any = None
+    error: ToolError | None = None
+    effects: dict[str, Any] | None = None
+
+    def reply(self) -> ToolReply:
+        """What came of it."""
+        return ToolReply(response=None if self.error else self.response, error=self.error, effects=self.effects)
+
+
+SessionMessage: TypeAlias = Started | EventSaid | TurnEnd | TurnFailed | EndedSaid | ToolCallSaid | ToolResultSaid
+WorkerMessage: TypeAlias = Ready | Fatal | SessionMessage | MetricResult
+
+_READER: TypeAdapter[WorkerMessage] = TypeAdapter(Annotated[WorkerMessage, Field(discriminator="type")])
+
+
+def parse_worker_message(line: bytes) -> WorkerMessage:
+    """One line as a message. Raises ProtocolError.
+
+    Lone surrogates (half an emoji, cut by a streaming model) become `?`. Keys that contents do not know, as newer
+    frameworks add them, are left out: the protocol ignores unknown keys on both sides.
+    """
+    try:
+        return _READER.validate_json(line)
+    except ValidationError:
+        value = _json(line)
+    for _ in range(2):
+        try:
+            return _READER.validate_python(value)
+        except ValidationError as error:
+            unknown = [found["loc"][1:] for found in error.errors() if found["type"] == "extra_forbidden"]
+            if not unknown or len(unknown) < error.error_count():
+                raise ProtocolError(_what_is_wrong(error, value)) from None
+            for path in unknown:
+                _drop(value, path)
+    raise ProtocolError("has a content that cannot be read")
+
+
+def failure_kind(word: str) -> FailureKind:
+    """The failure kind that a worker named; a word that we do not know is `raised`."""
+    try:
+        return FailureKind(word)
+    except ValueError:
+        return FailureKind.RAISED
+
+
+def _json(line: bytes) -> Any:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProtocolError("is not UTF-8") from None
+    try:
+        value = json.loads(text)
+        return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise ProtocolError("is not JSON") from None
+
+
+def _what_is_wrong(error: ValidationError, value: Any) -> str:
+    if not isinstance(value, dict):
+        return "is not a JSON object"
+    first = error.errors()[0]
+    if first["type"] == "union_tag_invalid":
+        return f"has the unknown type {str(value.get('type'))[:80]!r}"
+    if first["type"] == "union_tag_not_found":
+        return "has no type"
+    path = ".".join(str(step) for step in first["loc"][1:])
+    return f"is no valid {str(value.get('type'))!r}: {path}: {first['msg']}"
+
+
+def _drop(value: Any, path: tuple[int | str, ...]) -> None:
+    for step in path[:-1]:
+        value = value[step]
+    del value[path[-1]]
+
+
+# --- what we say ----------------------------------------------------------------------------------
+
+
+def render_line(message: Mapping[str, Any]) -> bytes:
+    """One message as a line; text that has no UTF-8 keeps a question mark in its place."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=True, default=str)
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def hello(options: Mapping[str, Any], *, tools: str = "") -> dict[str, Any]:
+    """The first message; `tools`: the mode in which tools have to be asked for, "" where they just run."""
+    message = {"type": "hello", "protocol": PROTOCOL, "options": dict(options)}
+    return {**message, "tools": tools} if tools else message
+
+
+def start(
+    session: str, *, app_name: str, user_id: str, session_id: str | None, state: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    """Open a session."""
+    return {
+        "type": "start",
+        "session": session,
+        "app_name": app_name,
+        "user_id": user_id,
+        "session_id": session_id,
+        "state": dict(state),
+        "seed": seed,
+    }
+
+
+def turn(session: str, content: Content) -> dict[str, Any]:
+    """The user says something."""
+    said = writing.content_json(content)
+    return {"type": "turn", "session": session, "content": said}
+
+
+def end(session: str) -> dict[str, Any]:
+    """The conversation is over."""
+    return {"type": "end", "session": session}
+
+
+def tool_response(session: str, *, call: str, answer: ToolAnswer) -> dict[str, Any]:
+    """The answer to a tool_call."""
+    message: dict[str, Any] = {"type": "tool_response", "session": session, "call": call}
+    match answer:
+        case RunTool():
+            return {**message, "run": True, "report": answer.report}
+        case Unmatched():
+            return {**message, "refused": answer.message}
+        case Replied(reply=reply):
+            if reply.error is not None:
+                message["error"] = dataclasses.asdict(reply.error)
+            else:
+                message["response"] = reply.response
+            return {**message, "effects": dict(reply.effects)} if reply.effects else message
+        case _:
+            assert_never(answer)
+
+
+def bye() -> dict[str, Any]:
+    """Finish and exit."""
+    return {"type": "bye"}
+
+
+def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> dict[str, Any]:
+    """Grade the evidence with the repository's own metric."""
+    expected = None
+    if evidence.expected is not None:
+        expected = [writing.invocation_json(turn) for turn in evidence.expected]
+    return {
+        "type": "metric",
+        "id": number,
+        "code": code,
+        "metric": {
+            "metric_name": use.name,
+            "threshold": use.threshold,
+            "criterion": {**({} if use.threshold is None else {"threshold": use.threshold}), **use.options},
+        },
+        "actual": [writing.invocation_json(turn) for turn in _with_rubrics(evidence)],
+        "expected": expected,
+        "scenario": _scenario(evidence),
+    }
+
+
+def _with_rubrics(evidence: Evidence) -> Iterator[Invocation]:
+    """What the agent did, with the rubrics of the case and of the expected turn: ADK gives them to metrics there."""
+    for index, turn in enumerate(evidence.actual):
+        asked = evidence.expected[index].rubrics if evidence.expected and index < len(evidence.expected) else ()
+        rubrics = {each.rubric_id: each for each in (*turn.rubrics, *evidence.case.rubrics, *asked)}
+        yield dataclasses.replace(turn, rubrics=tuple(rubrics.values()))
+
+
+def _scenario(evidence: Evidence) -> dict[str, Any] | None:
+    scenario = evidence.case.scenario
+    if scenario is None:
+        return None
+    said: dict[str, Any] = {
+        "starting_prompt": scenario.starting_prompt,
+        "conversation_plan": scenario.conversation_plan,
+    }
+    persona = scenario.persona
+    if persona is not None and not persona.description and not persona.behaviors:
+        said["user_persona"] = persona.persona_id  # a built-in one: ADK knows it by its name
+    elif persona is not None:
+        said["user_persona"] = {
+            "id": persona.persona_id,
+            "description": persona.description,
+            "behaviors": [
+                {
+                    "name": behavior.name,
+                    "description": behavior.description,
+                    "behavior_instructions": list(behavior.instructions),
+                    "violation_rubrics": list(behavior.violation_rubrics),
+                }
+                for behavior in persona.behaviors
+            ],
+        }
+    return said

@@ -1,0 +1,149 @@
+"""Python agents in a process of their own: the Python that it starts in, and custom metrics that it grades."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evalgate import words
+from evalgate.agents import protocol
+from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.protocol import MetricResult
+from evalgate.agents.worker_process import Launch, Phase, Worker
+from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
+from evalgate.process import environment
+from evalgate.process.environment import Interpreter, Wanted, World
+from evalgate.process.virtualenv import InstallFailed
+
+WORKER = Path(__file__).parent / "worker" / "server.py"
+LOADABLE = (".py", ".pyc", ".so", ".pyd")
+"""How the files end that Python loads as modules."""
+
+
+def run_metric(
+    worker: Worker,
+    code: str,
+    use: CriterionUse,
+    evidence: Evidence,
+    *,
+    timeout_s: float,
+    on_timeout: Callable[[], None],
+) -> Grade:
+    """Grade the evidence with the function at the dotted path `code`; a worker that fails is a grade that failed."""
+    deadline = time.monotonic() + timeout_s
+    box = worker.boxes.open(Phase.METRIC)
+    try:
+        worker.say(protocol.metric(box.name, code=code, use=use, evidence=evidence), timeout_s=timeout_s)
+        mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
+    except queue.Empty:
+        on_timeout()
+        message = worker.loss.message if worker.loss else f"it took longer than {words.seconds(timeout_s)}"
+        return failed(code, worker.redact(message))
+    finally:
+        worker.boxes.close(box)
+    if isinstance(mail, MetricResult):
+        return grade_of(mail, code=code)
+    return failed(code, worker.redact(getattr(mail, "message", "")))
+
+
+def grade_of(result: MetricResult, *, code: str) -> Grade:
+    """The grade that a metric's answer stands for; a status without a score is no score."""
+    if result.error is not None:
+        return failed(code, result.error)
+    score = result.finite_score
+    if result.status == "not_evaluated" or score is None:
+        return NotEvaluated(
+            reason=Reason.CRITERION_FAILED,
+            message=f"the metric {code} {_why(result)}",
+            turns=tuple(result.turns),
+        )
+    passed = None if result.status is None else result.status == "passed"
+    return Score(value=score, turns=tuple(result.turns), passed=passed)
+
+
+def _why(result: MetricResult) -> str:
+    """Why an answer is no score."""
+    if result.score is None:
+        return "says that it could not evaluate"
+    if result.finite_score is None:
+        return f"gave {result.score} as its score"
+    return f"says that it could not evaluate, beside a score of {result.score:g}"
+
+
+def failed(code: str, message: str) -> NotEvaluated:
+    """The metric gave no answer."""
+    return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}")
+
+
+class PythonOptions(BaseModel):
+    """What the agent runs in; see docs/agents/environments.md."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    python: str = Field(default=environment.AUTO, description="The agent's Python: a path, a command, or auto.")
+    requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
+
+
+def find_launch(
+    kind: str,
+    options: PythonOptions,
+    setting: AgentSetting,
+    *,
+    folder: str,
+    hello: Mapping[str, Any],
+    framework: str = "",
+) -> Launch:
+    """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
+
+    `folder`: the agent's, relative to the checkout; from there upward its requirements are looked for. `hello`: options
+    of the worker. `framework`: the module that a Python found on PATH must have.
+    """
+    root = Path(setting.root)
+    wanted = Wanted(
+        folder=str(_existing(root / folder, root)),
+        root=str(root),
+        python=options.python,
+        requirements=options.requirements,
+        framework=framework,
+    )
+    world = World(
+        environment=setting.environment,
+        install_environment=setting.install_environment,
+        cache=setting.cache,
+        log=setting.log,
+    )
+    try:
+        interpreter = environment.provide(wanted, world)
+    except InstallFailed as error:
+        failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
+        raise AgentFailed(failure) from error
+    return Launch(
+        command=(interpreter.python, str(WORKER), kind),
+        cwd=setting.root,
+        environment=_with_its_scripts(setting.environment, interpreter),
+        hello={**hello, "import_roots": list(interpreter.import_roots)},
+        about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
+    )
+
+
+def _existing(folder: Path, root: Path) -> Path:
+    """The nearest folder that exists: the worker, not the installer, tells of a path that leads nowhere."""
+    folder = Path(os.path.normpath(folder))
+    while not folder.is_dir() and folder != root and root in folder.parents:
+        folder = folder.parent
+    return folder if folder == root or root in folder.parents else root
+
+
+def _with_its_scripts(variables: Mapping[str, str], interpreter: Interpreter) -> dict[str, str]:
+    """Commands that were installed for the agent are on its PATH, as in an activated environment."""
+    home = Path(interpreter.python).parent.parent
+    if not (home / "pyvenv.cfg").is_file():
+        return dict(variables)
+    path = os.pathsep.join(part for part in (str(home / "bin"), variables.get("PATH", "")) if part)
+    return {**variables, "PATH": path, "VIRTUAL_ENV": str(home)}

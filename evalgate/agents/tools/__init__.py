@@ -1,0 +1,1 @@
+"""Tool calls of agents: recorded, replayed, or answered by mock rules."""

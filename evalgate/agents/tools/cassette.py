@@ -1,0 +1,272 @@
+"""A cassette: the tool calls of one case and what they came to, as a file that people review."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from evalgate import words
+from evalgate.agents.tools.base import ToolError, ToolReply
+from evalgate.exhibits import calls
+from evalgate.model import Json, ToolCall
+
+EXACT_FLOATS = 2.0**53
+REDACTED = "***"
+
+
+def canonical_text(args: Json) -> str:
+    """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0 is 2)."""
+    return json.dumps(_plain(args), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def ordered(value: Any) -> Any:
+    """The same JSON with the keys of every object in order."""
+    if isinstance(value, Mapping):
+        return {key: ordered(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, list | tuple):
+        return [ordered(item) for item in value]
+    return value
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """The same JSON with every text, keys included, as `redact` writes it."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(str(key)): redacted(item, redact) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, redact) for item in value]
+    return value
+
+
+def covers(recorded: Any, actual: Any) -> bool:
+    """Whether two values are equal where `***` in a recorded text stands for anything that was taken out there."""
+    if isinstance(recorded, str) and REDACTED in recorded:
+        pattern = ".*".join(re.escape(piece) for piece in recorded.split(REDACTED))
+        return isinstance(actual, str) and re.fullmatch(pattern, actual, re.DOTALL) is not None
+    if isinstance(recorded, Mapping):
+        return (
+            isinstance(actual, Mapping)
+            and recorded.keys() == actual.keys()
+            and all(covers(item, actual[key]) for key, item in recorded.items())
+        )
+    if isinstance(recorded, list | tuple):
+        return (
+            isinstance(actual, list | tuple)
+            and len(recorded) == len(actual)
+            and all(covers(one, other) for one, other in zip(recorded, actual, strict=True))
+        )
+    return canonical_text({"": recorded}) == canonical_text({"": actual})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS:
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+MOST_NAMED = 4
+
+
+def spell_call(tool: str, args: Json) -> str:
+    """`get_weather(city="Paris")` in backticks."""
+    return f"`{calls.spell(ToolCall(name=tool, args=args))}`"
+
+
+def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
+    """The recorded arguments with the fewest differences; of several the first."""
+    return min(recorded, key=lambda each: len(differing_paths(args, each)), default=None)
+
+
+def differing_paths(actual: Json, recorded: Json) -> tuple[tuple[str, str], ...]:
+    """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are looked into."""
+    return tuple(_paths(actual, recorded, ""))
+
+
+def difference(actual: Json, recorded: Json) -> str:
+    """``argument `unit` differs``, ``arguments `a` and `b.c` differ; argument `d` is new``."""
+    found = differing_paths(actual, recorded)
+    parts = []
+    for what, plural in (("differs", "differ"), ("is new", "are new"), ("is missing", "are missing")):
+        names = [f"`{path}`" for each, path in found if each == what]
+        if names:
+            noun, verb = ("argument", what) if len(names) == 1 else ("arguments", plural)
+            parts.append(f"{noun} {words.listed(names, limit=MOST_NAMED)} {verb}")
+    return "; ".join(parts)
+
+
+def unknown_tool(tool: str, known: Sequence[str], *, verb: str) -> str:
+    """``no call of `x` was recorded (recorded: `a` and `b`)``, with the nearest name where there is one."""
+    if not known:
+        return f"no tool call was {verb} for this case"
+    close = words.nearest(tool, known, cutoff=0.75)
+    names = words.listed([f"`{name}`" for name in known], limit=MOST_NAMED)
+    hint = f"; did it mean `{close}`?" if close else ""
+    return f"no call of `{tool}` was {verb} ({verb}: {names}){hint}"
+
+
+def _paths(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -> Iterable[tuple[str, str]]:
+    for name in dict.fromkeys([*recorded, *actual]):
+        path = f"{above}{name}"
+        if name not in actual:
+            yield "is missing", path
+        elif name not in recorded:
+            yield "is new", path
+        elif isinstance(recorded[name], Mapping) and isinstance(actual[name], Mapping):
+            yield from _paths(actual[name], recorded[name], f"{path}.")
+        elif not covers(recorded[name], actual[name]):
+            yield "differs", path
+
+
+VERSION = 1
+NAME_LENGTH = 80
+SUFFIXES = (".evalset.json", ".test.json", ".json", ".jsonl", ".yaml", ".yml")
+TAKEN = frozenset({"test_config", "test-config"})
+"""Names that mean something else beside evaluation files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One recorded call: the `nth` (from 1) of this tool with these arguments."""
+
+    tool: str
+    args: Json
+    nth: int
+    reply: ToolReply
+
+    @property
+    def address(self) -> tuple[str, str, int]:
+        """What a call has to equal to get this answer."""
+        return self.tool, canonical_text(self.args), self.nth
+
+
+class CassetteError(ValueError):
+    """A file is no cassette; says why."""
+
+
+class ErrorWire(BaseModel):
+    """What a tool raised."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: str
+    message: str = ""
+
+
+class CallWire(BaseModel):
+    """One call in the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    nth: int = Field(default=1, ge=1)
+    response: Any = None
+    error: ErrorWire | None = None
+    effects: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _response_or_error(self) -> Self:
+        if ("response" in self.model_fields_set) == (self.error is not None):
+            raise ValueError("a call has either `response` (which may be null) or `error`")
+        return self
+
+    def reply(self) -> ToolReply:
+        """What the call came to."""
+        error = ToolError(type=self.error.type, message=self.error.message) if self.error else None
+        return ToolReply(response=self.response, error=error, effects=self.effects)
+
+
+class CassetteWire(BaseModel):
+    """The file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    evalgate_cassette: Literal[1]
+    suite: str = ""
+    case: str = ""
+    calls: list[CallWire]
+
+
+def parse_cassette(text: str) -> tuple[Entry, ...]:
+    """The entries of a cassette's text. Raises CassetteError."""
+    try:
+        wire = CassetteWire.model_validate(json.loads(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(step) for step in first["loc"])
+        raise CassetteError(f"{path}: {first['msg']}" if path else first["msg"]) from None
+    except (ValueError, RecursionError) as error:
+        raise CassetteError(f"not JSON: {error}") from None
+    entries = tuple(Entry(tool=call.tool, args=call.args, nth=call.nth, reply=call.reply()) for call in wire.calls)
+    seen: set[tuple[str, str, int]] = set()
+    for number, entry in enumerate(entries):
+        if entry.address in seen:
+            raise CassetteError(
+                f"calls.{number}: call {entry.nth} of `{entry.tool}` with these arguments is there twice"
+            )
+        seen.add(entry.address)
+    return entries
+
+
+def render_cassette(entries: Iterable[Entry], *, suite: str, case: str) -> str:
+    """The file's text: equal entries give equal bytes, in whatever order the calls were made.
+
+    The keys of arguments are ordered, since only their values count; those of a response stay as the tool gave them,
+    since a model reads them in that order.
+    """
+    calls = [_json(entry) for entry in sorted(entries, key=lambda entry: entry.address)]
+    return (
+        json.dumps(
+            {"evalgate_cassette": VERSION, "suite": suite, "case": case, "calls": calls}, ensure_ascii=False, indent=2
+        )
+        + "\n"
+    )
+
+
+def merge(first: Iterable[Entry], *others: Iterable[Entry]) -> tuple[Entry, ...]:
+    """All entries; of several for one call the earliest given."""
+    merged: dict[tuple[str, str, int], Entry] = {}
+    for entries in (first, *others):
+        for entry in entries:
+            merged.setdefault(entry.address, entry)
+    return tuple(merged.values())
+
+
+def file_name(suite: str, case_id: str) -> str:
+    """`<suite slug>/<case id>.json`: two cases never share a file, and a plain case id is its file's name."""
+    stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
+    slug = f"{_safe(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
+    name = _safe(case_id)[:NAME_LENGTH]
+    if name != case_id or name.lower() in TAKEN:
+        name = f"{name}-{_digest(case_id, 8)}"
+    return f"{slug}/{name}.json"
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-") or "case"
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def _json(entry: Entry) -> Mapping[str, Any]:
+    reply = entry.reply
+    told: dict[str, Any] = {"tool": entry.tool, "args": ordered(entry.args), "nth": entry.nth}
+    if reply.error is not None:
+        told["error"] = dataclasses.asdict(reply.error)
+    else:
+        told["response"] = reply.response
+    return told if not reply.effects else {**told, "effects": dict(reply.effects)}

@@ -1,0 +1,329 @@
+"""What becomes of each tool call of one conversation: a mock rule, then the cassette or the real tool."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeAlias, assert_never
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from evalgate import matching, words
+from evalgate.agents.tools import cassette
+from evalgate.agents.tools.base import (
+    AskedCall,
+    CallKind,
+    Replied,
+    RunTool,
+    ToolAnswer,
+    ToolError,
+    ToolMode,
+    ToolReply,
+    Unmatched,
+)
+from evalgate.agents.tools.cassette import Entry
+from evalgate.config import yaml
+from evalgate.config.yaml import Locator
+from evalgate.errors import Place, Problem, Severity
+from evalgate.matching import Matcher
+from evalgate.model import Json, TrialKey
+
+LONGEST_LATENCY_S = 600.0
+
+
+class MockError(BaseModel):
+    """What the tool raises."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: str = Field(default="RuntimeError", min_length=1, description="The exception's name.")
+    message: str = ""
+
+
+class Latency(BaseModel):
+    """How long the answer takes: `seconds`, and up to `jitter` more, by the run's seed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seconds: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
+    jitter: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seconds_alone(cls, value: Any) -> Any:
+        return {"seconds": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+class MockRule(BaseModel):
+    """One rule: for which calls, and what they get. The first rule of a tool that holds answers.
+
+    `args`: these arguments equal these values; others are free, unless `exact`. `where`: these arguments satisfy
+    these matchers. `times`: how many calls of a conversation it answers. `probability`: of holding, by the run's seed.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    args: dict[str, Any] = Field(default_factory=dict)
+    where: dict[str, Matcher] = Field(default_factory=dict)
+    exact: bool = False
+    times: int | None = Field(default=None, ge=1)
+    probability: float = Field(default=1.0, ge=0, le=1)
+    latency: Latency = Field(default_factory=Latency)
+    response: Any = None
+    error: MockError | None = None
+    run: Literal[True] | None = None
+    effects: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _error_alone(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("error"), str):
+            return {**value, "error": {"message": value["error"]}}
+        return value
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Self:
+        given = [name for name in ("response", "error", "run") if name in self.model_fields_set]
+        if len(given) != 1:
+            raise ValueError(f"a rule has exactly one of response, error and run; this one has {len(given)} of them")
+        return self
+
+
+class MockFile(BaseModel):
+    """The whole file: rules by tool; `*` and `?` in a tool's name stand for anything."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tools: dict[str, list[MockRule]] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _run_alone(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("tools"), dict):
+            return value
+        tools = {name: [{"run": True}] if rules == "run" else rules for name, rules in value["tools"].items()}
+        return {**value, "tools": tools}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockReading:
+    """The rules, and all that is wrong with the file."""
+
+    mocks: MockFile = field(default_factory=MockFile)
+    places: dict[str, Place] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_mocks(text: str, *, file: str) -> MockReading:
+    """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
+    document = yaml.load(text, file=file)
+    if isinstance(document, Problem):
+        return MockReading(problems=(dataclasses.replace(document, code="tool-mocks"),))
+    if document.raw is None:
+        return MockReading()
+    locate = Locator(document.node, file)
+    try:
+        mocks = MockFile.model_validate(document.raw)
+    except ValidationError as error:
+        wrong = (_of_error(each, locate) for each in error.errors())
+        return MockReading(problems=(*wrong, *document.warnings))
+    places = {name: locate("tools", name) for name in mocks.tools}
+    return MockReading(mocks=mocks, places=places, problems=document.warnings)
+
+
+def _of_error(each: Any, locate: Locator) -> Problem:
+    path = each["loc"]
+    hint = ""
+    if each["type"] == "extra_forbidden":
+        known = [name for model in (MockRule, MockFile, Latency, MockError) for name in model.model_fields]
+        close = words.nearest(str(path[-1]), known)
+        hint = f"Did you mean `{close}`?" if close else ""
+    where = ".".join(str(step) for step in path)
+    message = each["msg"].removeprefix("Value error, ")
+    return _problem(f"`{where}`: {message}" if where else message, locate(*path), hint)
+
+
+def _problem(message: str, place: Place, hint: str = "") -> Problem:
+    return Problem(severity=Severity.ERROR, code="tool-mocks", message=message, place=place, hint=hint)
+
+
+RuleName: TypeAlias = tuple[str, int]
+
+
+class MockRules:
+    """The mock file at work in one conversation: it counts how often a rule has answered."""
+
+    def __init__(self, mocks: MockFile, *, key: TrialKey, seed: int) -> None:
+        self._mocks = mocks
+        self._luck = f"{seed}:{key}"
+        self._served: dict[RuleName, int] = {}
+
+    def answer(self, call: AskedCall, *, nth: int) -> Replied | RunTool | None:
+        """What the first rule that holds says of the `nth` such call; None where none holds."""
+        for name, rule in self.for_tool(call.tool):
+            if rule.times is not None and self._served.get(name, 0) >= rule.times:
+                continue
+            if not rule_holds(rule, call.args):
+                continue
+            luck = f"{self._luck}:{name}:{cassette.canonical_text(call.args)}:{nth}"
+            if rule.probability < 1.0 and chance(f"{luck}:holds") >= rule.probability:
+                continue
+            self._served[name] = self._served.get(name, 0) + 1
+            delay_s = rule.latency.seconds + rule.latency.jitter * chance(f"{luck}:latency")
+            return _outcome(rule, delay_s)
+        return None
+
+    def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
+        """The rules of a tool in order: those under its own name, then those under patterns that fit it."""
+        names = [name for name in self._mocks.tools if name == tool]
+        names += [name for name in self._mocks.tools if name != tool and matching.named(tool, [name])]
+        for name in names:
+            for number, rule in enumerate(self._mocks.tools[name]):
+                yield (name, number), rule
+
+
+def rule_holds(rule: MockRule, args: Json) -> bool:
+    """Whether a rule is meant for these arguments."""
+    if any(name not in args or not cassette.covers(value, args[name]) for name, value in rule.args.items()):
+        return False
+    if any(
+        not matching.holds(matcher, args.get(name, matching.MISSING), rule.args.get(name, matching.MISSING))
+        for name, matcher in rule.where.items()
+    ):
+        return False
+    return not rule.exact or args.keys() <= rule.args.keys() | rule.where.keys()
+
+
+def chance(text: str) -> float:
+    """A number in [0, 1) that is the same for the same text, everywhere and always."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big") / 2**48
+
+
+def _outcome(rule: MockRule, delay_s: float) -> Replied | RunTool:
+    if rule.run:
+        return RunTool(report=False, delay_s=delay_s)
+    error = ToolError(type=rule.error.type, message=rule.error.message) if rule.error else None
+    return Replied(reply=ToolReply(response=rule.response, error=error, effects=rule.effects), delay_s=delay_s)
+
+
+RECORD_HINT = "record it with `--tools record`"
+
+
+class ConversationTools:
+    """The tools of one conversation (base.TrialTools).
+
+    `entries`: what the cassette `cassette` holds, None where there is none. `keep`: is given what was recorded when
+    the conversation has come to its end. `redact`: takes secrets out of texts.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: ToolMode,
+        rules: MockRules,
+        entries: Sequence[Entry] | None,
+        cassette: str,
+        keep: Callable[[tuple[Entry, ...]], None],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._mode = mode
+        self._rules = rules
+        self._entries = entries
+        self._by_address = {entry.address: entry for entry in entries or ()}
+        self._cassette = cassette
+        self._keep = keep
+        self._redact = redact
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._nth: dict[int, int] = {}
+        self._recorded: list[Entry] = []
+
+    def answer(self, call: AskedCall) -> ToolAnswer:
+        """See base.TrialTools."""
+        args: Json = cassette.redacted(call.args, self._redact)
+        same = (call.tool, cassette.canonical_text(args))
+        self._counts[same] += 1
+        nth = self._nth[call.number] = self._counts[same]
+        ruled = self._rules.answer(call, nth=nth)
+        if ruled is not None:
+            return ruled
+        if call.kind is CallKind.AGENT:
+            return RunTool(report=False)
+        match self._mode:
+            case ToolMode.LIVE:
+                return RunTool(report=False)
+            case ToolMode.RECORD:
+                return RunTool(report=True)
+            case ToolMode.REPLAY:
+                entry = self._find(call.tool, args, nth)
+                return Replied(reply=entry.reply) if entry is not None else self._not_recorded(call.tool, args, nth)
+            case ToolMode.MOCK:
+                return RunTool(report=False) if call.kind is CallKind.LISTING else self._no_rule(call.tool, args)
+            case _:
+                assert_never(self._mode)
+
+    def keep(self, call: AskedCall, reply: ToolReply) -> None:
+        """See base.TrialTools."""
+        entry = Entry(
+            tool=call.tool,
+            args=cassette.redacted(call.args, self._redact),
+            nth=self._nth[call.number],
+            reply=_redacted_reply(reply, self._redact),
+        )
+        self._recorded.append(entry)
+
+    def finish(self) -> None:
+        """See base.TrialTools."""
+        if self._mode is ToolMode.RECORD:
+            self._keep(tuple(self._recorded))
+
+    def _find(self, tool: str, args: Json, nth: int) -> Entry | None:
+        exact = self._by_address.get((tool, cassette.canonical_text(args), nth))
+        if exact is not None:
+            return exact
+        return next((one for one in self._of(tool) if one.nth == nth and cassette.covers(one.args, args)), None)
+
+    def _of(self, tool: str) -> list[Entry]:
+        return [entry for entry in self._entries or () if entry.tool == tool]
+
+    def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:
+        called = f"called {cassette.spell_call(tool, args)}"
+        same_tool = self._of(tool)
+        times = sum(1 for entry in same_tool if cassette.covers(entry.args, args))
+        if self._entries is None:
+            why = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
+        elif times:
+            word = "once" if times == 1 else f"{times} times"
+            why = f"for the {_ordinal(nth)} time; it was recorded {word}"
+        elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
+            why = f"recorded was {cassette.spell_call(tool, nearest)}: {cassette.difference(args, nearest)}"
+        else:
+            known = list(dict.fromkeys(entry.tool for entry in self._entries))
+            why = cassette.unknown_tool(tool, known, verb="recorded")
+        joint = " " if why.startswith(("for ", "and ")) else ", "
+        return Unmatched(message=f"{called}{joint}{why}")
+
+    def _no_rule(self, tool: str, args: Json) -> Unmatched:
+        rules = [rule for _, rule in self._rules.for_tool(tool)]
+        called = f"called {cassette.spell_call(tool, args)}"
+        if not rules:
+            return Unmatched(message=f"{called}, and no mock rule is for `{tool}`")
+        nearest = cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
+        told = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
+        return Unmatched(message=f"{called}, and none of the {len(rules)} mock rules for `{tool}` holds{told}")
+
+
+def _redacted_reply(reply: ToolReply, redact: Callable[[str], str]) -> ToolReply:
+    error = reply.error
+    return ToolReply(
+        response=cassette.redacted(reply.response, redact),
+        error=dataclasses.replace(error, message=redact(error.message)) if error else None,
+        effects=cassette.redacted(reply.effects, redact),
+    )
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

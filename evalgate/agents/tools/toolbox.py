@@ -1,0 +1,275 @@
+"""Where the answers of the agents' tools come from in a run, and what is wrong with the files that give them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from evalgate import agents, words
+from evalgate.agents.tools import cassette, mocks
+from evalgate.agents.tools.base import ToolHandling, ToolMode
+from evalgate.agents.tools.cassette import CassetteError, Entry
+from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
+from evalgate.config.gate_file import ToolsRule
+from evalgate.config.settings import Settings
+from evalgate.errors import Place, Problem, Severity, UnavailableError
+from evalgate.model import Suite, TrialKey
+from evalgate.process import redaction
+
+
+class Toolbox:
+    """See base.ToolSource.
+
+    `root`: the checkout; `folder`: its cassettes, relative to it. `own`: a checkout whose cassettes come first, often
+    the same. While recording, a case's cassette is written when a conversation of it has come to its end: what its
+    lowest repeat did counts, other repeats add the calls that it did not make. `goes_on`: an interrupted run is
+    resumed, so that what a cassette holds is kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: ToolMode,
+        mocks: MockFile,
+        root: Path,
+        own: Path,
+        folder: str,
+        redact: Callable[[str], str],
+        seed: int,
+        goes_on: bool,
+    ) -> None:
+        self.mode = mode
+        self._mocks = mocks
+        self._root = root
+        self._own = own
+        self._folder = folder
+        self._redact = redact
+        self._seed = seed
+        self._goes_on = goes_on
+        self._lock = threading.Lock()
+        self._recorded: dict[tuple[str, str], dict[int, tuple[Entry, ...]]] = {}
+        self._before: dict[tuple[str, str], tuple[Entry, ...]] = {}
+
+    def open(self, key: TrialKey) -> ConversationTools:
+        """The tools of one trial."""
+        name = file_of(self._folder, key.suite, key.case_id)
+        return ConversationTools(
+            mode=self.mode,
+            rules=MockRules(self._mocks, key=key, seed=self._seed),
+            entries=self._recorded_for(name) if self.mode is ToolMode.REPLAY else None,
+            cassette=name,
+            keep=lambda entries: self._keep(key, self._root / name, entries),
+            redact=self._redact,
+        )
+
+    def _recorded_for(self, name: str) -> tuple[Entry, ...] | None:
+        entries = read_entries(self._root / name)
+        own = None if self._own == self._root else read_entries(self._own / name)
+        return entries if own is None else cassette.merge(own, entries or ())
+
+    def _keep(self, key: TrialKey, path: Path, entries: tuple[Entry, ...]) -> None:
+        case = (key.suite, key.case_id)
+        with self._lock:
+            if case not in self._recorded:
+                with contextlib.suppress(CassetteError):
+                    self._before[case] = (self._goes_on and read_entries(path)) or ()
+            repeats = self._recorded.setdefault(case, {})
+            repeats[key.repeat] = entries
+            merged = cassette.merge(*(repeats[number] for number in sorted(repeats)), self._before.get(case, ()))
+            if merged or path.exists():
+                _write(path, cassette.render_cassette(merged, suite=key.suite, case=key.case_id))
+
+
+def file_of(folder: str, suite: str, case_id: str) -> str:
+    """A case's cassette, relative to the checkout."""
+    return f"{folder.rstrip('/')}/{cassette.file_name(suite, case_id)}"
+
+
+def read_entries(path: Path) -> tuple[Entry, ...] | None:
+    """What a cassette holds; None where there is no such file. Raises CassetteError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CassetteError(f"cannot be read: {error}") from None
+    return cassette.parse_cassette(text)
+
+
+def check_cassettes(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> list[Problem]:
+    """A problem for each cassette of these cases (suite, case id) that cannot be understood."""
+    problems = []
+    for suite, case_id in cases:
+        name = file_of(folder, suite, case_id)
+        try:
+            read_entries(root / name)
+        except CassetteError as error:
+            message = f"the cassette of case `{case_id}`: {error}"
+            hint = "Record it again with `--tools record`, or take back what was changed in it."
+            place = Place(file=name, line=1)
+            problems.append(
+                Problem(severity=Severity.ERROR, code="tool-cassette", message=message, place=place, hint=hint)
+            )
+    return problems
+
+
+def digest(root: Path, paths: Iterable[str]) -> str:
+    """16 hex digits over files and folders, relative to `root`: their names and contents."""
+    seen = hashlib.sha256()
+    for named in paths:
+        place = root / named
+        files = sorted(path for path in place.rglob("*.json") if path.is_file()) if place.is_dir() else [place]
+        for path in files:
+            with contextlib.suppress(OSError):
+                seen.update(os.fsencode(path.relative_to(root)) + b"\0" + path.read_bytes() + b"\0")
+    return seen.hexdigest()[:16]
+
+
+def _write(path: Path, text: str) -> None:
+    """At once or not at all, so that a run that is killed leaves no half of a file."""
+    data = text.encode("utf-8", "backslashreplace")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as error:
+        raise UnavailableError(f"the cassette {path.name} cannot be written: {error}") from error
+
+
+def mode_of(settings: Settings, rule: ToolsRule) -> ToolMode:
+    """What a door says, else evalgate.yml."""
+    return ToolMode(settings.tools or rule.mode)
+
+
+def check(settings: Settings, rule: ToolsRule, *, root: Path, suites: Iterable[Suite]) -> list[Problem]:
+    """All that forbids the mode, or makes it pointless, before anything runs."""
+    mode, listed = mode_of(settings, rule), tuple(suites)
+    if mode is ToolMode.LIVE:
+        return []
+    outside = [named for named in (rule.cassettes, rule.mocks) if _is_outside(named)]
+    if outside:
+        return [_problem("tools-place", f"`tools`: `{named}` is not inside the repository") for named in outside]
+    problems = _drivers(mode, listed)
+    if mode is ToolMode.MOCK and not rule.mocks:
+        hint = "Name the file in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
+        problems.append(_problem("tool-mocks", "`tools: mock` needs a file of rules", hint))
+    if rule.mocks:
+        reading = _mocks(root, rule)
+        problems += [*reading.problems, *_unknown_tools(reading, listed)]
+    if mode is ToolMode.REPLAY:
+        problems += _cassettes(root, rule, listed)
+    return problems
+
+
+def source(
+    settings: Settings, rule: ToolsRule, *, root: Path, own: Path, environment: Mapping[str, str]
+) -> Toolbox | None:
+    """What answers the tool calls of a side's agent, None where they just run.
+
+    `root`: head's checkout, whose rules and cassettes answer both sides. `own`: the side's checkout, whose cassettes
+    come first: a base made the calls that were recorded for it. Only head records. `environment`: the agent's own,
+    whose secrets are kept out of cassettes.
+    """
+    mode = mode_of(settings, rule)
+    if mode is ToolMode.LIVE or (mode is ToolMode.RECORD and own != root):
+        return None
+    return Toolbox(
+        mode=mode,
+        mocks=_mocks(root, rule).mocks,
+        root=root,
+        own=own,
+        folder=rule.cassettes,
+        redact=redaction.redactor(environment),
+        seed=settings.seed,
+        goes_on=settings.resume,
+    )
+
+
+def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path, own: Path) -> str:
+    """What has to be equal for an agent's tools to answer the same, to stand behind the fingerprint of its code; ""
+    where they just run."""
+    mode = mode_of(settings, rule)
+    if mode is ToolMode.LIVE:
+        return ""
+    files = [rule.mocks] if rule.mocks else []
+    files += [rule.cassettes] if mode is ToolMode.REPLAY else []
+    seen = digest(root, files)
+    if own != root and mode is ToolMode.REPLAY:
+        seen += digest(own, [rule.cassettes])
+    return f"+{mode}-{seen}"
+
+
+def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:
+    problems = []
+    for name in dict.fromkeys(suite.agent.driver for suite in suites):
+        driver = agents.DRIVERS.get(name)
+        if driver is not None and driver.tools is ToolHandling.UNSEEN:
+            message = f"`tools: {mode}` cannot be kept with the driver `{name}`: its tools run where nobody can ask"
+            hint = "Leave these suites out, or run them in a job of their own with `--tools live`."
+            problems.append(_problem("tools-unseen", message, hint))
+    return problems
+
+
+def _cassettes(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -> list[Problem]:
+    asking = [suite for suite in suites if _asks(suite)]
+    if asking and not rule.mocks and not (root / rule.cassettes).is_dir():
+        message = f"`tools: replay`, and there is no folder `{rule.cassettes}` with cassettes"
+        return [_problem("tool-cassette", message, "Record them once: `evalgate run --tools record`.")]
+    cases = [(suite.key, case.case_id) for suite in asking for case in suite.eval_set.cases]
+    return check_cassettes(root, rule.cassettes, cases)
+
+
+def _asks(suite: Suite) -> bool:
+    driver = agents.DRIVERS.get(suite.agent.driver)
+    return driver is not None and driver.tools is ToolHandling.ASKS
+
+
+def _mocks(root: Path, rule: ToolsRule) -> MockReading:
+    if not rule.mocks:
+        return MockReading()
+    path = root / rule.mocks
+    try:
+        return mocks.parse_mocks(path.read_text(encoding="utf-8-sig"), file=rule.mocks)
+    except FileNotFoundError:
+        siblings = [each.name for each in path.parent.glob("*.*") if each.is_file()]
+        close = words.nearest(path.name, siblings)
+        hint = f"Did you mean `{close}`?" if close else ""
+        problem = _problem("tool-mocks", f"`tools`: there is no file `{rule.mocks}`", hint)
+    except (OSError, UnicodeDecodeError) as error:
+        problem = _problem("tool-mocks", f"cannot be read: {error}", place=Place(file=rule.mocks))
+    return MockReading(problems=(problem,))
+
+
+def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Problem]:
+    """Rules for a tool that no case expects, where one is expected whose name is nearly the same."""
+    turns = [turn for suite in suites for case in suite.eval_set.cases for turn in case.conversation or ()]
+    expected = {call.name for turn in turns for call in turn.tool_calls}
+    problems = []
+    for name in reading.mocks.tools:
+        close = words.nearest(name, expected, cutoff=0.75)
+        if name not in expected and close is not None:
+            message = f"rules for `{name}`, a tool that no case expects"
+            problems.append(
+                Problem(
+                    severity=Severity.WARNING,
+                    code="unknown-tool",
+                    message=message,
+                    place=reading.places.get(name),
+                    hint=f"Did you mean `{close}`?",
+                )
+            )
+    return problems
+
+
+def _is_outside(named: str) -> bool:
+    path = PurePosixPath(named)
+    return path.is_absolute() or ".." in path.parts
+
+
+def _problem(code: str, message: str, hint: str = "", place: Place | None = None) -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)

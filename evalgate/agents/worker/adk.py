@@ -1,0 +1,563 @@
+"""ADK agents: loads one, opens its sessions, runs its custom metrics.
+
+No module of google-adk is imported before the agent is loaded, which may bring its own paths and settings.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.abc
+import importlib.util
+import inspect
+import os
+import platform
+import sys
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from . import errors, importing, server, tools
+from .tools import SessionTools
+
+Message = dict[str, Any]
+
+COLLECT = (10_000, 10, 10)
+OPTIONAL = {"google.adk.agents.remote_a2a_agent": "a2a"}  # imported in each turn, and the package that it needs
+DEAF = ("opentelemetry.trace", "opentelemetry._logs")  # where the providers live that record nothing
+
+
+# --- less work in every turn ---
+
+
+def collect_less() -> None:
+    """Before the agent is loaded, whose own settings then stand: what is loaded is mostly kept."""
+    gc.set_threshold(*COLLECT)
+
+
+def skip_unused_services() -> None:
+    """After a first turn: leave out what google-adk does in every turn for nobody.
+
+    It imports a module anew whose package is not installed (a tenth of its CPU). What was imported until now is not
+    garbage, and not looked through.
+    """
+    for name, package in OPTIONAL.items():
+        if name not in sys.modules and package not in sys.modules and importlib.util.find_spec(package) is None:
+            try:
+                importlib.import_module(name)
+            except ImportError as error:
+                sys.meta_path.insert(0, Absent(name, error))
+    gc.freeze()
+
+
+class Absent(importlib.abc.MetaPathFinder):
+    """A module that cannot be imported, which is known now: the same error, without looking again."""
+
+    def __init__(self, name: str, error: ImportError) -> None:
+        self._name = name
+        self._error = error
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002 - the interface's signature
+        """See importlib.abc.MetaPathFinder."""
+        if fullname == self._name:
+            raise type(self._error)(*self._error.args, name=self._error.name, path=self._error.path)
+
+
+def run_options() -> dict[str, Any]:
+    """Further arguments for a turn of the Runner: a short description of model calls while nothing records them.
+
+    The long one, for OpenTelemetry, takes an eighth of a turn's CPU.
+    """
+    from google.adk.agents.run_config import RunConfig
+
+    if "telemetry" not in RunConfig.model_fields or _is_recorded():
+        return {}
+    from google.adk.telemetry.context import TelemetryConfig
+
+    if "genai_semconv_stability_opt_in" not in TelemetryConfig.model_fields:
+        return {}
+    return {"run_config": RunConfig(telemetry=TelemetryConfig(genai_semconv_stability_opt_in="stable"))}
+
+
+def _is_recorded() -> bool:
+    from opentelemetry import _logs, trace
+
+    providers = (trace.get_tracer_provider(), _logs.get_logger_provider())
+    return not all(type(provider).__module__.startswith(DEAF) for provider in providers)
+
+
+# --- what google-adk's events do not say ---
+
+
+def instrument() -> tuple[Any, Any]:
+    """The first and the last of all plugins of a Runner: they note when models and tools are busy, and make model
+    requests patient."""
+    from google.adk.plugins.base_plugin import BasePlugin
+
+    first, last = (
+        type(kind.__name__, (kind, BasePlugin), {})(name=f"evalgate_{kind.__name__}")
+        for kind in (AfterCalls, BeforeCalls)
+    )
+    last.retry_options = retry_options()
+    return first, last
+
+
+class BeforeCalls:
+    """Notes that a model or a tool is about to be called, and asks the client to retry; see BasePlugin."""
+
+    retry_options: Any = None
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+        """A model is about to be asked."""
+        if self.retry_options is not None:
+            _ask_for_retries(llm_request, self.retry_options)
+        watch = server.CURRENT.get()
+        if watch is not None:
+            watch.model_begins(_key(callback_context), callback_context.agent_name, llm_request)
+
+    async def before_tool_callback(self, *, tool_context: Any, **_: Any) -> None:
+        """A tool is about to run."""
+        watch = server.CURRENT.get()
+        if watch is not None:
+            watch.tool_begins((_key(tool_context), tool_context.function_call_id))
+
+
+class AfterCalls:
+    """Notes that a model or a tool has answered, whatever others make of the answer; see BasePlugin."""
+
+    async def after_model_callback(self, *, callback_context: Any, **_: Any) -> None:
+        """A model has answered, or raised."""
+        watch = server.CURRENT.get()
+        if watch is not None:
+            watch.model_answers(_key(callback_context))
+
+    async def after_tool_callback(self, *, tool_context: Any, **_: Any) -> None:
+        """A tool has answered, or raised."""
+        watch = server.CURRENT.get()
+        if watch is not None:
+            watch.tool_ends((_key(tool_context), tool_context.function_call_id))
+
+    on_model_error_callback = after_model_callback
+    on_tool_error_callback = after_tool_callback
+
+
+def _key(context: Any) -> tuple[str, str]:
+    return context.invocation_id, context.agent_name
+
+
+def retry_options() -> Any:
+    """What ADK's evaluation puts on model requests; None where google-genai is too old to know of it."""
+    from google.genai import types
+
+    kind = getattr(types, "HttpRetryOptions", None)
+    if kind is None:
+        return None
+    codes = [408, 429, 500, 502, 503, 504]
+    return kind(attempts=7, initial_delay=5.0, max_delay=120.0, exp_base=2.0, http_status_codes=codes)
+
+
+def _ask_for_retries(request: Any, options: Any) -> None:
+    from google.genai import types
+
+    request.config = request.config or types.GenerateContentConfig()
+    request.config.http_options = request.config.http_options or types.HttpOptions()
+    if request.config.http_options.retry_options is None:
+        request.config.http_options.retry_options = options
+
+
+# --- finding the agent as `adk eval` and `adk web` do ---
+
+
+@dataclass(frozen=True)
+class LoadedAgent:
+    """An agent as found: `app` None where the package has only a root agent; `closing` holds what it opened."""
+
+    root_agent: Any
+    app: Any
+    home: importing.Home
+    closing: AsyncExitStack | None
+
+
+async def load_agent(path: str, *, wanted: str | None, root: str) -> LoadedAgent:
+    """The agent at `path` below the checkout `root`; `wanted` names another attribute, or an agent within the tree.
+
+    Raises errors.CannotLoad.
+    """
+    try:
+        home = importing.locate(path, root)
+    except FileNotFoundError as error:
+        raise errors.CannotLoad(str(error)) from error
+    read_dotenv(home.own_folder, root)
+    _require_framework()
+    closing = AsyncExitStack()
+    what = f"the agent {path!r}"
+    try:
+        app, root_agent = await _find(home, wanted, closing)
+    except errors.CannotLoad:
+        raise
+    except BaseException as error:
+        raise errors.CannotLoad.because(error, what) from error
+    if root_agent is None:
+        raise errors.CannotLoad(_nothing_found(home, path, wanted))
+    if not hasattr(root_agent, "name") or isinstance(root_agent, (type, ModuleType)):
+        raise errors.CannotLoad(f"{what}: the root agent is no agent but {type(root_agent).__name__}")
+    return LoadedAgent(root_agent=root_agent, app=app, home=home, closing=closing)
+
+
+def read_dotenv(folder: str, root: str) -> None:
+    """Set what the nearest `.env`, from the agent's folder up to the checkout's root, says and nothing else has set."""
+    if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):
+        return
+    while True:
+        file = os.path.join(folder, ".env")
+        if os.path.isfile(file):
+            break
+        parent = os.path.dirname(folder)
+        if folder in (root, parent):
+            return
+        folder = parent
+    try:
+        from dotenv import load_dotenv
+    except ImportError:
+        sys.stderr.write(f"{file} is not read: python-dotenv is not installed\n")
+        return
+    load_dotenv(file, override=False)
+
+
+def _require_framework() -> None:
+    try:
+        import google.adk  # noqa: F401 - whether it is there
+    except ImportError as error:
+        raise errors.CannotLoad.because(error, "google-adk") from error
+
+
+async def _find(home: importing.Home, wanted: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
+    for module in _modules(home):
+        named = getattr(module, wanted, None) if wanted else None
+        if named is not None and not isinstance(named, ModuleType):
+            return _app_or_agent(named)
+        app, agent = await _in_module(module, closing)
+        if agent is not None:
+            return app, _within(agent, wanted)
+    agent = _from_yaml(home)
+    return None, _within(agent, wanted) if agent is not None else None
+
+
+def _modules(home: importing.Home) -> Any:
+    """The modules to look in, imported as late as possible: `agent` of the package first, as ADK has it."""
+    package = importing.import_home(home)
+    submodule = getattr(package, "agent", None)
+    if not isinstance(submodule, ModuleType) and not _offers(package):
+        submodule = importing.import_submodule(home, "agent")
+    if isinstance(submodule, ModuleType):
+        yield submodule
+    yield package
+
+
+def _offers(module: ModuleType) -> bool:
+    return any(hasattr(module, name) for name in ("root_agent", "get_agent_async")) or _is_app(
+        getattr(module, "app", None)
+    )
+
+
+async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, Any]:
+    app: Any = getattr(module, "app", None)
+    if _is_app(app):
+        return app, app.root_agent
+    if hasattr(module, "root_agent"):
+        return _app_or_agent(module.root_agent)
+    if hasattr(module, "get_agent_async"):
+        made = module.get_agent_async()
+        made = await made if inspect.isawaitable(made) else made
+        agent, stack = made if isinstance(made, tuple) else (made, None)
+        if hasattr(stack, "aclose"):
+            closing.push_async_callback(stack.aclose)
+        return None, agent
+    return None, None
+
+
+def _app_or_agent(value: Any) -> tuple[Any, Any]:
+    return (value, value.root_agent) if _is_app(value) else (None, value)
+
+
+def _is_app(value: Any) -> bool:
+    """By its module and name: importing google.adk.apps costs time, and old versions have none."""
+    return any(base.__name__ == "App" and base.__module__.startswith("google.adk.") for base in type(value).__mro__)
+
+
+def _within(agent: Any, wanted: str | None) -> Any:
+    if not wanted or getattr(agent, "name", None) == wanted:
+        return agent
+    found = agent.find_agent(wanted) if hasattr(agent, "find_agent") else None
+    if found is None:
+        names = ", ".join(repr(name) for name in _names(agent))
+        raise errors.CannotLoad(f"there is no agent {wanted!r}: the agent tree has {names}")
+    return found
+
+
+def _names(agent: Any) -> list[str]:
+    names = [str(getattr(agent, "name", ""))]
+    for child in getattr(agent, "sub_agents", None) or ():
+        names += _names(child)
+    return names
+
+
+def _from_yaml(home: importing.Home) -> Any:
+    for name in ("root_agent.yaml", "root_agent.yml"):
+        file = os.path.join(home.own_folder, name)
+        if os.path.isfile(file):
+            from google.adk.agents import config_agent_utils
+
+            return config_agent_utils.from_config(file)
+    return None
+
+
+def _nothing_found(home: importing.Home, path: str, wanted: str | None) -> str:
+    looked = "neither app, root_agent nor get_agent_async" + (f", nor {wanted!r}," if wanted else "")
+    files = ", ".join(
+        sorted(name for name in os.listdir(home.own_folder) if name.endswith((".py", ".yaml"))) or ["no Python file"]
+    )
+    return f"the agent {path!r} cannot be loaded: {looked} in its package, and no root_agent.yaml (it has {files})"
+
+
+# --- conversations ---
+
+
+class AdkSession:
+    """Nothing of it is shared with another session but the agent's own Python objects.
+
+    ADK shares one session service among all cases, where `user:` and `app:` state outlives the case that set it.
+    """
+
+    def __init__(self, loaded: LoadedAgent, plugins: tuple[Any, Any], start: Message, default_app: str) -> None:
+        from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+        from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
+        from google.adk.runners import Runner
+        from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+        self._app_name = start.get("app_name") or default_app
+        self._user_id = start.get("user_id") or "test_user_id"
+        self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
+        self._state = start.get("state") or {}
+        self._service = InMemorySessionService()
+        self._runner = Runner(
+            **_target(loaded, plugins, self._app_name),
+            session_service=self._service,
+            artifact_service=InMemoryArtifactService(),
+            memory_service=InMemoryMemoryService(),
+        )
+
+    async def open(self) -> AdkSession:
+        """Create the session with its initial state."""
+        session = await self._service.create_session(
+            app_name=self._app_name, user_id=self._user_id, session_id=self._session_id, state=self._state
+        )
+        self._session_id = session.id
+        return self
+
+    async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
+        """Run one turn; every event goes to `emit` as it comes.
+
+        Raises what the agent raises, and errors.ModelAnsweredError where a model's error is the last word.
+        """
+        from google.genai import types
+
+        message = types.Content.model_validate({**content, "role": content.get("role") or "user"})
+        watch = server.TurnWatch()
+        server.CURRENT.set(watch)
+        authors: list[str] = []
+        failed: Any = None
+        invocation_id = ""
+        async for event in self._runner.run_async(
+            user_id=self._user_id, session_id=self._session_id, new_message=message, **run_options()
+        ):
+            invocation_id = invocation_id or event.invocation_id
+            if event.partial:
+                continue
+            failed = _failed(event, failed)
+            authors.append(event.author)
+            emit(_event(event))
+        if failed is not None:
+            raise errors.ModelAnsweredError(failed.error_code, failed.error_message)
+        answer: Message = {"timings": watch.timings(), "invocation_id": invocation_id}
+        agents = watch.agents(authors)
+        if agents:
+            answer["agents"] = agents
+        return answer
+
+    async def end(self) -> Message:
+        """The session's state at the end, without what ADK calls temporary."""
+        from google.adk.sessions.base_session_service import GetSessionConfig
+
+        session = await self._service.get_session(
+            app_name=self._app_name,
+            user_id=self._user_id,
+            session_id=self._session_id,
+            config=GetSessionConfig(num_recent_events=0),  # every event would be copied
+        )
+        if session is None:
+            return {}
+        return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
+
+
+def _target(loaded: LoadedAgent, plugins: tuple[Any, Any], app_name: str) -> Message:
+    """What the Runner is to run: the App with its plugins between our two, or the bare agent."""
+    first, last = plugins
+    if loaded.app is None:
+        return {"app_name": app_name, "agent": loaded.root_agent, "plugins": [first, last]}
+    update = {"name": app_name, "root_agent": loaded.root_agent, "plugins": [first, *loaded.app.plugins, last]}
+    return {"app": loaded.app.model_copy(update=update)}
+
+
+def _failed(event: Any, before: Any) -> Any:
+    """The error that stands after `event`: its own, none where something was said, else that of before."""
+    has_content = bool(event.content and event.content.parts)
+    if event.error_code and not has_content:
+        return event
+    return None if has_content else before
+
+
+def _event(event: Any) -> Message:
+    """The fields of a protocol event."""
+    found: Message = {"author": event.author, "final": bool(event.is_final_response())}
+    if event.content is not None:
+        found["content"] = _dumped(event.content)
+    if event.usage_metadata is not None:
+        found["usage_metadata"] = _dumped(event.usage_metadata)
+    if event.model_version:
+        found["model_version"] = event.model_version
+    if event.grounding_metadata is not None:
+        found["grounding_metadata"] = _dumped(event.grounding_metadata)
+    return found
+
+
+def _dumped(value: Any) -> Any:
+    """JSON-ready; tools may answer with anything, and then the nearest JSON is made of it when it is written."""
+    try:
+        return value.model_dump(mode="json", exclude_none=True)
+    except Exception:
+        return value.model_dump(mode="python", exclude_none=True)
+
+
+async def prewarm(plugins: tuple[Any, Any]) -> None:
+    """Take every step of a turn once, with an agent of our own; whatever goes wrong will show, or not, in a real one.
+
+    google-adk imports hundreds of modules during the first turn (a second and more), which would be counted as the
+    first case's duration, and would fall on several conversations at once.
+    """
+    try:
+        home = importing.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
+        loaded = LoadedAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
+        session = await AdkSession(loaded, plugins, {}, "prewarm").open()
+        await session.turn({"parts": [{"text": "warm up"}]}, lambda _: None)
+    except Exception as error:
+        sys.stderr.write(f"warming up failed: {errors.sentence(error)}\n")
+
+
+def _prewarm_agent() -> Any:
+    """Its model calls the tool once, then answers; it knows no network."""
+    from google.adk.agents.llm_agent import LlmAgent
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    class PrewarmLlm(BaseLlm):  # type: ignore[misc]  # google-adk is not installed where types are checked
+        model: str = "prewarm"
+
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:  # noqa: ARG002, FBT001, FBT002 - google-adk's signature
+            answered = any(part.function_response for content in llm_request.contents for part in content.parts or ())
+            call = types.Part(function_call=types.FunctionCall(name="warm", args={}))
+            part = types.Part(text="warm") if answered else call
+            usage = types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=1, candidates_token_count=1, total_token_count=2
+            )
+            yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
+
+    return LlmAgent(name="prewarm", model=PrewarmLlm(), instruction="Warm up.", tools=[warm])
+
+
+def warm() -> dict[str, str]:
+    """Does nothing."""
+    return {}
+
+
+# --- the host ---
+
+
+class Host:
+    """See server.Host."""
+
+    sessions = 16
+    asks = True
+
+    def __init__(self) -> None:
+        self._loaded: LoadedAgent | None = None
+        self._plugins: tuple[Any, Any] | None = None
+        self._default_app = ""
+        self._asking = False
+
+    async def load(self, options: Message) -> dict[str, str]:
+        """Import the agent; raises errors.CannotLoad."""
+        root = os.getcwd()
+        path = options.get("path") or "."
+        collect_less()
+        importing.add_roots(tuple(options.get("import_roots") or ()))
+        loaded = await load_agent(path, wanted=options.get("agent"), root=root)
+        self._loaded = loaded
+        self._plugins = instrument()
+        self._default_app = options.get("app_name") or loaded.home.name.rpartition(".")[2]
+        await prewarm(self._plugins)
+        skip_unused_services()
+        return _about(loaded)
+
+    async def open(self, start: Message, asked: SessionTools | None) -> Any:
+        """A fresh session."""
+        assert self._loaded is not None
+        assert self._plugins is not None
+        if asked is not None and not self._asking:
+            tools.ask_before_tools()
+            tools.ask_for_listings(self._loaded.root_agent)
+            self._asking = True
+        return await AdkSession(self._loaded, self._plugins, start, self._default_app).open()
+
+    async def metric(self, message: Message) -> Message:
+        """Run a custom metric."""
+        from . import adk_metrics
+
+        assert self._loaded is not None
+        return await adk_metrics.run(message, self._loaded.home.name)
+
+    async def close(self) -> None:
+        """Close what `get_agent_async` opened and the agents' toolsets, once."""
+        if self._loaded is None:
+            return
+        if self._loaded.closing is not None:
+            await self._loaded.closing.aclose()
+        for toolset in _toolsets(self._loaded.root_agent):
+            await toolset.close()
+
+
+def _toolsets(agent: Any) -> list[Any]:
+    found = [tool for tool in getattr(agent, "tools", None) or () if _is_toolset(tool)]
+    for child in getattr(agent, "sub_agents", None) or ():
+        found += _toolsets(child)
+    return found
+
+
+def _is_toolset(tool: Any) -> bool:
+    return any(base.__name__ == "BaseToolset" for base in type(tool).__mro__)
+
+
+def _about(loaded: LoadedAgent) -> dict[str, str]:
+    from google.adk.version import __version__
+
+    return {
+        "framework": "google-adk",
+        "framework_version": str(__version__),
+        "python": platform.python_version(),
+        "interpreter": sys.executable,
+        "agent": str(loaded.root_agent.name),
+    }

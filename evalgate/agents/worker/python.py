@@ -1,0 +1,277 @@
+"""Any Python callable as an agent: finds it, opens its sessions, runs custom metrics beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import os
+import platform
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from . import errors, importing
+from .tools import SessionTools, Tools
+
+Message = dict[str, Any]
+Emit = Callable[[Message], None]
+
+OFFERED = ("text", "content", "messages", "state", "session_id", "tools")
+EVENT_KEYS = frozenset({
+    "author", "text", "content", "tool_call", "tool_response", "usage_metadata", "model_version", "grounding_metadata",
+    "final",
+})  # fmt: skip
+RESULT_KEYS = frozenset({"text", "tool_calls", "state", "usage_metadata", "model_version"})
+POOL = ThreadPoolExecutor(max_workers=16, thread_name_prefix="agent")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Which of OFFERED the callable takes, in its own order of keywords; `first`: its first argument is the text."""
+
+    keywords: tuple[str, ...]
+    first: bool
+    session_class: bool
+
+
+def signature_of(callee: Any) -> Signature:
+    """How to call it. Raises TypeError where it asks for what nobody offers."""
+    session_class = inspect.isclass(callee)
+    if session_class and not any("__call__" in vars(base) for base in callee.__mro__):
+        raise TypeError(f"objects of class {callee.__name__} cannot be called")
+    parameters = list(_parameters(callee.__call__ if session_class else callee))
+    if session_class:
+        parameters = parameters[1:]
+    first = bool(parameters) and parameters[0].name not in OFFERED
+    keywords = []
+    for index, parameter in enumerate(parameters):
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or (first and index == 0):
+            continue
+        if parameter.name in OFFERED:
+            keywords.append(parameter.name)
+        elif parameter.default is parameter.empty:
+            raise TypeError(f"it asks for {parameter.name!r}; an agent is offered {', '.join(OFFERED)}")
+    return Signature(keywords=tuple(keywords), first=first, session_class=session_class)
+
+
+def _parameters(function: Any) -> Any:
+    return inspect.signature(function).parameters.values()
+
+
+class CallSession:
+    """One conversation: its state, its history, and for a class its own instance."""
+
+    def __init__(self, callee: Any, signature: Signature, start: Message, asked: SessionTools | None = None) -> None:
+        self._callee = callee() if signature.session_class else callee
+        self._signature = signature
+        self._state: Message = start.get("state") or {}
+        self._session_id = start.get("session_id") or f"evalgate-{uuid.uuid4()}"
+        self._messages: list[Message] = []
+        self._tools = Tools(asked)
+
+    async def turn(self, content: Message, emit: Emit) -> Message:
+        """Call it with what it asks for; every event goes to `emit`. Raises what the callable raises."""
+        started = time.monotonic()
+        text = text_of(content)
+        self._messages.append({"role": "user", "text": text})
+        recorder = Recorder(emit, self._state)
+        positional = [text] if self._signature.first else []
+        offered = {
+            "text": text,
+            "content": content,
+            "messages": list(self._messages),
+            "state": self._state,
+            "session_id": self._session_id,
+            "tools": self._tools,
+        }
+        keywords = {name: offered[name] for name in self._signature.keywords}
+        await _run(self._callee, positional, keywords, recorder)
+        self._messages.append({"role": "model", "text": recorder.answer})
+        return {"timings": {"total_s": round(time.monotonic() - started, 3)}}
+
+    async def end(self) -> Message:
+        """The state as it stands."""
+        return {"state": self._state}
+
+
+async def _run(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> None:
+    if _is_async(callee):
+        result = callee(*positional, **keywords)
+        if inspect.isasyncgen(result):
+            async for item in result:
+                recorder.event(item)
+            return
+        recorder.result(await result)
+        return
+    left = await asyncio.get_running_loop().run_in_executor(POOL, _call, callee, positional, keywords, recorder)
+    if left is not None:
+        recorder.result(await left)
+
+
+def _call(callee: Any, positional: list[Any], keywords: Message, recorder: Recorder) -> Any:
+    """In a thread: a plain function, which may also be a generator, or hand back something to await."""
+    result = callee(*positional, **keywords)
+    if inspect.isawaitable(result):
+        return result
+    if inspect.isgenerator(result):
+        for item in result:
+            recorder.event(item)
+        return None
+    recorder.result(result)
+    return None
+
+
+def _is_async(callee: Any) -> bool:
+    functions = (callee, getattr(callee, "__call__", None))  # noqa: B004 - its method is looked at, not whether it has one
+    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions)
+
+
+class Recorder:
+    """Turns what the callable gives into protocol events."""
+
+    def __init__(self, emit: Emit, state: Message) -> None:
+        self._emit = emit
+        self._state = state
+        self.answer = ""
+
+    def result(self, value: Any) -> None:
+        """What was returned: a text, nothing, or a dict of RESULT_KEYS. Raises TypeError for anything else."""
+        if value is None:
+            return
+        if isinstance(value, str):
+            self.event(value)
+            return
+        if not isinstance(value, dict):
+            raise TypeError(f"the agent returned {type(value).__name__}; it may return a text, a dict or None")
+        _refuse_unknown(value, RESULT_KEYS, "returned")
+        for call in value.get("tool_calls") or ():
+            self._tool(call)
+        extras = {key: value[key] for key in ("usage_metadata", "model_version") if value.get(key)}
+        if value.get("text") is not None or extras:
+            self.event({"text": value.get("text") or "", **extras})
+        if value.get("state") is not None:
+            self._state.update(value["state"])
+
+    def event(self, value: Any) -> None:
+        """What was yielded: a text, or a dict of EVENT_KEYS. The last text is the answer. Raises TypeError."""
+        event = {"text": value} if isinstance(value, str) else value
+        if not isinstance(event, dict):
+            raise TypeError(f"the agent yielded {type(value).__name__}; it may yield texts and dicts")
+        _refuse_unknown(event, EVENT_KEYS, "yielded")
+        content = event.get("content") or {"role": "model", "parts": _parts(event)}
+        text = text_of(content)
+        sent = {key: event[key] for key in ("usage_metadata", "model_version", "grounding_metadata") if event.get(key)}
+        is_answer = bool(event.get("final", bool(text) and not _has_tools(content)))
+        if is_answer:
+            self.answer = text
+        self._emit({"author": event.get("author") or "agent", "content": content, "final": is_answer, **sent})
+
+    def _tool(self, call: Any) -> None:
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+            raise TypeError("each of tool_calls is a dict with a name, and maybe args, id and response")
+        made = {key: call[key] for key in ("id", "name", "args") if call.get(key) is not None}
+        self.event({"tool_call": {"args": {}, **made}})
+        if call.get("response") is not None:
+            answered = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
+            self.event({"tool_response": {**answered, "response": _as_object(call["response"])}})
+
+
+def _parts(event: Message) -> list[Message]:
+    parts: list[Message] = []
+    if event.get("tool_call"):
+        parts.append({"function_call": event["tool_call"]})
+    if event.get("tool_response"):
+        parts.append({"function_response": event["tool_response"]})
+    if event.get("text"):
+        parts.append({"text": str(event["text"])})
+    return parts
+
+
+def _has_tools(content: Message) -> bool:
+    names = {"function_call", "functionCall", "function_response", "functionResponse"}
+    return any(names & part.keys() for part in content.get("parts") or ())
+
+
+def _as_object(response: Any) -> Message:
+    return response if isinstance(response, dict) else {"result": response}
+
+
+def _refuse_unknown(value: Message, known: frozenset[str], verb: str) -> None:
+    unknown = sorted(str(key) for key in value.keys() - known)
+    if unknown:
+        raise TypeError(f"the agent {verb} unknown keys {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+
+
+def text_of(content: Message) -> str:
+    """The texts of a content, one a line; thoughts are left out."""
+    parts = content.get("parts") or ()
+    return "\n".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
+
+
+class Host:
+    """See server.Host."""
+
+    sessions = 16
+
+    def __init__(self) -> None:
+        self._callee: Any = None
+        self._signature: Signature | None = None
+        self._package = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether the callable takes `tools`: nothing else can be asked about."""
+        return self._signature is not None and "tools" in self._signature.keywords
+
+    async def load(self, options: Message) -> dict[str, str]:
+        """Import the callable; raises errors.CannotLoad."""
+        call = str(options.get("call") or "")
+        root = os.getcwd()
+        roots = [os.path.abspath(options.get("path") or "."), root, *(options.get("import_roots") or ())]
+        importing.add_roots(tuple(dict.fromkeys(roots)))
+        try:
+            self._callee = find(call)
+            self._signature = signature_of(self._callee)
+        except BaseException as error:
+            raise errors.CannotLoad.because(error, f"the agent {call!r}") from error
+        self._package = call.partition(":")[0].partition(".")[0]
+        return {
+            "framework": "python",
+            "python": platform.python_version(),
+            "interpreter": sys.executable,
+            "agent": call,
+        }
+
+    async def open(self, start: Message, asked: SessionTools | None) -> Any:
+        """A fresh session."""
+        assert self._signature is not None
+        return CallSession(self._callee, self._signature, start, asked)
+
+    async def metric(self, message: Message) -> Message:
+        """Run a custom metric; its types are google-adk's, which must be installed here for it."""
+        from . import adk_metrics
+
+        return await adk_metrics.run(message, self._package)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def find(call: str) -> Any:
+    """The object at `module:attribute`. Raises ValueError, TypeError and whatever the module raises."""
+    module_name, _, path = call.partition(":")
+    if not module_name or not path:
+        raise ValueError(f"{call!r} is not of the form module:function")
+    found: Any = importlib.import_module(module_name)
+    for name in path.split("."):
+        if not hasattr(found, name):
+            raise AttributeError(f"{module_name} has no {path!r}")
+        found = getattr(found, name)
+    if not callable(found):
+        raise TypeError(f"{call} is a {type(found).__name__} and cannot be called")
+    return found

@@ -1,0 +1,337 @@
+"""Serving an agent: the file that its interpreter is started with (`python server.py adk`), and the loop in it.
+
+It runs inside the agent's own interpreter: standard library plus the agent's framework, nothing of evalgate. Its folder
+is loaded under a private name, so that neither the folder nor its modules can be met (or shadowed) by the agent's own
+imports. Everything here must work on Python 3.10.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if not __package__:  # started as a file: by evalgate, or as the main module of a process that the agent spawns
+    FOLDER = __file__.replace("\\", "/").rpartition("/")[0]
+    if sys.path and sys.path[0].replace("\\", "/") == FOLDER:  # where Python put it: nothing is looked up there
+        del sys.path[0]
+    __package__ = "_evalgate_worker"
+    package = type(sys)(__package__)
+    package.__path__ = [FOLDER]
+    sys.modules[__package__] = package
+    sys.modules[f"{__package__}.server"] = sys.modules[__name__]
+
+import asyncio
+import atexit
+import importlib
+import inspect
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from . import errors, pipe, tools
+from .pipe import Pipe
+from .tools import SessionTools
+
+PROTOCOL = 1
+CLOSE_GRACE_S = 5.0
+
+Message = dict[str, Any]
+Interval = tuple[float, float]
+
+
+class TurnWatch:
+    """Notes of one turn, made while it runs; also reached from the tasks that the turn starts."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.requests: dict[str, Any] = {}
+        self._open: dict[tuple[str, Any], float] = {}
+        self._models: dict[Any, Interval] = {}
+        self._tools: list[Interval] = []
+
+    def model_begins(self, key: Any, agent: str, request: Any) -> None:
+        """An agent is about to ask its model; only its first request of the turn is kept."""
+        self.requests.setdefault(agent, request)
+        self._open["model", key] = time.monotonic()
+
+    def model_answers(self, key: Any) -> None:
+        """A chunk of the model's answer is there."""
+        begun = self._open.get(("model", key))
+        if begun is not None:
+            self._models[key, begun] = (begun, time.monotonic())
+
+    def tool_begins(self, key: Any) -> None:
+        """A tool is about to run."""
+        self._open["tool", key] = time.monotonic()
+
+    def tool_ends(self, key: Any) -> None:
+        """A tool has answered, or raised."""
+        begun = self._open.pop(("tool", key), None)
+        if begun is not None:
+            self._tools.append((begun, time.monotonic()))
+
+    def timings(self) -> dict[str, float]:
+        """Wall seconds to the millisecond, as ADK has them: overlaps count once, and as the model's before a tool's."""
+        models = list(self._models.values())
+        model_s = union(models)
+        return {
+            "total_s": round(time.monotonic() - self.started, 3),
+            "model_s": round(model_s, 3),
+            "tool_s": round(union(models + self._tools) - model_s, 3),
+        }
+
+    def agents(self, authors: list[str]) -> list[dict[str, Any]]:
+        """Instructions and tools of the agents among `authors` that asked a model, in that order."""
+        found = []
+        for author in dict.fromkeys(authors):
+            request = self.requests.get(author)
+            if request is not None:
+                found.append(_details(author, request.config))
+        return found
+
+
+def union(intervals: list[Interval]) -> float:
+    """Seconds covered by at least one interval."""
+    total, counted_to = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        total += max(0.0, end - max(start, counted_to))
+        counted_to = max(counted_to, end)
+    return total
+
+
+def _details(name: str, config: Any) -> dict[str, Any]:
+    instructions = getattr(config, "system_instruction", None)
+    tools = getattr(config, "tools", None) or []
+    details: dict[str, Any] = {"name": name}
+    if instructions:
+        details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
+    if tools:
+        details["tool_declarations"] = [_declaration(tool) for tool in tools]
+    return details
+
+
+def _declaration(tool: Any) -> dict[str, Any]:
+    """google.genai's Tool as JSON, also for a function or a client that the model's library would turn into one."""
+    if hasattr(tool, "model_dump"):
+        dumped: dict[str, Any] = tool.model_dump(mode="json", exclude_none=True)
+        return dumped
+    if isinstance(tool, dict):
+        return tool
+    told = {"name": str(getattr(tool, "__name__", None) or type(tool).__name__)}
+    description = inspect.getdoc(tool) if callable(tool) else None
+    return {"function_declarations": [{**told, "description": description} if description else told]}
+
+
+CURRENT: ContextVar[TurnWatch | None] = ContextVar("evalgate_turn", default=None)
+"""The turn that the running task works for."""
+
+
+class Session(Protocol):
+    """One conversation with the agent."""
+
+    async def turn(self, content: Message, emit: Callable[[Message], None]) -> Message:
+        """Run a turn, give every event to `emit`; the fields of `turn_end`. Raises what the agent raises."""
+
+    async def end(self) -> Message:
+        """The fields of `ended`."""
+
+
+class Host(Protocol):
+    """One kind of agent; `asks`: its tools can be asked about, known once it is loaded."""
+
+    sessions: int
+    asks: bool
+
+    async def load(self, options: Message) -> dict[str, str]:
+        """Import the agent; what to say about it. Raises errors.CannotLoad."""
+
+    async def open(self, start: Message, tools: SessionTools | None) -> Session:
+        """A fresh session; with `tools`, its tools are asked about there."""
+
+    async def metric(self, message: Message) -> Message:
+        """The fields of `metric_result`; what goes wrong is its `error`."""
+
+    async def close(self) -> None:
+        """Let go of what the agent holds open."""
+
+
+class Server:
+    """Turns messages into calls of a host, and what comes of them into messages."""
+
+    def __init__(self, pipe: Pipe, host: Host) -> None:
+        self._pipe = pipe
+        self._host = host
+        self._inbox: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._sessions: dict[str, Session] = {}
+        self._turns: dict[str, asyncio.Task[Any]] = {}
+        self._given_up: set[str] = set()
+        self._asks = False
+        self._tools: dict[str, SessionTools] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        """Serve until `bye` or the end of input; the exit code."""
+        threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
+        hello = await self._inbox.get()
+        if hello is None:
+            return 0
+        if not await self._greet(hello):
+            return 1
+        while True:
+            message = await self._inbox.get()
+            if message is None or message.get("type") == "bye":
+                break
+            self._begin(self._handle(message))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
+        try:
+            await asyncio.wait_for(self._host.close(), timeout=CLOSE_GRACE_S)
+        except Exception as error:
+            sys.stderr.write(f"while closing the agent: {errors.sentence(error)}\n")
+        return 0
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            for message in self._pipe.messages():
+                if message.get("type") == "tool_response":
+                    self._answer(message)
+                else:
+                    loop.call_soon_threadsafe(self._inbox.put_nowait, message)
+        except ValueError as error:
+            self._pipe.send({"type": "fatal", "kind": "protocol", "message": str(error), "detail": ""})
+        loop.call_soon_threadsafe(self._inbox.put_nowait, None)
+
+    def _answer(self, message: Message) -> None:
+        """From here and not from the loop, so that a plain function which waits on the loop is answered, too."""
+        asked = self._tools.get(str(message.get("session", "")))
+        if asked is not None:
+            asked.tell(message)
+
+    async def _greet(self, hello: Message) -> bool:
+        if hello.get("type") != "hello" or hello.get("protocol") != PROTOCOL:
+            text = f"this worker speaks protocol {PROTOCOL} and was greeted with {hello.get('protocol')!r}"
+            self._pipe.send({"type": "fatal", "kind": "protocol", "message": text, "detail": ""})
+            return False
+        try:
+            about = await self._host.load(hello.get("options") or {})
+        except BaseException as error:
+            found = error.found if isinstance(error, errors.CannotLoad) else errors.describe_start(error, "the agent")
+            self._pipe.send({"type": "fatal", **found})
+            return False
+        ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
+        self._asks = bool(hello.get("tools")) and self._host.asks
+        self._pipe.send({**ready, "tools": True} if self._asks else ready)
+        return True
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _handle(self, message: Message) -> None:
+        kind = message.get("type")
+        name = str(message.get("session", ""))
+        try:
+            if kind == "start":
+                if self._asks:
+                    self._tools[name] = SessionTools(self._pipe.send, name)
+                self._sessions[name] = await self._host.open(message, self._tools.get(name))
+                self._pipe.send({"type": "started", "session": name})
+            elif kind == "turn":
+                await self._turn(name, message)
+            elif kind == "end":
+                await self._end(name)
+            elif kind == "metric":
+                answer = await self._host.metric(message)
+                self._pipe.send({"type": "metric_result", "id": message.get("id"), **answer})
+            else:
+                raise ValueError(f"unknown message type {kind!r}")
+        except BaseException as error:
+            if name in self._given_up:
+                self._given_up.discard(name)
+            else:
+                self._fail(kind, name, message, error)
+
+    async def _turn(self, name: str, message: Message) -> None:
+        def emit(event: Message) -> None:
+            if name not in self._given_up:
+                self._pipe.hold({"type": "event", "session": name, **event})
+
+        session = self._sessions[name]
+        tools.CURRENT.set(self._tools.get(name))
+        self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, emit))
+        try:
+            answer = await self._turns[name]
+        finally:
+            self._turns.pop(name, None)
+        if name not in self._given_up:
+            self._pipe.send({"type": "turn_end", "session": name, **answer})
+
+    async def _end(self, name: str) -> None:
+        """End a session; a turn that is under way is given up, and nothing more is said of it."""
+        self._dismiss(name)
+        session = self._sessions.pop(name, None)
+        if session is None:
+            return
+        turn = self._turns.get(name)
+        if turn is not None:
+            self._given_up.add(name)
+            turn.cancel()
+            await asyncio.wait([turn], timeout=CLOSE_GRACE_S)
+        self._pipe.send({"type": "ended", "session": name, **await session.end()})
+
+    def _dismiss(self, name: str) -> None:
+        asked = self._tools.pop(name, None)
+        if asked is not None:
+            asked.close()
+
+    def _fail(self, kind: Any, name: str, message: Message, error: BaseException) -> None:
+        if kind == "metric":
+            answer = {"id": message.get("id"), "score": None, "error": errors.sentence(error)}
+            self._pipe.send({"type": "metric_result", **answer})
+            return
+        found = error.found if isinstance(error, errors.ModelAnsweredError) else errors.describe(error)
+        self._dismiss(name)
+        self._sessions.pop(name, None)
+        self._pipe.send({"type": "turn_failed", "session": name, **found})
+
+
+def serve(pipe: Pipe, host: Host) -> int:
+    """Serve and leave; a `sys.exit` somewhere in the agent ends its turn, not the other sessions."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    main = loop.create_task(Server(pipe, host).run())
+    while not main.done():
+        try:
+            loop.run_until_complete(main)
+        except (SystemExit, KeyboardInterrupt):
+            # asyncio lets these two escape from the loop although a task holds them already: go on where it stood.
+            continue
+    code = main.result()
+    _leave(code)
+    return code
+
+
+def _leave(code: int) -> None:
+    """Exit with the agent's own exit hooks, but without waiting for its threads or taking thousands of modules down."""
+    atexit._run_exitfuncs()  # noqa: SLF001 - the one way to run them without a full shutdown
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code)
+
+
+def main() -> int:
+    """Take over the standard streams, then serve the kind of agent that the command line names."""
+    streams = pipe.claim()
+    kind = sys.argv[1]
+    sys.argv[:] = ["agent"]
+    return serve(streams, importlib.import_module(f".{kind}", __package__).Host())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,431 @@
+"""Tools of the agent: asking evalgate what becomes of a call, and doing what it says.
+
+Google ADK's tools are asked about on their way, a Python callable is handed `tools` to ask with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import contextlib
+import copy
+import functools
+import inspect
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextvars import ContextVar
+from typing import Any
+
+from .pipe import plain
+
+Message = dict[str, Any]
+
+NATIVE = (str, int, float, bool, dict, list)
+
+
+class ToolRefused(Exception):  # noqa: N818 - it says what happened
+    """Nothing answers this call, and it must not run."""
+
+
+class SessionTools:
+    """The tool calls of one session; used from the event loop and from the threads of plain functions."""
+
+    def __init__(self, send: Callable[[Message], None], session: str) -> None:
+        self._send = send
+        self._session = session
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Future[Message]] = {}
+        self._issued = 0
+        self._closed = False
+        self.asked: set[str] = set()
+        self.listings: dict[str, list[Any]] = {}
+
+    def ask(self, name: str, args: Any, kind: str = "tool") -> Call:
+        """Ask about a call. Raises ToolRefused where the conversation is over."""
+        answer: Future[Message] = Future()
+        with self._lock:
+            if self._closed:
+                raise ToolRefused(f"the conversation was over when the tool {name!r} was to run")
+            self._issued += 1
+            number = f"t{self._issued}"
+            self._waiting[number] = answer
+            self.asked.add(name)
+        told = {"call": number, "name": name, "args": plain(dict(args or {})), "kind": kind}
+        self._send({"type": "tool_call", "session": self._session, **told})
+        return Call(self, number, answer)
+
+    def tell(self, message: Message) -> None:
+        """An answer has come."""
+        with self._lock:
+            answer = self._waiting.pop(str(message.get("call")), None)
+        if answer is not None:
+            with contextlib.suppress(InvalidStateError):  # its turn was given up
+                answer.set_result(message)
+
+    def report(self, number: str, fields: Message) -> None:
+        """What came of a call that ran."""
+        self._send({"type": "tool_result", "session": self._session, "call": number, **fields})
+
+    def close(self) -> None:
+        """Nobody answers any more: whoever waits is refused, and so is whoever asks again."""
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for answer in waiting:
+            with contextlib.suppress(InvalidStateError):
+                answer.set_result({"refused": "the conversation is over"})
+
+
+class Call:
+    """One call that was asked about."""
+
+    def __init__(self, session: SessionTools, number: str, answer: Future[Message]) -> None:
+        self._session = session
+        self._number = number
+        self._answer = answer
+
+    def wait(self, run: Callable[[], Any]) -> Any:
+        """The call's result: what evalgate says, or what `run` gives. Raises what the tool raises, and ToolRefused."""
+        answer = self._answer.result()
+        if not answer.get("run"):
+            return result_of(answer)
+        try:
+            result = run()
+        except Exception as error:
+            self._tell(answer, failure(error))
+            raise
+        self._tell(answer, {"response": recordable(result)})
+        return result
+
+    async def settle(
+        self,
+        run: Callable[[], Awaitable[Any]],
+        *,
+        effects: Callable[[], Message] = dict,
+        apply: Callable[[Message], object] = dict,
+    ) -> Any:
+        """The same without blocking; `effects` tells what else the call did, `apply` does it again."""
+        answer = await asyncio.wrap_future(self._answer)
+        if not answer.get("run"):
+            apply(answer.get("effects") or {})
+            return result_of(answer)
+        try:
+            result = await run()
+        except Exception as error:
+            self._tell(answer, {**failure(error), **_if_any(effects())})
+            raise
+        self._tell(answer, {"response": recordable(result), **_if_any(effects())})
+        return result
+
+    def _tell(self, answer: Message, fields: Message) -> None:
+        if answer.get("report"):
+            self._session.report(self._number, fields)
+
+
+def result_of(answer: Message) -> Any:
+    """What evalgate says that the tool gives. Raises what it says that the tool raises, and ToolRefused."""
+    if "refused" in answer:
+        raise ToolRefused(str(answer["refused"]))
+    error = answer.get("error")
+    if isinstance(error, dict):
+        raise simulated(str(error.get("type") or "RuntimeError"), str(error.get("message") or ""))
+    return answer.get("response")
+
+
+def recordable(result: Any) -> Any:
+    """A result as JSON; what is no JSON of its own becomes the `result` of an object, as frameworks make it."""
+    return plain(result) if result is None or isinstance(result, NATIVE) else {"result": plain(result)}
+
+
+def failure(error: Exception) -> Message:
+    """An exception as the field `error`."""
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        message = str(error)
+    except Exception:
+        message = ""
+    return {"error": {"type": name, "message": message}}
+
+
+def simulated(name: str, message: str) -> Exception:
+    """An exception that is caught as the named one is, where that is known here, and that says `message`.
+
+    `simulated_tool_error` marks it: what looks like a lost connection is none that another try could cure.
+    """
+    module, _, short = name.rpartition(".")
+    found = getattr(sys.modules.get(module) if module else builtins, short, None)
+    base = found if isinstance(found, type) and issubclass(found, Exception) else Exception
+    members = {"__init__": Exception.__init__, "__str__": lambda _: message, "simulated_tool_error": True}
+    try:
+        return type(short, (base,), members)(message)  # type: ignore[no-any-return]  # an Exception, as its base is
+    except Exception:
+        return RuntimeError(message)
+
+
+def _if_any(effects: Message) -> Message:
+    return {"effects": effects} if effects else {}
+
+
+CURRENT: ContextVar[SessionTools | None] = ContextVar("evalgate_tools", default=None)
+"""The tools of the session that the running task works for; None where tools just run."""
+
+
+# --- google-adk: after the agent's own callbacks, before the tool ---
+
+ADK = "google.adk."
+OF_THE_AGENT = frozenset(
+    ADK + module
+    for module in (
+        "agents.llm.task._finish_task_tool", "tools._node_tool", "tools._request_input_tool", "tools.agent_tool",
+        "tools.example_tool", "tools.exit_loop_tool", "tools.get_user_choice_tool", "tools.load_artifacts_tool",
+        "tools.load_memory_tool", "tools.preload_memory_tool", "tools.set_model_response_tool",
+        "tools.transfer_to_agent_tool",
+    )
+)  # fmt: skip
+"""Modules whose tools are steps of the agent itself: they reach no backend, and the agent does not work without."""
+
+FLAGS = ("skip_summarization", "transfer_to_agent", "escalate")
+
+
+def ask_before_tools() -> None:
+    """From now on, ask about every tool that any runner of this process is about to run.
+
+    Plugins are asked before each tool call, whoever's runner makes it. There the tool's own `run_async` is put behind
+    a question, so that callbacks run as always: those before the tool may answer in its place, those after it and
+    those for errors see what the recording or the rule gives.
+    """
+    from google.adk.plugins.plugin_manager import PluginManager
+
+    original = PluginManager.run_before_tool_callback
+    if getattr(original, "asks", False):
+        return
+
+    async def run_before_tool_callback(self: Any, *, tool: Any, **others: Any) -> Any:
+        guard(tool)
+        return await original(self, tool=tool, **others)
+
+    run_before_tool_callback.asks = True  # type: ignore[attr-defined]  # marks it
+    PluginManager.run_before_tool_callback = run_before_tool_callback
+
+
+def guard(tool: Any) -> None:
+    """Put the tool's `run_async` behind a question, once; copies of a tool (prefixed names) get one of their own."""
+    run = tool.run_async
+    owner = getattr(run, "asks_for", None)
+    if owner is tool:
+        return
+    real = run if owner is None else run.real
+
+    async def run_async(*, args: Any, tool_context: Any, **others: Any) -> Any:
+        asked = CURRENT.get()
+        if asked is None:
+            return await real(args=args, tool_context=tool_context, **others)
+        before = _seen(tool_context.actions)
+        return await asked.ask(tool.name, args, kind_of(tool)).settle(
+            lambda: real(args=args, tool_context=tool_context, **others),
+            effects=lambda: _done(before, tool_context.actions),
+            apply=lambda effects: _do(effects, tool_context),
+        )
+
+    run_async.asks_for = tool  # type: ignore[attr-defined]  # marks whose it is
+    run_async.real = real  # type: ignore[attr-defined]  # for copies
+    object.__setattr__(tool, "run_async", run_async)
+
+
+def kind_of(tool: Any) -> str:
+    """`agent` for a step of the agent itself, else `tool`."""
+    modules = {base.__module__ for base in type(tool).__mro__}
+    modules.add(getattr(getattr(tool, "func", None), "__module__", ""))
+    return "agent" if modules & OF_THE_AGENT else "tool"
+
+
+def _seen(actions: Any) -> Message:
+    delta = actions.state_delta
+    try:
+        delta = copy.deepcopy(delta)
+    except Exception:
+        delta = dict(delta)
+    return {"state_delta": delta, **{name: getattr(actions, name, None) for name in FLAGS}}
+
+
+def _done(before: Message, actions: Any) -> Message:
+    """What a call did besides answering: state that it set, and whether it transfers, escalates or ends the turn."""
+    old = before["state_delta"]
+    missing = object()
+    changed = {key: plain(value) for key, value in actions.state_delta.items() if old.get(key, missing) != value}
+    flags = {name: getattr(actions, name, None) for name in FLAGS}
+    done = {name: value for name, value in flags.items() if value is not None and value != before[name]}
+    return {"state_delta": changed, **done} if changed else done
+
+
+def _do(effects: Message, tool_context: Any) -> None:
+    for key, value in (effects.get("state_delta") or {}).items():
+        tool_context.state[key] = value
+    for name in FLAGS:
+        if name in effects:
+            setattr(tool_context.actions, name, effects[name])
+
+
+# --- google-adk: remote toolsets (MCP servers), so that a replay needs no server ---
+
+REMOTE = frozenset({"McpToolset", "MCPToolset", "ToolboxToolset", "ApplicationIntegrationToolset", "APIHubToolset"})
+"""Classes (or their bases) that ask a server which tools there are."""
+
+LIST_TOOLS = "list_tools"
+
+
+def ask_for_listings(root_agent: Any) -> None:
+    """Put `get_tools` of every remote toolset in the tree of agents behind a question."""
+    names: dict[str, int] = {}
+    for toolset in remote_toolsets(root_agent):
+        kind = type(toolset).__name__
+        names[kind] = names.get(kind, 0) + 1
+        _guard_toolset(toolset, kind if names[kind] == 1 else f"{kind} {names[kind]}")
+
+
+def remote_toolsets(agent: Any, seen: set[int] | None = None) -> list[Any]:
+    """The remote toolsets of an agent, of those below it and of those that it has as tools, each once."""
+    seen = set() if seen is None else seen
+    if id(agent) in seen:
+        return []
+    seen.add(id(agent))
+    found = []
+    for tool in getattr(agent, "tools", None) or ():
+        inner = getattr(tool, "agent", None)
+        if inner is not None:
+            found += remote_toolsets(inner, seen)
+        elif id(tool) not in seen and any(base.__name__ in REMOTE for base in type(tool).__mro__):
+            seen.add(id(tool))
+            found.append(tool)
+    for child in getattr(agent, "sub_agents", None) or ():
+        found += remote_toolsets(child, seen)
+    return found
+
+
+def _guard_toolset(toolset: Any, name: str) -> None:
+    real = toolset.get_tools
+
+    async def get_tools(readonly_context: Any = None) -> list[Any]:
+        asked = CURRENT.get()
+        if asked is None:
+            return list(await real(readonly_context))
+        known = asked.listings.get(name)
+        if known is None:
+            known = asked.listings[name] = await _listed(asked, name, lambda: real(readonly_context))
+        return list(known)
+
+    object.__setattr__(toolset, "get_tools", get_tools)
+
+
+async def _listed(asked: Any, name: str, real: Any) -> list[Any]:
+    tools: list[Any] = []
+
+    async def run() -> list[Message]:
+        tools.extend(await real())
+        return [_described(tool) for tool in tools]
+
+    described = await asked.ask(LIST_TOOLS, {"toolset": name}, "listing").settle(run)
+    return tools or [_recorded_tool(each) for each in described or ()]
+
+
+def _described(tool: Any) -> Message:
+    declaration = tool._get_declaration()  # noqa: SLF001 - the one way to know what a model is told
+    dumped = declaration.model_dump(mode="json", exclude_none=True) if declaration is not None else None
+    described = {"name": tool.name, "description": tool.description or "", "declaration": dumped}
+    return {**described, "is_long_running": True} if tool.is_long_running else described
+
+
+def _recorded_tool(described: Message) -> Any:
+    """A tool with a recorded declaration that never runs: evalgate answers its calls."""
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai import types
+
+    class RecordedTool(BaseTool):  # type: ignore[misc]  # google-adk is not installed where types are checked
+        def _get_declaration(self) -> Any:
+            told = described.get("declaration")
+            return types.FunctionDeclaration.model_validate(told) if told else None
+
+        async def run_async(self, *, args: Any, tool_context: Any) -> Any:  # noqa: ARG002 - google-adk's signature
+            raise RuntimeError(f"the tool {self.name!r} is known from a cassette and cannot run")
+
+    return RecordedTool(
+        name=described["name"],
+        description=described.get("description") or "",
+        is_long_running=bool(described.get("is_long_running")),
+    )
+
+
+# --- Python callables ---
+
+
+class Tools:
+    """The tools of one conversation; `asked` None: they just run."""
+
+    def __init__(self, asked: SessionTools | None) -> None:
+        self._asked = asked
+
+    def call(self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None) -> Any:
+        """The result of the tool `name`; `run` is called with the arguments by name where it is to run."""
+        given = dict(args or {})
+        real = _real_call(name, given, run)
+        return real() if self._asked is None else self._asked.ask(name, given).wait(real)
+
+    async def call_async(
+        self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None
+    ) -> Any:
+        """The same for a coroutine function."""
+        given = dict(args or {})
+        real = _awaiting(_real_call(name, given, run))
+        return await real() if self._asked is None else await self._asked.ask(name, given).settle(real)
+
+    def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
+        """The function, asked about whenever it is called; a coroutine function stays one.
+
+        Its arguments are told by name, defaults included, so that `f("Oslo")` and `f(city="Oslo")` are one call.
+        """
+        tool = name or function.__name__
+        signature = inspect.signature(function)
+
+        def told(positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+            bound = signature.bind(*positional, **keywords)
+            bound.apply_defaults()
+            return dict(bound.arguments)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def asking_async(*positional: Any, **keywords: Any) -> Any:
+                if self._asked is None:
+                    return await function(*positional, **keywords)
+                call = self._asked.ask(tool, told(positional, keywords))
+                return await call.settle(lambda: function(*positional, **keywords))
+
+            return asking_async
+
+        @functools.wraps(function)
+        def asking(*positional: Any, **keywords: Any) -> Any:
+            if self._asked is None:
+                return function(*positional, **keywords)
+            return self._asked.ask(tool, told(positional, keywords)).wait(lambda: function(*positional, **keywords))
+
+        return asking
+
+
+def _real_call(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Callable[[], Any]:
+    def real() -> Any:
+        if run is None:
+            raise TypeError(f"the tool {name!r} is to run, and nothing was given to run")
+        return run(**args)
+
+    return real
+
+
+def _awaiting(real: Callable[[], Any]) -> Callable[[], Any]:
+    async def run() -> Any:
+        result = real()
+        return await result if inspect.isawaitable(result) else result
+
+    return run

@@ -1,0 +1,360 @@
+"""One worker process: started, greeted, spoken to and listened to until its end."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from evalgate import words
+from evalgate.agents import protocol
+from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.protocol import (
+    EndedSaid,
+    EventSaid,
+    Fatal,
+    MetricResult,
+    ProtocolError,
+    Ready,
+    SessionMessage,
+    Started,
+    ToolCallSaid,
+    ToolResultSaid,
+    TurnEnd,
+    TurnFailed,
+    WorkerMessage,
+)
+from evalgate.model import AgentFailure, FailureKind
+from evalgate.process import redaction
+from evalgate.process.child import Child, ChildClosed, ChildStartError, Ended
+from evalgate.process.output import LineSplitter, LineTooLong
+
+EXCERPT = 200
+SHELL_SAYS_SIGNAL = range(129, 160)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Why a worker, or a conversation with it, is of no use any more. `retry_after_s`: what its provider asks for."""
+
+    kind: FailureKind
+    message: str
+    detail: str = ""
+    retry_after_s: float | None = None
+
+
+def loss_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> Loss:
+    """It ended by itself or by somebody else's signal; `memory_bytes` where its memory was capped."""
+    kind = FailureKind.EXITED if ended.signal is None else FailureKind.KILLED
+    text = f"the agent's process {ended}"
+    if ended.returncode in SHELL_SAYS_SIGNAL:
+        text += f", which is how shells tell of signal {ended.returncode - 128}"
+    if ended.signal == 9 or ended.returncode == 137:
+        text += " (out of memory?)"
+    if memory_bytes is not None and not 0 <= ended.returncode < SHELL_SAYS_SIGNAL.start:
+        text += f"; its memory is capped at {words.size(memory_bytes)}"
+    if unfinished:
+        text += f", in the middle of a line: {excerpt(unfinished)}"
+    return Loss(kind=kind, message=text)
+
+
+def in_company(loss: Loss, others: int) -> Loss:
+    """The same, told to one of several conversations: any of them may be the cause."""
+    if others < 1:
+        return loss
+    company = words.counted(others, "other conversation")
+    text = f"{loss.message}; {company} ran in the same process (with isolation by case only the cause would fail)"
+    return Loss(kind=loss.kind, message=text, detail=loss.detail)
+
+
+def flooded(limit: str) -> Loss:
+    """It said more than the limit, named in words."""
+    return Loss(kind=FailureKind.FLOODED, message=f"the agent gave more than {limit}")
+
+
+def garbled(why: str, line: bytes) -> Loss:
+    """It wrote something that is no message."""
+    text = f"the agent wrote a line to standard output that {why} (logs belong on standard error): {excerpt(line)}"
+    return Loss(kind=FailureKind.PROTOCOL, message=text)
+
+
+def misplaced(message_type: str, about: str) -> Loss:
+    """It said something that has no place in the conversation."""
+    return Loss(kind=FailureKind.PROTOCOL, message=f"the agent said {message_type!r} {about}")
+
+
+def excerpt(line: bytes) -> str:
+    """The beginning of a line, quoted."""
+    text = line[: EXCERPT * 4].decode("utf-8", "backslashreplace")
+    return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
+
+
+MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
+
+Mail: TypeAlias = SessionMessage | MetricResult | Loss
+
+
+class Phase(enum.Enum):
+    """What a box waits for."""
+
+    STARTING = "being opened"
+    IDLE = "not in a turn"
+    TURN = "in a turn"
+    ENDING = "being ended"
+    METRIC = "grading"
+
+
+_EXPECTED: Mapping[Phase, tuple[type, ...]] = {
+    Phase.STARTING: (Started, TurnFailed),
+    Phase.IDLE: (),
+    Phase.TURN: (EventSaid, ToolCallSaid, ToolResultSaid, TurnEnd, TurnFailed),
+    Phase.ENDING: (EndedSaid, TurnFailed),
+    Phase.METRIC: (MetricResult,),
+}
+
+
+class Mailbox:
+    """The mail of one conversation, or the result of one metric."""
+
+    __slots__ = ("bytes", "events", "mail", "name", "phase")
+
+    def __init__(self, name: str, phase: Phase) -> None:
+        self.name = name
+        self.mail: queue.SimpleQueue[Mail] = queue.SimpleQueue()
+        self.enter(phase)
+
+    def enter(self, phase: Phase) -> None:
+        """Wait for something else now; the count of bytes and events begins anew."""
+        self.phase = phase
+        self.bytes = 0
+        self.events = 0
+
+
+class Mailboxes:
+    """All boxes of one worker; safe to use from many threads.
+
+    `output_bytes` bounds what one box takes in one turn, and what comes for boxes that are closed.
+    """
+
+    def __init__(self, *, output_bytes: int) -> None:
+        self._output_bytes = output_bytes
+        self._lock = threading.Lock()
+        self._boxes: dict[str, Mailbox] = {}
+        self._issued = 0
+        self._late_bytes = 0
+        self._ended: Loss | None = None
+
+    def open(self, phase: Phase) -> Mailbox:
+        """A box under a new name; where the worker has ended already, its loss is in it."""
+        with self._lock:
+            self._issued += 1
+            box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{self._issued}", phase)
+            self._boxes[box.name] = box
+            if self._ended is not None:
+                box.mail.put(self._ended)
+            return box
+
+    def close(self, box: Mailbox) -> None:
+        """Nobody listens any more: what still comes for it is dropped."""
+        with self._lock:
+            self._boxes.pop(box.name, None)
+
+    def deliver(self, message: SessionMessage | MetricResult, *, size: int) -> Loss | None:
+        """Put a message of `size` bytes into its box; a loss where it has no place there, or no room."""
+        name = message.id if isinstance(message, MetricResult) else message.session
+        with self._lock:
+            box = self._boxes.get(name)
+            if box is None:
+                return self._late(message, name, size)
+            if not isinstance(message, _EXPECTED[box.phase]):
+                return misplaced(message.type, f"for a conversation that is {box.phase.value}")
+            box.bytes += size
+            box.events += 1
+            if box.bytes > self._output_bytes:
+                return flooded(f"{words.size(self._output_bytes)} in one turn")
+            if box.events > MOST_EVENTS:
+                return flooded(f"{MOST_EVENTS:,} events in one turn")
+            if not isinstance(message, EventSaid | ToolCallSaid | ToolResultSaid):
+                box.phase = Phase.IDLE
+            box.mail.put(message)
+            return None
+
+    def end(self, loss: Loss) -> None:
+        """Tell every conversation that the worker is gone."""
+        with self._lock:
+            self._ended = loss
+            for box in self._boxes.values():
+                box.mail.put(in_company(loss, len(self._boxes) - 1))
+
+    def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> Loss | None:
+        number = name[1:]
+        known = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
+        if not known:
+            return misplaced(message.type, f"for {name[:80]!r}, a conversation that does not exist")
+        self._late_bytes += size
+        if self._late_bytes > self._output_bytes:
+            return flooded(f"{words.size(self._output_bytes)} in conversations that had ended")
+        return None
+
+
+DETAIL_BYTES = 8_000
+HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
+GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`; `about`:
+    what is known of its environment beside what it says itself."""
+
+    command: tuple[str, ...]
+    cwd: str
+    environment: Mapping[str, str]
+    hello: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
+
+
+class Worker:
+    """A worker process; `greet` it before anything else.
+
+    Its child's thread sorts what it says into `boxes`. `loss` is set as soon as the worker is of no use; the boxes
+    get it when the process has really ended, so that its last words are complete.
+    """
+
+    def __init__(self, launch: Launch, *, limits: AgentLimits, tools: str = "") -> None:
+        """Start it; `tools`: the mode in which it has to ask before a tool runs. Raises AgentFailed (START)."""
+        self._limits = limits
+        self._hello = protocol.hello(launch.hello, tools=tools)
+        self._tools = tools
+        self._lock = threading.Lock()
+        self._lines = LineSplitter(limit=limits.output_bytes)
+        self._greeting: queue.SimpleQueue[Ready | Loss] = queue.SimpleQueue()
+        self.boxes = Mailboxes(output_bytes=limits.output_bytes)
+        self.redact: Callable[[str], str] = redaction.redactor(launch.environment)
+        self.loss: Loss | None = None
+        self._hung_up = False
+        try:
+            self._child = Child(
+                launch.command,
+                cwd=launch.cwd,
+                environment=launch.environment,
+                memory_bytes=limits.memory_bytes,
+            )
+        except ChildStartError as error:
+            failure = AgentFailure(kind=FailureKind.START, message=f"the agent cannot be started: {error}")
+            raise AgentFailed(failure) from None
+        self._child.listen(self._hear, self._mourn)
+
+    def greet(self) -> Ready:
+        """Say hello and wait until it is ready; one that is not is ended. Raises AgentFailed (START, INSTALL)."""
+        try:
+            return self._greet()
+        except BaseException:
+            self._child.close(grace_s=GRACE_S)
+            raise
+
+    def say(self, message: Mapping[str, Any], *, timeout_s: float) -> None:
+        """Write a message. A worker that does not take it is lost, which its boxes will tell."""
+        try:
+            self._child.write(protocol.render_line(message), timeout_s=timeout_s)
+        except TimeoutError:
+            self.condemn(Loss(kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"))
+        except ChildClosed:
+            if self._child.wait(HANG_UP_S) is None:
+                self.condemn(Loss(kind=FailureKind.EXITED, message="the agent closed its standard input"))
+
+    def condemn(self, loss: Loss) -> None:
+        """End the worker, for this reason unless there was one before."""
+        with self._lock:
+            self.loss = self.loss or loss
+        self._child.end(grace_s=GRACE_S)
+
+    def detail(self) -> str:
+        """The last that it wrote to standard error, redacted."""
+        return self.redact(self._child.stderr.text(limit=DETAIL_BYTES)).strip()
+
+    def dismiss(self, *, patience_s: float) -> None:
+        """Say goodbye; it has `patience_s` seconds to leave by itself. Returns at once."""
+        with contextlib.suppress(TimeoutError, ChildClosed):
+            self._child.write(protocol.render_line(protocol.bye()), timeout_s=0.1)
+        self._child.end(patience_s=patience_s)
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until it is gone and reaped."""
+        self._child.wait(timeout_s)
+
+    def _greet(self) -> Ready:
+        deadline = time.monotonic() + self._limits.start_timeout_s
+        self.say(self._hello, timeout_s=self._limits.start_timeout_s)
+        try:
+            answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
+        except queue.Empty:
+            within = words.seconds(self._limits.start_timeout_s)
+            answer = self.loss or Loss(kind=FailureKind.START, message=f"the agent was not ready within {within}")
+        if isinstance(answer, Ready):
+            return answer
+        # Whatever went wrong, it did so before the agent was ready; only an environment that failed stays apart.
+        kind = answer.kind if answer.kind is FailureKind.INSTALL else FailureKind.START
+        when = "" if answer.kind is kind else ", before it was ready"
+        detail = self.redact(answer.detail) or self.detail()
+        raise AgentFailed(AgentFailure(kind=kind, message=self.redact(answer.message + when), detail=detail))
+
+    # --- in the child's thread ---
+
+    def _hear(self, chunk: bytes) -> None:
+        if not chunk:
+            self._hung_up = True
+            self._child.end(patience_s=HANG_UP_S)
+        line = b""
+        try:
+            for line in self._lines.feed(chunk):
+                if self.loss is not None:
+                    return
+                if line.strip():
+                    self._sort(protocol.parse_worker_message(line), len(line))
+        except LineTooLong:
+            self.condemn(flooded(f"{words.size(self._limits.output_bytes)} in one line"))
+        except ProtocolError as error:
+            self.condemn(garbled(str(error), line))
+
+    def _sort(self, message: WorkerMessage, size: int) -> None:
+        if isinstance(message, Ready):
+            loss = _wrong_version(message) or self._runs_tools_unasked(message)
+            self._greeting.put(message if loss is None else loss)
+        elif isinstance(message, Fatal):
+            kind = protocol.failure_kind(message.kind)
+            loss = Loss(kind=kind, message=message.message, detail=message.detail)
+        else:
+            loss = self.boxes.deliver(message, size=size)
+        if loss is not None:
+            self.condemn(loss)
+
+    def _runs_tools_unasked(self, ready: Ready) -> Loss | None:
+        if not self._tools or ready.tools:
+            return None
+        text = f"the agent does not ask before it runs a tool, so that `tools: {self._tools}` cannot be kept"
+        return Loss(kind=FailureKind.START, message=f"{text} (docs/tools.md tells how it would)")
+
+    def _mourn(self, ended: Ended) -> None:
+        with self._lock:
+            if self.loss is None and self._hung_up and ended.signal == signal.SIGTERM:
+                self.loss = Loss(kind=FailureKind.EXITED, message="the agent closed its standard output")
+            elif self.loss is None:
+                cap = self._limits.memory_bytes if self._child.memory_capped else None
+                self.loss = loss_of_end(ended, unfinished=self._lines.rest(), memory_bytes=cap)
+            loss = self.loss
+        self.boxes.end(loss)
+        self._greeting.put(loss)
+
+
+def _wrong_version(ready: Ready) -> Loss | None:
+    if ready.protocol == protocol.PROTOCOL:
+        return None
+    text = f"the agent speaks protocol {ready.protocol}; this is protocol {protocol.PROTOCOL}"
+    return Loss(kind=FailureKind.PROTOCOL, message=text)

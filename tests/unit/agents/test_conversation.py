@@ -1,0 +1,74 @@
+"""What is said of a worker that stops answering: which of its answers is late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from evalgate.agents import protocol
+from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.conversation import WorkerConversation
+from evalgate.agents.worker_process import Mailboxes
+from evalgate.model import Case, Content, FailureKind, Text
+
+ANSWERS: Mapping[str, list[Mapping[str, Any]]] = {
+    "start": [{"type": "started"}],
+    "turn": [{"type": "turn_end"}],
+    "end": [{"type": "ended"}],
+}
+
+
+class Worker:
+    """Answers at once, but for the messages of one type."""
+
+    loss = None
+
+    def __init__(self, silent: str) -> None:
+        self.boxes, self.silent, self.said = Mailboxes(output_bytes=10_000), silent, list[str]()
+
+    def say(self, message: Mapping[str, Any], *, timeout_s: float) -> None:
+        self.said.append(message["type"])
+        if message["type"] != self.silent:
+            for answer in ANSWERS[message["type"]]:
+                parsed = protocol.parse_worker_message(json.dumps({**answer, "session": message["session"]}).encode())
+                assert self.boxes.deliver(parsed, size=1) is None  # type: ignore[arg-type]  # all of a session
+
+    def redact(self, text: str) -> str:
+        return text
+
+    def detail(self) -> str:
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("silent", "turn", "late"),
+    [
+        ("start", None, " to open the session"),
+        ("turn", 1, " for the turn"),
+        ("end", None, " to end the session"),  # its turns were all answered in time
+    ],
+)
+def test_a_worker_that_goes_silent_is_told_by_what_it_was_asked(silent: str, turn: int | None, late: str) -> None:
+    worker, gave_up = Worker(silent), list[bool]()
+
+    def talk() -> None:
+        conversation = WorkerConversation(
+            worker,  # type: ignore[arg-type]  # as much of it as a conversation needs
+            case=Case(case_id="c", conversation=()),
+            seed=0,
+            limits=AgentLimits(turn_timeout_s=0.1),
+            on_timeout=lambda: gave_up.append(True),
+        )
+        conversation.send(Content(parts=(Text(text="hello"),), role="user"))
+        conversation.finish()
+
+    with pytest.raises(AgentFailed) as caught:
+        talk()
+    failure = caught.value.failure
+    assert (failure.kind, failure.turn) == (FailureKind.TIMEOUT, turn)
+    assert failure.message == f"the agent took longer than 0.1 s{late}"
+    assert len(failure.partial) == (silent == "end")
+    assert gave_up == [True]

@@ -1,0 +1,151 @@
+"""An endpoint's answers, mapped to invocations."""
+
+from typing import Any
+
+import pytest
+
+from evalgate.agents.base import AgentFailed, AgentLimits
+from evalgate.agents.http import EndpointClient, HttpOptions, MappedConversation, ResponseOptions, kind_of
+from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
+from evalgate.web.exchange import Answer
+
+
+class Scripted:
+    """An exchange that gives what it was told to, and remembers what it was asked."""
+
+    def __init__(self, *answers: bytes | Answer) -> None:
+        self.answers = [each if isinstance(each, Answer) else Answer(status=200, body=each) for each in answers]
+        self.asked: list[tuple[str, str, Any]] = []
+
+    def request(self, method: str, url: str, *, body: Any = None, timeout_s: float) -> Answer:
+        self.asked.append((method, url, body))
+        return self.answers.pop(0)
+
+
+def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/", **paths: str) -> MappedConversation:
+    options = HttpOptions(
+        url=url,
+        request={"q": "{text}", "session": "{session_id}"} if request is None else request,
+        response=ResponseOptions.model_validate({"text": "$.answer"} | paths),
+    )
+    assert options.response is not None
+    client = EndpointClient(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
+    case = Case(case_id="c", session=SessionInput(app_name="a", user_id="u/1", state={"vip": True}))
+    return MappedConversation(client, options=options, response=options.response, case=case)
+
+
+def ask(talk: MappedConversation, text: str = "hi") -> Invocation:
+    return talk.send(Content(parts=(Text(text=text),), role="user"))
+
+
+def said(invocation: Invocation) -> str | None:
+    if invocation.final_response is None:
+        return None
+    [part] = invocation.final_response.parts
+    assert isinstance(part, Text)
+    return part.text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"answer": "yes"}', "yes"),
+        (b'{"answer": ["y", "es"]}', "yes"),
+        (b'{"answer": 4.5}', "4.5"),
+        (b'{"answer": null}', None),  # the agent said nothing
+        (b'{"answer": ""}', None),
+    ],
+)
+def test_the_answer_is_a_text(body: bytes, text: str | None) -> None:
+    assert said(ask(conversation(Scripted(body)))) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"reply": "yes"}', "expected a text at $.answer of the answer, found an object with 'reply'"),
+        (b'{"answer": {"text": "yes"}}', "found an object with 'text' there"),
+        (b"<html>", "the answer is not JSON: '<html>'"),
+        (b'{"answer": "yes", "calls": {"name": "f"}}', "expected a list of tool calls at $.calls"),
+        (b'{"answer": "yes", "calls": [{"tool": "f"}]}', "expected the name of a tool at $.name"),
+        (b'{"answer": "yes", "calls": [{"name": "f", "args": [1]}]}', "expected the arguments of a tool"),
+    ],
+)
+def test_an_answer_of_another_shape_is_a_failure_that_shows_it(body: bytes, words: str) -> None:
+    with pytest.raises(AgentFailed) as failed:
+        ask(conversation(Scripted(body), tool_calls="$.calls"))
+    assert failed.value.failure.kind is FailureKind.PROTOCOL
+    assert failed.value.failure.turn == 1
+    assert words in failed.value.failure.message
+
+
+@pytest.mark.parametrize(
+    ("calls", "found"),
+    [
+        (b"[]", ()),
+        (b"null", ()),
+        (b'[{"name": "f", "args": {"x": 1}}]', (ToolCall(name="f", args={"x": 1}),)),
+        (b'[{"name": "f"}]', (ToolCall(name="f"),)),  # no arguments is not the same as empty ones
+        (b'[{"name": "f", "args": {}}]', (ToolCall(name="f", args={}),)),
+        (b'[{"name": "f", "args": "{\\"x\\": 1}"}]', (ToolCall(name="f", args={"x": 1}),)),  # JSON in a text
+        (b'["f", "g"]', (ToolCall(name="f"), ToolCall(name="g"))),  # names only
+    ],
+)
+def test_tool_calls_are_read(calls: bytes, found: tuple[ToolCall, ...]) -> None:
+    talk = conversation(Scripted(b'{"answer": "yes", "calls": ' + calls + b"}"), tool_calls="$.calls")
+    assert ask(talk).tool_calls == found
+
+
+def test_calls_that_nobody_can_know_are_not_none() -> None:
+    assert ask(conversation(Scripted(b'{"answer": "yes"}'))).events is None
+    assert ask(conversation(Scripted(b'{"answer": "yes"}'), tool_calls="$.calls")).events == ()
+
+
+def test_the_conversation_goes_on_with_what_the_endpoint_names() -> None:
+    exchange = Scripted(b'{"answer": "a", "id": 7, "s": {"n": 1}}', b'{"answer": "b", "s": {"n": 2}}')
+    request = {"q": "{text}", "id": "{session_id}", "log": "{messages}", "state": "{state}", "turn": "{turn}"}
+    talk = conversation(exchange, request, "http://x/{user_id}/{session_id}", session_id="$.id", state="$.s")
+    assert talk.finish() is None
+    ask(talk, "one")
+    ask(talk, "two")
+    assert talk.finish() == {"n": 2}
+    [(_, first_url, first), (_, second_url, second)] = exchange.asked
+    assert first["state"] == {"vip": True}
+    assert first["id"].startswith("evalgate-")
+    assert first_url == f"http://x/u%2F1/{first['id']}"
+    assert second_url == "http://x/u%2F1/7"
+    assert second == {
+        "q": "two",
+        "id": "7",
+        "log": [
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": "a"},
+            {"role": "user", "content": "two"},
+        ],
+        "state": {"n": 1},
+        "turn": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (429, FailureKind.RATE_LIMITED),
+        (408, FailureKind.UNREACHABLE),
+        (500, FailureKind.UNREACHABLE),
+        (503, FailureKind.UNREACHABLE),
+        (401, FailureKind.RAISED),
+        (404, FailureKind.RAISED),
+        (302, FailureKind.RAISED),  # a redirect to nowhere
+    ],
+)
+def test_a_status_is_a_kind_of_failure(status: int, kind: FailureKind) -> None:
+    assert kind_of(status) is kind
+    answer = Answer(status=status, headers={"retry-after": "7"}, body=b"sorry")
+    talk = conversation(Scripted(b'{"answer": "a"}', answer))
+    ask(talk)
+    with pytest.raises(AgentFailed) as failed:
+        ask(talk)
+    failure = failed.value.failure
+    assert (failure.kind, failure.turn, len(failure.partial)) == (kind, 2, 1)
+    assert failure.message == f"the endpoint answered with HTTP status {status} (Retry-After: 7): sorry"

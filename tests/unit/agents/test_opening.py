@@ -1,0 +1,41 @@
+"""What a base borrows of head: a Python that git does not keep, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate.agents import opening
+from evalgate.model import AgentUse
+
+
+@pytest.mark.parametrize(
+    ("driver", "options", "there", "here", "borrowed"),
+    [
+        ("python", {"call": "a:b", "python": ".venv/bin/python"}, [], [".venv/bin/python"], (".venv/bin/python",)),
+        ("python", {"call": "a:b"}, [], [".venv/bin/python"], (".venv/bin/python",)),
+        ("adk", {"path": "x"}, ["x/agent.py"], ["x/.venv/bin/python"], ("x/.venv/bin/python",)),  # the nearest
+        # the base says itself what to install, and so it is
+        ("adk", {"path": "x"}, ["x/requirements.txt"], [".venv/bin/python"], ()),
+        ("adk", {"path": "x", "requirements": ["google-adk"]}, [], [".venv/bin/python"], ()),
+        ("adk", {"path": "x", "python": "python3.12"}, [], [".venv/bin/python"], ()),  # a command on PATH
+        ("adk", {"path": "x", "python": "py"}, ["py"], ["py"], ()),  # the base has one
+        ("command", {"command": ["x"]}, [], [".venv/bin/python"], ()),
+        ("adk", {"path": "x"}, [], [], ()),
+        ("adk", {"path": "../out"}, [], [".venv/bin/python"], ()),  # nowhere in the checkout
+    ],
+)
+def test_what_is_borrowed(
+    tmp_path: Path, driver: str, options: dict[str, Any], there: list[str], here: list[str], borrowed: tuple[str, ...]
+) -> None:
+    for root, names in (("base", there), ("head", here)):
+        (tmp_path / root).mkdir()
+        for name in names:
+            (tmp_path / root / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / root / name).write_text("shelf==1")
+    use = AgentUse(driver=driver, options=options)
+    sides = {"root": tmp_path / "base", "lender": tmp_path / "head"}
+    assert opening.borrowed_pythons([use], **sides) == borrowed
+    assert opening.borrowed_pythons([use], root=tmp_path / "head", lender=tmp_path / "head") == ()

@@ -1,0 +1,42 @@
+"""What the answer of a custom metric means."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from evalgate.agents import python_process
+from evalgate.agents.protocol import MetricResult
+from evalgate.model import NotEvaluated, Score
+
+
+def answer(**fields: object) -> MetricResult:
+    return MetricResult.model_validate({"type": "metric_result", "id": "1", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "the metric m.x says that it could not evaluate"),
+        ({"status": "not_evaluated"}, "the metric m.x says that it could not evaluate"),
+        # a fine score is not the cause
+        (
+            {"status": "not_evaluated", "score": 1.0},
+            "the metric m.x says that it could not evaluate, beside a score of 1",
+        ),
+        ({"status": "passed", "score": math.nan}, "the metric m.x gave nan as its score"),
+        ({"status": "not_evaluated", "score": math.inf}, "the metric m.x gave inf as its score"),
+        ({"error": "no such file", "score": 1.0}, "the metric m.x failed: no such file"),
+    ],
+)
+def test_what_is_no_score_says_why(fields: dict[str, object], message: str) -> None:
+    found = python_process.grade_of(answer(**fields), code="m.x")
+    assert isinstance(found, NotEvaluated)
+    assert found.message == message
+
+
+@pytest.mark.parametrize(("status", "passed"), [("passed", True), ("failed", False), (None, None)])
+def test_a_score_keeps_what_the_metric_says_of_it(status: str | None, passed: bool | None) -> None:
+    found = python_process.grade_of(answer(score=0.5, status=status, turns=[0.5, None]), code="m.x")
+    assert found == Score(value=0.5, turns=(0.5, None), passed=passed)

@@ -1,0 +1,181 @@
+"""What an exception of an agent means."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import httpx
+import pytest
+import requests
+from google.genai import errors as genai_errors
+
+from evalgate.agents.worker import errors
+
+
+def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    try:
+        raise error from cause
+    except BaseException as caught:  # noqa: BLE001 - SystemExit is among them
+        return caught
+
+
+def genai(code: int) -> genai_errors.APIError:
+    kind = genai_errors.ServerError if code >= 500 else genai_errors.ClientError
+    return kind(code, {"error": {"message": "said", "status": "S"}})
+
+
+class StatusError(Exception):
+    """As openai, anthropic and litellm have it."""
+
+    __module__ = "openai._exceptions"
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__("said")
+        self.status_code = status_code
+
+
+class MineError(Exception):
+    """An exception of the user's with a number that is no HTTP status of anybody."""
+
+    code = 503
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        # a model's client, by status
+        (genai(429), "rate_limited", 429),
+        (genai(500), "unreachable", 500),
+        (genai(503), "unreachable", 503),
+        (genai(408), "unreachable", 408),
+        (genai(400), "model_error", 400),
+        (genai(403), "model_error", 403),
+        (StatusError(429), "rate_limited", 429),
+        (StatusError(529), "unreachable", 529),
+        # no connection
+        (httpx.ConnectError("x"), "unreachable", None),
+        (httpx.ReadTimeout("x"), "unreachable", None),
+        (requests.ConnectionError("x"), "unreachable", None),
+        (ConnectionResetError("x"), "unreachable", None),
+        (socket.gaierror("x"), "unreachable", None),
+        # the agent's own faults: never retried
+        (ValueError("429"), "raised", None),
+        (TimeoutError("my own"), "raised", None),
+        (FileNotFoundError("x"), "raised", None),
+        (MineError("x"), "raised", None),
+        (httpx.InvalidURL("x"), "raised", None),
+        # the process would have ended
+        (SystemExit(2), "exited", None),
+    ],
+)
+def test_kinds(error: BaseException, kind: str, code: int | None) -> None:
+    found = errors.describe(raised(error))
+    assert (found["kind"], found.get("code")) == (kind, code)
+
+
+def with_headers(**headers: str) -> BaseException:
+    error = StatusError(429)
+    error.response = httpx.Response(429, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return error
+
+
+def with_retry_info(delay: str) -> BaseException:
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+    return genai_errors.ClientError(
+        429, {"error": {"message": "said", "status": "RESOURCE_EXHAUSTED", "details": [info]}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "wait_s"),
+    [
+        (with_headers(retry_after="17"), 17.0),
+        (with_headers(Retry_After="0.5"), 0.5),
+        (with_headers(retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), None),  # rare, and it is only a hint
+        (with_headers(retry_after="-1"), None),
+        (with_headers(retry_after="9" * 400), None),
+        (with_headers(), None),
+        (with_retry_info("31s"), 31.0),
+        (with_retry_info("31.5s"), 31.5),
+        (with_retry_info("soon"), None),
+        (StatusError(429), None),
+        (ValueError("retryDelay: '5s'"), None),  # not a provider's word
+    ],
+)
+def test_what_the_provider_asks_to_wait(error: BaseException, wait_s: float | None) -> None:
+    assert errors.describe(raised(error)).get("retry_after_s") == wait_s
+
+
+def test_a_status_in_a_response_counts() -> None:
+    response = requests.Response()
+    response.status_code = 503
+    assert errors.describe(requests.HTTPError("x", response=response))["code"] == 503
+
+
+def test_the_cause_decides_where_the_exception_says_nothing() -> None:
+    assert errors.describe(raised(RuntimeError("wrapped"), genai(429)))["kind"] == "rate_limited"
+    group = Exception("several")
+    group.exceptions = (ValueError("x"), genai(503))  # type: ignore[attr-defined]
+    assert errors.describe(raised(group))["kind"] == "unreachable"
+
+
+def test_causes_in_a_circle_end() -> None:
+    one, two = ValueError("one"), ValueError("two")
+    one.__cause__, two.__cause__ = two, one
+    assert list(errors.causes(one)) == [one, two]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind", "status"),
+    [
+        ("SAFETY", "blocked", "model_error", None),
+        ("MAX_TOKENS", None, "model_error", None),
+        ("429", "slow down", "rate_limited", 429),
+        ("RESOURCE_EXHAUSTED", "quota", "rate_limited", 429),
+        ("503 UNAVAILABLE", "later", "unreachable", 503),
+        ("UNAVAILABLE", "later", "unreachable", 503),
+        ("INTERNAL", "", "unreachable", 500),
+    ],
+)
+def test_error_answers(code: str, message: Any, kind: str, status: int | None) -> None:
+    found = errors.describe_error_event(code, message)
+    assert (found["kind"], found.get("code")) == (kind, status)
+    assert code in found["message"]
+
+
+def test_sentences_are_one_line_and_bounded() -> None:
+    assert errors.sentence(ValueError("two\n  lines")) == "ValueError: two lines"
+    assert errors.sentence(ValueError()) == "ValueError"
+    assert len(errors.sentence(ValueError("x" * 99_999))) < 1100
+
+
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_exception_that_cannot_be_printed_has_its_name() -> None:
+    assert errors.sentence(UnspeakableError()) == "UnspeakableError"
+
+
+def test_the_users_frames_are_kept() -> None:
+    def of_the_user() -> None:
+        httpx.get("no-scheme")
+
+    try:
+        of_the_user()
+    except httpx.UnsupportedProtocol as error:
+        text = errors.trimmed_traceback(error)
+    assert "of_the_user" in text
+    assert "site-packages" not in text
+    assert "UnsupportedProtocol" in text
+
+
+def test_a_missing_module_is_named_with_what_to_do() -> None:
+    error = raised(ModuleNotFoundError("No module named 'flask.x'", name="flask.x"))
+    found = errors.describe_start(error, "the agent 'a'")
+    assert "'flask.x'" in found["message"]
+    assert "requirements" in found["message"]
+    other = errors.describe_start(ModuleNotFoundError("x", name="google.adk"), "google-adk")
+    assert "option python" in other["message"]
