@@ -205,6 +205,9 @@ def schema() -> dict[str, Any]:
     return {"$schema": shapes.DIALECT} | TypeAdapter(ResultsFile).json_schema(by_alias=False)
 
 
+_TRIAL: Final = TypeAdapter(GradedTrial)
+
+
 # --- writing -------------------------------------------------------------------------------------
 
 
@@ -302,13 +305,13 @@ def _case_line(told: dict[str, Any]) -> str:
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:
-    told = shapes.written(
-        TrialEntry, trial, repeat=trial.key.repeat, seconds=round(trial.seconds, 4), outcome=None, grades={}
-    )
+    told = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
+    if trial.key.repeat:
+        told["repeat"] = trial.key.repeat
+    if trial.seconds:
+        told["seconds"] = round(trial.seconds, 4)
     outcome = outcomes.find_json(trial.key)
-    if outcome is not None:
-        told["outcome"] = outcome
-    return told | {"grades": {name: shapes.grade_json(grade) for name, grade in trial.grades.items()}}
+    return told if outcome is None else told | {"outcome": outcome}
 
 
 def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
