@@ -305,7 +305,7 @@ def _case_line(told: dict[str, Any]) -> str:
 
 
 def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:
-    told = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
+    told: dict[str, Any] = _TRIAL.dump_python(trial, mode="json", exclude_defaults=True, exclude={"key", "failure"})
     if trial.key.repeat:
         told["repeat"] = trial.key.repeat
     if trial.seconds:
