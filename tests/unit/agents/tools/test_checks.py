@@ -25,8 +25,8 @@ def chosen(root: Path, gate_file: str = "", **given: Any) -> Settings:
     return load.load_settings({"root": str(root), **given})
 
 
-def checked(settings: Settings, suites: list[Suite]) -> list[Problem]:
-    return toolbox.check(choice.settings, choice.gate_file.tools, root=choice.root, suites=suites)
+def checked(choice: Settings, suites: list[Suite]) -> list[Problem]:
+    return toolbox.check(choice, choice.gate_file.tools, root=choice.root, suites=suites)
 
 
 def suite(driver: str = "command", *turns: Invocation) -> Suite:
