@@ -23,25 +23,25 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.plugins import Agent, AgentFailed, AgentSetting, Conversation, ToolHandling
-from evalgate.process import redaction
+from evalgate.sessions import mapped_endpoint
 from evalgate.sessions.adk_server import AdkServerConversation
 from evalgate.sessions.endpoints import Line
 from evalgate.sessions.mapped_endpoint import PLACES, EndpointShape, MappedConversation
-from evalgate.web import json_path, placeholders
-from evalgate.web.exchange import Exchange
+from evalgate.system import redact
+from evalgate.system.http import Exchange
 
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 class ResponseOptions(BaseModel):
-    """Where in the endpoint's answer things stand: small JSON paths like `$.answer.parts[0].text`."""
+    """Where in the endpoint's answer things stand: JMESPath expressions like `answer.parts[0].text`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str = Field(description="The agent's answer: a text, or a list of texts that belong together.")
     tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: not known.")
-    tool_name: str = Field(default="$.name", description="The tool's name, within one item of tool_calls.")
-    tool_args: str = Field(default="$.args", description="Its arguments, an object or JSON in a text.")
+    tool_name: str = Field(default="name", description="The tool's name, within one item of tool_calls.")
+    tool_args: str = Field(default="args", description="Its arguments, an object or JSON in a text.")
     session_id: str | None = Field(default=None, description="The id by which the endpoint knows the session.")
     state: str | None = Field(default=None, description="The session's state, an object.")
 
@@ -49,7 +49,7 @@ class ResponseOptions(BaseModel):
     @classmethod
     def _is_a_path(cls, value: str | None) -> str | None:
         if value is not None:
-            json_path.parse_json_path(value)
+            mapped_endpoint.parse_path(value)
         return value
 
 
@@ -87,7 +87,7 @@ class HttpOptions(BaseModel):
             raise ValueError("a mapped endpoint needs `response`, with the path of the answer's text")
         if not mapped and (self.request is not None or self.response is not None):
             raise ValueError("`request` and `response` belong to the flavour `mapped`")
-        used = placeholders.names_in(self.request) | placeholders.names_in(self.url)
+        used = mapped_endpoint.names_in(self.request) | mapped_endpoint.names_in(self.url)
         for name in sorted(used - PLACES):
             meant = words.nearest(name, PLACES, cutoff=0.75)
             if mapped and meant is not None:
@@ -110,7 +110,7 @@ class HttpAgent:
         self._setting = setting
         self._headers = _expanded(options.headers, setting)
         secrets = dict(enumerate(self._headers.values()))
-        self._redact = redaction.redactor(
+        self._redact = redact.redactor(
             {**setting.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
         )
 
@@ -168,7 +168,7 @@ DRIVER = HttpDriver()
 
 
 def _shape(options: HttpOptions, response: ResponseOptions) -> EndpointShape:
-    parse = json_path.parse_json_path
+    parse = mapped_endpoint.parse_path
     return EndpointShape(
         method=options.method,
         url=options.url,
@@ -186,7 +186,7 @@ def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, st
     expanded = {}
     for name, value in headers.items():
         try:
-            expanded[name] = placeholders.expand(value, setting.environment)
+            expanded[name] = mapped_endpoint.expand(value, setting.environment)
         except KeyError as error:
             variable = str(error.args[0])
             message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"

@@ -16,7 +16,7 @@ import click
 from evalgate import __version__
 from evalgate.cli import terminal
 from evalgate.errors import ExitCode
-from evalgate.process import garbage
+from evalgate.system import process
 
 COMMANDS = {
     "run": ("evalgate.cli.run", "Run the gate: find, run, score, decide, report."),
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> Any:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
         signal.signal(signal.SIGINT, _leave)
     terminal.outlive()
-    garbage.collect_seldom()
+    process.collect_seldom()
     return dispatch(argv)
 
 

@@ -21,7 +21,7 @@ from evalgate.plugins import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.web import waiting
+from evalgate.system import http
 from evalgate.wire import numbers
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _api_failure(
     elif kind is JudgeFailureKind.RATE_LIMITED and retry_after.is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
     said = retry_after.parse_google(details)
-    wait = waiting.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
+    wait = http.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
     return failures.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
 
 

@@ -13,7 +13,7 @@ from evalgate.judging.governors import Governors
 from evalgate.judging.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judging.options import JudgeDefaults
 from evalgate.plugins import Judge, JudgeDriver, JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeSetting
-from evalgate.process import redaction
+from evalgate.system import redact
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 TRUE_WORDS = ("1", "true", "yes", "on")
@@ -160,5 +160,5 @@ class Roster:
 
 def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
     named = environment.get(key_name, "").strip() if key_name else ""
-    general = redaction.redactor(environment)
+    general = redact.redactor(environment)
     return (lambda text: general(text.replace(named, "***"))) if named else general

@@ -10,8 +10,8 @@ from evalgate import words
 from evalgate.model import AgentFailure, FailureKind, Invocation
 from evalgate.plugins import AgentFailed, AgentLimits
 from evalgate.sessions.allowance import Allowance
-from evalgate.web import waiting
-from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
+from evalgate.system import http
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 
 _KINDS = {
     Fault.TIMEOUT: FailureKind.TIMEOUT,
@@ -37,7 +37,7 @@ class Line:
         """The JSON that the endpoint answers. Raises AgentFailed for anything else."""
         answer = self.answer(method, url, body)
         if answer.status >= 300:
-            wait_s = waiting.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            wait_s = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
             raise self.failed(
                 kind_of(answer.status), _refusal(answer), detail=answer.excerpt(2000), retry_after_s=wait_s
             )

@@ -10,10 +10,9 @@ from typing import Any
 
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.plugins import AgentFailed, AgentSetting
-from evalgate.process import environment
-from evalgate.process.environment import Interpreter, Wanted, World
-from evalgate.process.virtualenv import InstallFailed
 from evalgate.sessions.worker import Launch
+from evalgate.system import python_env
+from evalgate.system.python_env import InstallFailed, Interpreter, Wanted, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +27,7 @@ class PythonAgent:
     kind: str
     folder: str
     hello: Mapping[str, Any]
-    python: str = environment.AUTO
+    python: str = python_env.AUTO
     requirements: Sequence[str] = ()
     framework: str = ""
 
@@ -50,7 +49,7 @@ def launch(agent: PythonAgent, setting: AgentSetting) -> Launch:
         log=setting.log,
     )
     try:
-        interpreter = environment.provide(wanted, world)
+        interpreter = python_env.provide(wanted, world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error

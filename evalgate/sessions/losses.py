@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evalgate import words
 from evalgate.model import FailureKind
-from evalgate.process.child import Ended
+from evalgate.system.process import Ended
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)

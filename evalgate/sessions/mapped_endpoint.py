@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import jmespath
+from jmespath.exceptions import JMESPathError
+from jmespath.parser import ParsedResult
+
 from evalgate.model import Case, Content, Event, FailureKind, Invocation, Json, SessionInput, Text, Timings, ToolCall
 from evalgate.sessions.endpoints import Line
-from evalgate.web import placeholders
-from evalgate.web.json_path import MISSING, JsonPath
 
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
@@ -27,12 +31,12 @@ class EndpointShape:
     method: str
     url: str
     request: Any
-    text: JsonPath
-    tool_calls: JsonPath | None
-    tool_name: JsonPath
-    tool_args: JsonPath
-    session_id: JsonPath | None
-    state: JsonPath | None
+    text: ParsedResult
+    tool_calls: ParsedResult | None
+    tool_name: ParsedResult
+    tool_args: ParsedResult
+    session_id: ParsedResult | None
+    state: ParsedResult | None
 
 
 class MappedConversation:
@@ -58,8 +62,8 @@ class MappedConversation:
         self._messages.append({"role": "user", "content": text})
         values = self._values | {"text": text, "messages": list(self._messages), "turn": self._line.turn}
         began = time.monotonic()
-        url = placeholders.fill(self._shape.url, {name: quote(str(value), safe="") for name, value in values.items()})
-        body = None if self._shape.request is None else placeholders.fill(self._shape.request, values)
+        url = fill(self._shape.url, {name: quote(str(value), safe="") for name, value in values.items()})
+        body = None if self._shape.request is None else fill(self._shape.request, values)
         answer = self._line.ask(self._shape.method, url, body)
         seconds = time.monotonic() - began
         said = self._said(answer)
@@ -82,9 +86,7 @@ class MappedConversation:
         """Nothing to end: the endpoint was told of no session."""
 
     def _said(self, answer: Any) -> str:
-        found = self._shape.text.find(answer)
-        if found is None:
-            return ""
+        found = self._found(self._shape.text, answer)
         if isinstance(found, list) and all(isinstance(item, str) for item in found):
             return "".join(found)
         if isinstance(found, bool | int | float):
@@ -97,8 +99,8 @@ class MappedConversation:
         path = self._shape.tool_calls
         if path is None:
             return None  # nobody said where calls would stand: unknown, not none
-        found = path.find(answer)
-        if found is MISSING or found is None:
+        found = self._found(path, answer)
+        if found is None:
             return ()
         if not isinstance(found, list):
             raise self._unlike(path, answer, "a list of tool calls")
@@ -106,13 +108,13 @@ class MappedConversation:
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
     def _call(self, item: Any) -> ToolCall:
-        name = item if isinstance(item, str) else self._shape.tool_name.find(item)
-        args = self._shape.tool_args.find(item)
+        name = item if isinstance(item, str) else self._found(self._shape.tool_name, item)
+        args = self._found(self._shape.tool_args, item)
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
             args = _parsed(args)
         if not isinstance(name, str):
             raise self._unlike(self._shape.tool_name, item, "the name of a tool")
-        if args is MISSING or args is None:
+        if args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
             raise self._unlike(self._shape.tool_args, item, "the arguments of a tool, an object")
@@ -120,18 +122,25 @@ class MappedConversation:
 
     def _learn(self, answer: Any) -> None:
         if self._shape.session_id is not None:
-            named = self._shape.session_id.find(answer)
+            named = self._found(self._shape.session_id, answer)
             if isinstance(named, str | int) and not isinstance(named, bool):
                 self._values["session_id"] = str(named)
         if self._shape.state is not None:
-            state = self._shape.state.find(answer)
+            state = self._found(self._shape.state, answer)
             if isinstance(state, dict):
                 self._values["state"] = self._final_state = state
 
-    def _unlike(self, path: JsonPath, value: Any, wanted: str) -> Exception:
-        found = path.find(value)
-        has = f"found {_described(value)}" if found is MISSING else f"found {_described(found)} there"
-        return self._line.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.text} of the answer, {has}")
+    def _found(self, path: ParsedResult, value: Any) -> Any:
+        """What is at the path; None where that is null or nothing."""
+        try:
+            return path.search(value)
+        except (JMESPathError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # of a function in it
+            raise self._line.failed(FailureKind.PROTOCOL, f"{path.expression} of the answer: {error}") from None
+
+    def _unlike(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
+        found = path.search(value)
+        has = f"found {_described(value)}" if found is None else f"found {_described(found)} there"
+        return self._line.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.expression} of the answer, {has}")
 
 
 def _parsed(text: str) -> Any:
@@ -145,3 +154,64 @@ def _described(value: Any) -> str:
     if isinstance(value, dict):
         return f"an object with {', '.join(repr(str(key)[:40]) for key in list(value)[:8]) or 'no keys'}"
     return json.dumps(value, ensure_ascii=False)[:120]
+
+
+# --- paths and placeholders ---------------------------------------------------------------------------
+
+
+def parse_path(text: str) -> ParsedResult:
+    """Read a JMESPath expression. Raises ValueError that says where it stops making sense."""
+    try:
+        return jmespath.compile(text)
+    except JMESPathError as error:
+        said = str(error).splitlines()[0].rstrip(":. ")
+        raise ValueError(f"{text!r} is not a JMESPath expression (like answer.parts[0].text): {said}") from None
+
+
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def names_in(shape: Any) -> frozenset[str]:
+    """Every `{name}` in the texts of a JSON shape."""
+    match shape:
+        case str():
+            return frozenset(_PLACE.findall(shape))
+        case dict():
+            return frozenset[str]().union(*(names_in(key) | names_in(value) for key, value in shape.items()))
+        case list() | tuple():
+            return frozenset[str]().union(*(names_in(item) for item in shape))
+        case _:
+            return frozenset()
+
+
+def fill(shape: Any, values: Mapping[str, Any]) -> Any:
+    """The shape with its `{name}`s filled in; a text that is nothing but one becomes the value itself.
+
+    Names that are not among `values` stay as they are: they may be JSON braces of the user's own.
+    """
+    match shape:
+        case str():
+            return _fill_text(shape, values)
+        case dict():
+            return {_worded(fill(key, values)): fill(value, values) for key, value in shape.items()}
+        case list() | tuple():
+            return [fill(item, values) for item in shape]
+        case _:
+            return shape
+
+
+def _fill_text(text: str, values: Mapping[str, Any]) -> Any:
+    whole = _PLACE.fullmatch(text)
+    if whole and whole[1] in values:
+        return values[whole[1]]
+    return _PLACE.sub(lambda found: _worded(values[found[1]]) if found[1] in values else found[0], text)
+
+
+def _worded(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def expand(text: str, environment: Mapping[str, str]) -> str:
+    """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of one that is absent."""
+    return _VARIABLE.sub(lambda found: environment[found[1]], text)

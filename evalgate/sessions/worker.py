@@ -14,13 +14,12 @@ from typing import Any
 from evalgate import words
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.plugins import AgentFailed, AgentLimits
-from evalgate.process import redaction
-from evalgate.process.child import Child, ChildClosed, ChildStartError, Ended
-from evalgate.process.output import LineSplitter, LineTooLong
 from evalgate.sessions import losses, messages
 from evalgate.sessions.boxes import Boxes
 from evalgate.sessions.losses import Loss
 from evalgate.sessions.messages import Fatal, ProtocolError, Ready, WorkerMessage
+from evalgate.system import redact
+from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
 
 DETAIL_BYTES = 8_000
 HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
@@ -55,7 +54,7 @@ class Worker:
         self._lines = LineSplitter(limit=limits.output_bytes)
         self._greeting: queue.SimpleQueue[Ready | Loss] = queue.SimpleQueue()
         self.boxes = Boxes(output_bytes=limits.output_bytes)
-        self.redact: Callable[[str], str] = redaction.redactor(launch.environment)
+        self.redact: Callable[[str], str] = redact.redactor(launch.environment)
         self.loss: Loss | None = None
         self._hung_up = False
         try:

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from evalgate import words
-from evalgate.baseline import commits, repository, worktree
-from evalgate.baseline.commits import BaseCommit
-from evalgate.baseline.repository import Repository
+from evalgate.baseline import checkout, commit
+from evalgate.baseline.checkout import NoSuchFolder
+from evalgate.baseline.commit import BaseCommit
 from evalgate.baseline.store import Store
-from evalgate.baseline.worktree import NoSuchFolder
 from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
 from evalgate.settings import Settings
+from evalgate.system import git
+from evalgate.system.git import Repository
 from evalgate.wiring import (
     agent_code,
     agent_pools,
@@ -109,9 +110,9 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
     try:
         under = search.cache / "bases"
         repo = stack.enter_context(
-            repository.opened(search.choice.root, environ=search.environ, token=search.token, under=under)
+            git.open_repository(search.choice.root, environ=search.environ, token=search.token, under=under)
         )
-        picked = commits.pick_base(
+        picked = commit.pick_base(
             repo, wanted=settings.base, event_base=search.event_base, head="", environ=search.environ
         )
         base = _checked_out(search, repo, picked, stack)
@@ -257,15 +258,15 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     notes = (picked.note,) if picked.note else ()
     origin = BaseOrigin(source=BaseSource.RERUN, commit=picked.sha, found_by=picked.how, notes=notes)
     try:
-        checkout = stack.enter_context(worktree.checked_out(repo, picked.sha))
+        there = stack.enter_context(checkout.checked_out(repo, picked.sha))
     except NoSuchFolder as error:
         return Base(origin=origin, problem=error.message, no_agent=True)
     except EvalgateError as error:
         return Base(origin=origin, problem=_told(error))
-    origin = dataclasses.replace(origin, notes=(*notes, *checkout.notes))
+    origin = dataclasses.replace(origin, notes=(*notes, *there.notes))
     search.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
     try:
-        side = base_checkout.read(search.choice, checkout.root, search.suites, search.environ)
+        side = base_checkout.read(search.choice, there.root, search.suites, search.environ)
     except EvalgateError as error:
         return Base(origin=origin, problem=f"the base's own configuration cannot be read: {_told(error)}")
     known = Base(origin=origin, rules=side.rules, choice=side.choice, renamed=side.renamed)
@@ -273,11 +274,15 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
         return dataclasses.replace(known, problem="the base has no case of those that are run here", no_agent=True)
     own = [side.agents[suite.key] for suite in search.suites]
     if all(agent_pools.is_missing(use) for use in own):
-        return _without_agent(known, side.own_files())
-    borrowed = agent_pools.borrowed_pythons(own, root=checkout.root, lender=search.choice.root)
+        known = _without_agent(known, side.own_files())
+    elif there.problem and any(use.driver != agent_pools.ABSENT for use in own):
+        known = dataclasses.replace(known, problem=there.problem)
+    if known.problem:
+        return known
+    borrowed = agent_pools.borrowed_pythons(own, root=there.root, lender=search.choice.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
     origin = dataclasses.replace(origin, notes=(*origin.notes, *lent))
-    return dataclasses.replace(known, origin=origin, root=checkout.root, agents=side.agents)
+    return dataclasses.replace(known, origin=origin, root=there.root, agents=side.agents)
 
 
 def _without_agent(known: Base, own_files: Sequence[str]) -> Base:

@@ -10,8 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 
-from evalgate.baseline import ledger_files, repository
-from evalgate.baseline.repository import Repository
+from evalgate.baseline import ledger_files
 from evalgate.baseline.store import Store
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.gate import pairing, reliability
@@ -19,6 +18,8 @@ from evalgate.gate.pairing import CaseKey
 from evalgate.model import CaseTally, Policy, ReliabilityLedger, Run, RunSummary, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.settings import Settings
+from evalgate.system import git
+from evalgate.system.git import Repository
 from evalgate.wiring import stores
 
 ADMITTED_RATE = 1.0
@@ -64,7 +65,7 @@ def opened(
     """The stores of a run that is to be kept; None, with a line, where git does not know the folder."""
     with contextlib.ExitStack() as stack:
         try:
-            repo = stack.enter_context(repository.opened(root, environ=environ, token=token, under=cache / "bases"))
+            repo = stack.enter_context(git.open_repository(root, environ=environ, token=token, under=cache / "bases"))
             named = stores.opened(settings, repo, root=root, say=say)
         except EvalgateError as error:
             say(f"the stores of base results cannot be used: {error.message}")

@@ -12,8 +12,8 @@ from evalgate.config.tool_mocks import MockReading
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Suite
 from evalgate.plugins import ToolHandling, ToolMode
-from evalgate.process import redaction
 from evalgate.settings import Settings
+from evalgate.system import redact
 from evalgate.tools import toolbox
 from evalgate.tools.toolbox import Toolbox
 from evalgate.wiring.choosing import Choice
@@ -63,7 +63,7 @@ def source(
         root=root,
         own=own,
         folder=rule.cassettes,
-        redact=redaction.redactor(environment),
+        redact=redact.redactor(environment),
         seed=settings.seed,
         goes_on=settings.resume,
     )

@@ -3,8 +3,8 @@
 import pytest
 
 from evalgate.model import FailureKind
-from evalgate.process.child import Ended
 from evalgate.sessions import losses
+from evalgate.system.process import Ended
 
 
 @pytest.mark.parametrize(
