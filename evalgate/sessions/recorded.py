@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
 from evalgate import words
 from evalgate.errors import Severity
 from evalgate.model import Transcript
-from evalgate.sessions import recorded_items
 from evalgate.wire import recordings
+from evalgate.wire.recordings import CaseList
 
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
-
-
-@dataclass(frozen=True, slots=True)
-class _Slice:
-    file: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    file: int
-    transcript: Transcript
-
-
-_Held: TypeAlias = _Slice | _Whole
-
-
-@dataclass(slots=True, kw_only=True)
-class _File:
-    path: Path
-    eval_set_id: str | None = None
-    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +30,31 @@ class Record:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """A case as JSON, read when it is wanted."""
+
+    path: Path
+    of: CaseList
+    raw: Any
+
+    def read(self) -> Record:
+        reading = recordings.parse_case(self.raw, key=self.of.key, eval_set_id=self.of.eval_set_id, file=self.path.name)
+        return Record(
+            path=self.path,
+            eval_set_id=self.of.eval_set_id,
+            transcript=reading.recordings[0].transcript if reading.recordings else None,
+            problem=words.listed([each.message for each in reading.problems], limit=3),
+        )
+
+
 @dataclass(slots=True)
 class Shelf:
-    """The recordings of some files. Of large files only the place of each case is kept, not the case.
-
-    `sought`: where they were looked for, in words.
-    """
+    """The recordings of some files. `sought`: where they were looked for, in words."""
 
     sought: str = ""
     problems: list[str] = field(default_factory=list)
-    _files: list[_File] = field(default_factory=list)
-    _held: dict[str, list[_Held]] = field(default_factory=dict)
+    _held: dict[str, list[_Unread | Record]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, paths: Iterable[Path], *, sought: str = "") -> Shelf:
@@ -72,7 +62,7 @@ class Shelf:
         shelf = cls(sought=sought)
         for path in sorted(paths, key=_order):
             try:
-                shelf._add(path)
+                shelf._add(path, path.read_text(encoding="utf-8", errors="replace"))
             except OSError as error:
                 shelf.problems.append(f"{path.name}: {error.strerror or error}")
         return shelf
@@ -86,54 +76,26 @@ class Shelf:
 
     def find(self, case_id: str) -> list[Record]:
         """Every recording of a case, in the order of the files and within them."""
-        return [self._record(held) for held in self._held.get(case_id, ())]
+        return [held.read() if isinstance(held, _Unread) else held for held in self._held.get(case_id, ())]
 
-    def _add(self, path: Path) -> None:
-        number = len(self._files)
-        file = _File(path=path)
-        self._files.append(file)
-        with path.open("rb") as stream:
-            scan = recorded_items.scan(stream)
-        if scan is None:
-            self._add_whole(number, file)
+    def _add(self, path: Path, text: str) -> None:
+        split = recordings.split_cases(text)
+        if split is None:
+            self._add_whole(path, text)
             return
-        file.eval_set_id, file.key = scan.eval_set_id, scan.key
-        for item in scan.items:
-            self._held.setdefault(item.case_id, []).append(_Slice(number, item.start, item.end))
+        for case_id, raw in split.cases:
+            self._held.setdefault(case_id, []).append(_Unread(path, split, raw))
 
-    def _add_whole(self, number: int, file: _File) -> None:
-        text = file.path.read_text(encoding="utf-8", errors="replace")
-        reading = recordings.parse_recordings(text, file=file.path.name)
+    def _add_whole(self, path: Path, text: str) -> None:
+        reading = recordings.parse_recordings(text, file=path.name)
         self.problems += [str(problem) for problem in reading.problems if problem.severity is Severity.ERROR]
+        stem = path.name.partition(".")[0]
         for recording in reading.recordings:
-            file.eval_set_id = recording.eval_set_id
-            self._held.setdefault(recording.case_id, []).append(_Whole(number, recording.transcript))
-        stem = file.path.name.partition(".")[0]
-        if len(reading.recordings) == 1 and stem != reading.recordings[0].case_id:
+            record = Record(path=path, eval_set_id=recording.eval_set_id, transcript=recording.transcript)
             # One session in a file is named by its random id; people name the file after the case.
-            self._held.setdefault(stem, []).append(_Whole(number, reading.recordings[0].transcript))
-
-    def _record(self, held: _Held) -> Record:
-        file = self._files[held.file]
-        if isinstance(held, _Whole):
-            return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=held.transcript)
-        try:
-            item = _cut(file.path, held).decode("utf-8")
-        except (OSError, ValueError) as error:
-            return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=None, problem=str(error))
-        reading = recordings.parse_one(item, key=file.key, eval_set_id=file.eval_set_id, file=file.path.name)
-        problem = words.listed([each.message for each in reading.problems], limit=3)
-        found = reading.recordings[0].transcript if reading.recordings else None
-        return Record(path=file.path, eval_set_id=file.eval_set_id, transcript=found, problem=problem)
-
-
-def _cut(path: Path, held: _Slice) -> bytes:
-    """The bytes of one case. A file object would take twice as long to make."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        return os.pread(opened, held.end - held.start, held.start)
-    finally:
-        os.close(opened)
+            names = {recording.case_id, stem} if len(reading.recordings) == 1 else {recording.case_id}
+            for name in names:
+                self._held.setdefault(name, []).append(record)
 
 
 def _order(path: Path) -> tuple[float, str]:
