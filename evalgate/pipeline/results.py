@@ -1,4 +1,4 @@
-"""Writing results.json, one case at a time: a run of 100,000 cases never stands in memory as JSON."""
+"""Writing results.json, one case at a time: a large run never stands in memory as JSON."""
 
 from __future__ import annotations
 

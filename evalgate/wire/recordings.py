@@ -119,7 +119,8 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
     if not ledger.problems() and len(reader.by_case) == 1:
         name, talk = reader.by_case[0]
         return RecordingReading(recordings=(_of_session(name, eval_set_id, talk),))
-    return parse_recordings(json.dumps({"eval_set_id": eval_set_id or "", key: [raw]}), file=file)
+    text = json.dumps({"eval_set_id": eval_set_id or "", key: [raw]}, ensure_ascii=False)
+    return parse_recordings(text, file=file)
 
 
 def _reading(recordings: list[Recording], ledger: Ledger) -> RecordingReading:
