@@ -8,15 +8,14 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-
-import jmespath
-from jmespath.exceptions import JMESPathError
-from jmespath.parser import ParsedResult
 
 from evalgate.model import Case, Content, Event, FailureKind, Invocation, Json, SessionInput, Text, Timings, ToolCall
 from evalgate.sessions.endpoints import Line
+
+if TYPE_CHECKING:  # only a mapped endpoint needs it
+    from jmespath.parser import ParsedResult
 
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
@@ -134,7 +133,7 @@ class MappedConversation:
         """What is at the path; None where that is null or nothing."""
         try:
             return path.search(value)
-        except (JMESPathError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # of a function in it
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of a function in it
             raise self._line.failed(FailureKind.PROTOCOL, f"{path.expression} of the answer: {error}") from None
 
     def _unlike(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
@@ -161,9 +160,11 @@ def _described(value: Any) -> str:
 
 def parse_path(text: str) -> ParsedResult:
     """Read a JMESPath expression. Raises ValueError that says where it stops making sense."""
+    import jmespath  # noqa: PLC0415 - see above
+
     try:
         return jmespath.compile(text)
-    except JMESPathError as error:
+    except ValueError as error:
         said = str(error).splitlines()[0].rstrip(":. ")
         raise ValueError(f"{text!r} is not a JMESPath expression (like answer.parts[0].text): {said}") from None
 

@@ -20,14 +20,15 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
-
-import filelock
 
 from evalgate.errors import UnavailableError
 from evalgate.system import redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended
+
+if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
+    import filelock
 
 KEPT = (
     "PATH",
@@ -503,6 +504,8 @@ def remove_folder(folder: Path) -> None:
 
 
 def _lock_of(folder: Path) -> filelock.FileLock:
+    import filelock  # noqa: PLC0415 - see above
+
     return filelock.FileLock(folder.with_suffix(".lock"), timeout=0, thread_local=False)
 
 

@@ -14,9 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
-import uv
-
 from evalgate.system import process, redact
 
 READY = ".evalgate-ready"
@@ -328,6 +325,8 @@ def _made(needs: Needs, base: str, world: World) -> str:
 @contextlib.contextmanager
 def _locked(file: Path, log: Callable[[str], None]) -> Iterator[None]:
     """Hold `file` against other threads and processes; the system lets go of it however we end."""
+    import filelock  # noqa: PLC0415 - it takes 0.05 s to import, and most runs make no environment
+
     lock = filelock.FileLock(file)
     try:
         lock.acquire(timeout=0)
@@ -358,6 +357,8 @@ def _about(base: str, world: World) -> str:
 
 
 def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]]:
+    import uv  # noqa: PLC0415 - as filelock
+
     try:
         program = uv.find_uv_bin()
     except FileNotFoundError as error:
