@@ -1,6 +1,6 @@
 """evalgate beside `adk eval`, on the same agent and the same cases; and scoring alone.
 
-    python bench/adk.py [--sizes 10,100,1000] [--runs 3] [--score 10000,100000]
+    python bench/adk.py [--sizes 10,100,1000] [--runs 3] [--score 10000,20000]
 
 Needs google-adk[eval] in .venv-adk (`make bench` sets it up) or an interpreter in EVALGATE_TEST_ADK. Prints ratios
 (evalgate / adk eval, medians of alternating runs); the last line is JSON. Seconds are those of the Python that runs
@@ -156,7 +156,7 @@ def help_s(runs: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="10,100,1000")
-    parser.add_argument("--score", default="10000,100000")
+    parser.add_argument("--score", default="10000,20000")
     parser.add_argument("--runs", type=int, default=3)
     chosen = parser.parse_args()
     figures: dict[str, float] = {"help_s": help_s(chosen.runs)}

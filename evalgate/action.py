@@ -25,7 +25,7 @@ from evalgate.github.client import Client, connection_of
 from evalgate.github.events import EventContext, EventKind
 from evalgate.markup import commands
 from evalgate.plugins import Watcher
-from evalgate.process import secrecy
+from evalgate.system import process
 from evalgate.wiring import claims, linking, merging, posts, preparing, running, step_log, watching
 from evalgate.wiring import events as rules
 from evalgate.wiring.concluding import Gated
@@ -61,7 +61,7 @@ def main(environ: Mapping[str, str]) -> int:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
-    secrecy.close_to_others()
+    process.close_to_others()
     debug = step_log.wants_tracebacks(environ)
     told = _Told()
     try:

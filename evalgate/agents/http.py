@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -36,12 +36,13 @@ from evalgate.model import (
     ToolCall,
     TrialKey,
 )
-from evalgate.process import redaction
-from evalgate.web import json_path, placeholders, waiting
-from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
-from evalgate.web.json_path import MISSING, JsonPath
+from evalgate.system import http, redact
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 from evalgate.wire import assembly, writing
 from evalgate.wire.session_events import SessionEventWire
+
+if TYPE_CHECKING:  # only a mapped endpoint needs it
+    from jmespath.parser import ParsedResult
 
 _KINDS = {
     Fault.TIMEOUT: FailureKind.TIMEOUT,
@@ -67,7 +68,7 @@ class EndpointClient:
         """The JSON that the endpoint answers. Raises AgentFailed for anything else."""
         answer = self.answer(method, url, body)
         if answer.status >= 300:
-            wait_s = waiting.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            wait_s = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
             raise self.failed(
                 kind_of(answer.status), _refusal(answer), detail=answer.excerpt(2000), retry_after_s=wait_s
             )
@@ -232,8 +233,8 @@ class MappedConversation:
     def __init__(self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case) -> None:
         self._client = client
         self._options = options
-        self._paths: Mapping[str, JsonPath] = {
-            name: json_path.parse_json_path(path) for name, path in response.model_dump().items() if path
+        self._paths: Mapping[str, ParsedResult] = {
+            name: parse_path(path) for name, path in response.model_dump().items() if path
         }
         session = case.session or SessionInput()
         self._final_state: Json | None = None
@@ -252,8 +253,8 @@ class MappedConversation:
         self._messages.append({"role": "user", "content": text})
         values = self._values | {"text": text, "messages": list(self._messages), "turn": self._client.turn}
         began = time.monotonic()
-        url = placeholders.fill(self._options.url, {name: quote(str(value), safe="") for name, value in values.items()})
-        body = None if self._options.request is None else placeholders.fill(self._options.request, values)
+        url = fill(self._options.url, {name: quote(str(value), safe="") for name, value in values.items()})
+        body = None if self._options.request is None else fill(self._options.request, values)
         answer = self._client.ask(self._options.method, url, body)
         seconds = time.monotonic() - began
         said = self._said(answer)
@@ -276,9 +277,7 @@ class MappedConversation:
         """Nothing to end: the endpoint was told of no session."""
 
     def _said(self, answer: Any) -> str:
-        found = self._paths["text"].find(answer)
-        if found is None:
-            return ""
+        found = self._found(self._paths["text"], answer)
         if isinstance(found, list) and all(isinstance(item, str) for item in found):
             return "".join(found)
         if isinstance(found, bool | int | float):
@@ -291,8 +290,8 @@ class MappedConversation:
         path = self._paths.get("tool_calls")
         if path is None:
             return None  # nobody said where calls would stand: unknown, not none
-        found = path.find(answer)
-        if found is MISSING or found is None:
+        found = self._found(path, answer)
+        if found is None:
             return ()
         if not isinstance(found, list):
             raise self._unlike(path, answer, "a list of tool calls")
@@ -300,13 +299,13 @@ class MappedConversation:
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
     def _call(self, item: Any) -> ToolCall:
-        name = item if isinstance(item, str) else self._paths["tool_name"].find(item)
-        args = self._paths["tool_args"].find(item)
+        name = item if isinstance(item, str) else self._found(self._paths["tool_name"], item)
+        args = self._found(self._paths["tool_args"], item)
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
             args = _parsed(args)
         if not isinstance(name, str):
             raise self._unlike(self._paths["tool_name"], item, "the name of a tool")
-        if args is MISSING or args is None:
+        if args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
             raise self._unlike(self._paths["tool_args"], item, "the arguments of a tool, an object")
@@ -314,18 +313,86 @@ class MappedConversation:
 
     def _learn(self, answer: Any) -> None:
         if "session_id" in self._paths:
-            named = self._paths["session_id"].find(answer)
+            named = self._found(self._paths["session_id"], answer)
             if isinstance(named, str | int) and not isinstance(named, bool):
                 self._values["session_id"] = str(named)
         if "state" in self._paths:
-            state = self._paths["state"].find(answer)
+            state = self._found(self._paths["state"], answer)
             if isinstance(state, dict):
                 self._values["state"] = self._final_state = state
 
-    def _unlike(self, path: JsonPath, value: Any, wanted: str) -> Exception:
-        found = path.find(value)
-        has = f"found {_described(value)}" if found is MISSING else f"found {_described(found)} there"
-        return self._client.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.text} of the answer, {has}")
+    def _found(self, path: ParsedResult, value: Any) -> Any:
+        """What is at the path; None where that is null or nothing."""
+        try:
+            return path.search(value)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # of a function in it
+            message = f"{path.expression} of the answer: {error}"
+            raise self._client.failed(FailureKind.PROTOCOL, message) from None
+
+    def _unlike(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
+        found = path.search(value)
+        has = f"found {_described(value)}" if found is None else f"found {_described(found)} there"
+        return self._client.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.expression} of the answer, {has}")
+
+
+def parse_path(text: str) -> ParsedResult:
+    """Read a JMESPath expression. Raises ValueError that says where it stops making sense."""
+    import jmespath  # noqa: PLC0415 - see above
+
+    try:
+        return jmespath.compile(text)
+    except ValueError as error:
+        said = str(error).splitlines()[0].rstrip(":. ")
+        raise ValueError(f"{text!r} is not a JMESPath expression (like answer.parts[0].text): {said}") from None
+
+
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def names_in(shape: Any) -> frozenset[str]:
+    """Every `{name}` in the texts of a JSON shape."""
+    match shape:
+        case str():
+            return frozenset(_PLACE.findall(shape))
+        case dict():
+            return frozenset[str]().union(*(names_in(key) | names_in(value) for key, value in shape.items()))
+        case list() | tuple():
+            return frozenset[str]().union(*(names_in(item) for item in shape))
+        case _:
+            return frozenset()
+
+
+def fill(shape: Any, values: Mapping[str, Any]) -> Any:
+    """The shape with its `{name}`s filled in; a text that is nothing but one becomes the value itself.
+
+    Names that are not among `values` stay as they are: they may be JSON braces of the user's own.
+    """
+    match shape:
+        case str():
+            return _fill_text(shape, values)
+        case dict():
+            return {_worded(fill(key, values)): fill(value, values) for key, value in shape.items()}
+        case list() | tuple():
+            return [fill(item, values) for item in shape]
+        case _:
+            return shape
+
+
+def _fill_text(text: str, values: Mapping[str, Any]) -> Any:
+    whole = _PLACE.fullmatch(text)
+    if whole and whole[1] in values:
+        return values[whole[1]]
+    return _PLACE.sub(lambda found: _worded(values[found[1]]) if found[1] in values else found[0], text)
+
+
+def _worded(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def expand(text: str, environment: Mapping[str, str]) -> str:
+    """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of one that is absent."""
+    return _VARIABLE.sub(lambda found: environment[found[1]], text)
 
 
 def _parsed(text: str) -> Any:
@@ -347,14 +414,14 @@ _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
 
 
 class ResponseOptions(BaseModel):
-    """Where in the endpoint's answer things stand: small JSON paths like `$.answer.parts[0].text`."""
+    """Where in the endpoint's answer things stand: JMESPath expressions like `answer.parts[0].text`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str = Field(description="The agent's answer: a text, or a list of texts that belong together.")
     tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: not known.")
-    tool_name: str = Field(default="$.name", description="The tool's name, within one item of tool_calls.")
-    tool_args: str = Field(default="$.args", description="Its arguments, an object or JSON in a text.")
+    tool_name: str = Field(default="name", description="The tool's name, within one item of tool_calls.")
+    tool_args: str = Field(default="args", description="Its arguments, an object or JSON in a text.")
     session_id: str | None = Field(default=None, description="The id by which the endpoint knows the session.")
     state: str | None = Field(default=None, description="The session's state, an object.")
 
@@ -362,7 +429,7 @@ class ResponseOptions(BaseModel):
     @classmethod
     def _is_a_path(cls, value: str | None) -> str | None:
         if value is not None:
-            json_path.parse_json_path(value)
+            parse_path(value)
         return value
 
 
@@ -400,7 +467,7 @@ class HttpOptions(BaseModel):
             raise ValueError("a mapped endpoint needs `response`, with the path of the answer's text")
         if not mapped and (self.request is not None or self.response is not None):
             raise ValueError("`request` and `response` belong to the flavour `mapped`")
-        used = placeholders.names_in(self.request) | placeholders.names_in(self.url)
+        used = names_in(self.request) | names_in(self.url)
         for name in sorted(used - PLACES):
             meant = words.nearest(name, PLACES, cutoff=0.75)
             if mapped and meant is not None:
@@ -423,7 +490,7 @@ class HttpAgent:
         self._setting = setting
         self._headers = _expanded(options.headers, setting)
         secrets = dict(enumerate(self._headers.values()))
-        self._redact = redaction.redactor(
+        self._redact = redact.redactor(
             {**setting.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
         )
 
@@ -486,7 +553,7 @@ def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, st
     expanded = {}
     for name, value in headers.items():
         try:
-            expanded[name] = placeholders.expand(value, setting.environment)
+            expanded[name] = expand(value, setting.environment)
         except KeyError as error:
             variable = str(error.args[0])
             message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"

@@ -33,7 +33,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.pipeline import trials
-from evalgate.process import environment, requirements
+from evalgate.system import python_env
 
 
 class UnopenedAgent:
@@ -125,17 +125,17 @@ def _with_python(use: AgentUse, *, root: Path, lender: Path) -> AgentUse | None:
 
     That is one that `python` names, or the nearest `.venv` where nothing says what to install.
     """
-    python = use.options.get("python", environment.AUTO)
+    python = use.options.get("python", python_env.AUTO)
     driver = agents.DRIVERS.get(use.driver)
     takes_python = driver is not None and issubclass(driver.options, PythonOptions)
     if not takes_python or root == lender or use.options.get("requirements"):
         return None
-    if python not in ("", environment.AUTO):
+    if python not in ("", python_env.AUTO):
         named = lender / str(python)
         lent = None if Path(str(python)).is_absolute() or (root / str(python)).is_file() else named
     else:
         folder = Path(os.path.normpath(root / str(use.options.get("path", "."))))
-        needs = requirements.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
+        needs = python_env.nearest_needs(str(folder), str(root)) if folder.is_relative_to(root) else None
         lent = None if needs is not None else _nearest_environment(folder, root=root, lender=lender)
     if lent is None or not lent.is_file():
         return None

@@ -17,9 +17,8 @@ from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
-from evalgate.process import environment
-from evalgate.process.environment import Interpreter, Wanted, World
-from evalgate.process.virtualenv import InstallFailed
+from evalgate.system import python_env
+from evalgate.system.python_env import InstallFailed, Interpreter, Wanted, World
 
 WORKER = Path(__file__).parent / "worker" / "server.py"
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
@@ -86,7 +85,7 @@ class PythonOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    python: str = Field(default=environment.AUTO, description="The agent's Python: a path, a command, or auto.")
+    python: str = Field(default=python_env.AUTO, description="The agent's Python: a path, a command, or auto.")
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
 
 
@@ -119,7 +118,7 @@ def find_launch(
         log=setting.log,
     )
     try:
-        interpreter = environment.provide(wanted, world)
+        interpreter = python_env.provide(wanted, world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import glob
-import json
 import os
 import re
 import threading
@@ -37,7 +36,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.wire import recordings
-from evalgate.wire.spelling import to_snake
+from evalgate.wire.recordings import CaseList
 
 _LISTS: Final = frozenset({"eval_case_results", "eval_cases"})
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")
@@ -91,19 +90,11 @@ class RecordedCases:
 
     def _add_list(self, path: Path, text: str) -> bool:
         """Whether it is an ADK result or evaluation set like most; every other file has to be read in whole."""
-        try:
-            raw = json.loads(text.removeprefix("\ufeff"))
-        except (ValueError, RecursionError):
+        split = recordings.split_cases(text)
+        if split is None:
             return False  # who reads it in whole can say what is wrong
-        keys = [key for key in raw if to_snake(key) in _LISTS] if isinstance(raw, dict) else []
-        items = raw[keys[0]] if len(keys) == 1 else None
-        if not isinstance(items, list) or not all(map(_case_id, items)):
-            return False
-        named = next((value for key, value in raw.items() if to_snake(key) == "eval_set_id"), None)
-        set_id = named if isinstance(named, str) else None
-        for item in items:
-            read = functools.partial(_read_item, path, item, key=keys[0], eval_set_id=set_id)
-            self._held.setdefault(_case_id(item), []).append(read)
+        for case_id, raw in split.cases:
+            self._held.setdefault(case_id, []).append(functools.partial(_read_case, path, split, raw))
         return True
 
     def _add_whole(self, path: Path, text: str) -> None:
@@ -118,16 +109,11 @@ class RecordedCases:
                 self._held.setdefault(name, []).append(lambda record=record: record)  # type: ignore[misc]
 
 
-def _case_id(item: Any) -> str:
-    found = (item.get("eval_id") or item.get("evalId")) if isinstance(item, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def _read_item(path: Path, item: Any, *, key: str, eval_set_id: str | None) -> Record:
-    reading = recordings.parse_one(json.dumps(item), key=key, eval_set_id=eval_set_id, file=path.name)
+def _read_case(path: Path, of: CaseList, raw: Any) -> Record:
+    reading = recordings.parse_case(raw, key=of.key, eval_set_id=of.eval_set_id, file=path.name)
     problem = words.listed([each.message for each in reading.problems], limit=3)
     found = reading.recordings[0].transcript if reading.recordings else None
-    return Record(path=path, eval_set_id=eval_set_id, transcript=found, problem=problem)
+    return Record(path=path, eval_set_id=of.eval_set_id, transcript=found, problem=problem)
 
 
 def _order(path: Path) -> tuple[float, str]:

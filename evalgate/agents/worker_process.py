@@ -31,9 +31,8 @@ from evalgate.agents.protocol import (
     WorkerMessage,
 )
 from evalgate.model import AgentFailure, FailureKind
-from evalgate.process import redaction
-from evalgate.process.child import Child, ChildClosed, ChildStartError, Ended
-from evalgate.process.output import LineSplitter, LineTooLong
+from evalgate.system import redact
+from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
@@ -236,7 +235,7 @@ class Worker:
         self._lines = LineSplitter(limit=limits.output_bytes)
         self._greeting: queue.SimpleQueue[Ready | Loss] = queue.SimpleQueue()
         self.boxes = Mailboxes(output_bytes=limits.output_bytes)
-        self.redact: Callable[[str], str] = redaction.redactor(launch.environment)
+        self.redact: Callable[[str], str] = redact.redactor(launch.environment)
         self.loss: Loss | None = None
         self._hung_up = False
         try:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from evalgate.baseline import layout, repository
-from evalgate.baseline.git import Complaint, GitFailed
+from evalgate.baseline import layout
 from evalgate.baseline.layout import Entry, Unreadable
-from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import BADGE, HISTORY, Revise, Stored, Warn
 from evalgate.errors import UnavailableError
+from evalgate.system import git
+from evalgate.system.git import Complaint, GitFailed, Repository
 
 PATIENCE_S = 300.0
 LONGEST_PAUSE_S = 8.0
@@ -71,7 +71,7 @@ class DataBranch:
         """`repo`: any repository whose remote holds the branch. Raises UnavailableError for an impossible name."""
         if not _is_branch_name(branch):
             raise UnavailableError(f"{branch!r} cannot be the name of a branch")
-        self._repo = repository.empty_beside(repo, f"data-{random.randrange(16**8):08x}")  # noqa: S311 - no secret
+        self._repo = git.empty_beside(repo, f"data-{random.randrange(16**8):08x}")  # noqa: S311 - no secret
         self._branch = branch
         self._keep = keep
         self._warn = warn

@@ -21,7 +21,7 @@ import click
 
 from evalgate import __version__
 from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
-from evalgate.process import garbage
+from evalgate.system import process
 
 COMMANDS = {
     "run": ("evalgate.cli.commands:run", "Run the gate: find, run, score, decide, report."),
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> Any:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
         signal.signal(signal.SIGINT, _leave)
     outlive()
-    garbage.collect_seldom()
+    process.collect_seldom()
     return dispatch(argv)
 
 

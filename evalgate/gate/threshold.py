@@ -103,24 +103,6 @@ def judge_criterion(
     values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
     values += (None,) * (repeats - len(values))
     missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
-    # most of 100,000 cases have the same few; a use cannot be hashed, and as long as it is kept its id is its own
-    key = (id(use), values, missing and missing.reason, missing and missing.message, scale)
-    known = _KNOWN.get(key)
-    if known is None or known[0] is not use:
-        known = use, _judged(use, values, missing, scale)
-        if len(_KNOWN) >= KNOWN_KEPT:
-            _KNOWN.clear()
-        _KNOWN[key] = known
-    return known[1]
-
-
-KNOWN_KEPT = 4096
-_KNOWN: Final[dict[object, tuple[CriterionUse, CriterionVerdict]]] = {}
-
-
-def _judged(
-    use: CriterionUse, values: tuple[float | None, ...], missing: NotEvaluated | None, scale: Scale
-) -> CriterionVerdict:
     scored = [value for value in values if value is not None]
     # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9 against 0.8)
     mean = (mean_of(scored) if len(scored) > 1 else scored[0]) if scored else None

@@ -15,7 +15,7 @@ from evalgate.github.endpoints import Endpoint
 from evalgate.github.failures import FailureKind, GitHubFailed
 from evalgate.github.pacing import World
 from evalgate.github.transport import Connection, Transport
-from evalgate.web.exchange import Answer
+from evalgate.system.http import Answer
 
 Reply = TypeVar("Reply", bound=BaseModel)
 Parsed = TypeVar("Parsed")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from evalgate.web import waiting
-from evalgate.web.exchange import Answer
+from evalgate.system import http
+from evalgate.system.http import Answer
 
 SECONDARY_WAIT_S = 60.0
 """GitHub's advice for a secondary limit that names no time: at least a minute."""
@@ -37,7 +37,7 @@ def limit_wait(answer: Answer, *, now: float) -> float | None:
     exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
     if answer.status not in (403, 429, 422) or (answer.status == 422 and not limited):
         return None
-    asked = waiting.parse_retry_after(answer.headers, now=datetime.fromtimestamp(now, tz=UTC))
+    asked = http.parse_retry_after(answer.headers, now=datetime.fromtimestamp(now, tz=UTC))
     if asked is not None:
         return asked
     reset = answer.headers.get("x-ratelimit-reset", "")

@@ -16,8 +16,8 @@ from evalgate.github import failures, pacing
 from evalgate.github.endpoints import Endpoint
 from evalgate.github.failures import FailureKind, GitHubFailed
 from evalgate.github.pacing import Patience, World
-from evalgate.web import exchange
-from evalgate.web.exchange import REDIRECTS, Answer, Exchange, ExchangeFailed, Fault
+from evalgate.system import http
+from evalgate.system.http import REDIRECTS, Answer, Exchange, ExchangeFailed, Fault
 
 API_VERSION = "2022-11-28"
 MOST_TRIES = 5
@@ -129,7 +129,7 @@ class Transport:
         start = self.answer(endpoint, url, follow=False)
         target = start.headers.get("location", "")
         try:
-            scheme, host, _ = exchange.origin(target)
+            scheme, host, _ = http.origin(target)
         except ExchangeFailed:
             scheme, host = "", ""
         if start.status not in REDIRECTS or scheme not in ("http", "https") or not host:
@@ -162,7 +162,7 @@ class Transport:
         """Where `reference`, found at `base`, leads, if the token may be shown there. Raises GitHubFailed."""
         try:
             url = urljoin(base, reference)
-            here, there = exchange.origin(self.api_url), exchange.origin(url)
+            here, there = http.origin(self.api_url), http.origin(url)
         except (ExchangeFailed, ValueError):
             raise failures.of_redirect(endpoint, host="an unreadable address") from None
         if here != there:

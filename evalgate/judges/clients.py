@@ -19,7 +19,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
-from evalgate.process import redaction
+from evalgate.system import redact
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 TRUE_WORDS = ("1", "true", "yes", "on")
@@ -166,5 +166,5 @@ class Clients:
 
 def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
     named = environment.get(key_name, "").strip() if key_name else ""
-    general = redaction.redactor(environment)
+    general = redact.redactor(environment)
     return (lambda text: general(text.replace(named, "***"))) if named else general

@@ -21,7 +21,7 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.model import Text, Usage
-from evalgate.web import waiting
+from evalgate.system import http
 from evalgate.wire import numbers
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _api_failure(
     elif kind is JudgeFailureKind.RATE_LIMITED and is_daily_quota(details):
         kind = JudgeFailureKind.QUOTA_SPENT
     said = parse_google(details)
-    wait = waiting.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
+    wait = http.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
     return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
 
 

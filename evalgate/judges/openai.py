@@ -24,7 +24,7 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.model import Text, Usage
-from evalgate.web import waiting
+from evalgate.system import http
 from evalgate.wire import numbers
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
     headers = {str(name).lower(): str(value) for name, value in error.response.headers.items()}
     body = error.body if isinstance(error.body, Mapping) else {}
     detail = f"{error.status_code} {body.get('message') or error.message}"
-    wait = waiting.parse_retry_after(headers, now=datetime.now(UTC))
+    wait = http.parse_retry_after(headers, now=datetime.now(UTC))
     return base.failure(kind, setting, detail=detail, retry_after_s=wait)
 
 

@@ -25,8 +25,8 @@ from evalgate.judges.base import (
     JudgeSetting,
 )
 from evalgate.model import Text
-from evalgate.web import waiting
-from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
+from evalgate.system import http
+from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -93,7 +93,7 @@ class VertexEvaluation:
     def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
         if not 200 <= answer.status < 300:
             kind = base.kind_of_status(answer.status)
-            wait = waiting.parse_retry_after(answer.headers, now=datetime.now(UTC))
+            wait = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
             detail = f"{answer.status} {_message(answer)}"
             return base.failure(kind, self._setting, detail=detail, retry_after_s=wait)
         try:

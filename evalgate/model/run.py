@@ -74,7 +74,7 @@ class JudgeUse:
 
 
 class Transcripts(Protocol):
-    """Where the transcripts of a run lie: on disk for a real run, since 100,000 do not fit in memory."""
+    """Where the transcripts of a run lie: on disk for a real run, whose journal has them anyway."""
 
     def find(self, key: TrialKey) -> Transcript | None:
         """The transcript of a trial; None where the agent failed or none was kept."""

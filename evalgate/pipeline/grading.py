@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from evalgate.criteria.base import Criterion
 from evalgate.model import (
@@ -23,8 +21,6 @@ from evalgate.model import (
     Usage,
 )
 from evalgate.pipeline.trials import Task
-
-SETS_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,24 +72,7 @@ def _grades(
                 final_state=outcome.final_state,
                 ended_by=outcome.ended_by,
             )
-            grades = {name: _grade_one(name, criterion, evidence, remembered) for name, criterion in criteria.items()}
-            return _shared_set(grades)
-
-
-_SETS: Final[dict[tuple[object, ...], dict[str, Grade]]] = {}
-
-
-def _shared_set(grades: dict[str, Grade]) -> dict[str, Grade]:
-    """One mapping for equal sets of shared grades. They are known by their ids, since a score cannot be hashed; what
-    stands in the table stays alive, so that no id is given twice."""
-    key = (*grades, *map(id, grades.values()))
-    known = _SETS.get(key)
-    if known is not None:
-        return known
-    if len(_SETS) >= SETS_KEPT:
-        _SETS.clear()
-    _SETS[key] = grades
-    return grades
+            return {name: _grade_one(name, criterion, evidence, remembered) for name, criterion in criteria.items()}
 
 
 def _unmeasured(failure: AgentFailure) -> NotEvaluated:
@@ -114,25 +93,4 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence, remembered: 
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, which is no score")
     if isinstance(found, Score):  # why there was none may be cured when the run is resumed
         remembered.keep(name, found)
-    return _shared(found)
-
-
-def _shared(grade: Grade) -> Grade:
-    """One value for equal plain grades: most of 100,000 cases have the same few."""
-    match grade:
-        case Score() if not grade.breakdown and not grade.findings and grade.passed is None:
-            return _plain_score(grade.value, grade.turns)
-        case NotEvaluated() if not grade.findings:
-            return _plain_gap(grade.reason, grade.message, grade.turns)
-        case _:
-            return grade
-
-
-@functools.lru_cache(maxsize=4096, typed=True)
-def _plain_score(value: float, turns: tuple[float | None, ...]) -> Score:
-    return Score(value=value, turns=turns)
-
-
-@functools.lru_cache(maxsize=4096)
-def _plain_gap(reason: Reason, message: str, turns: tuple[float | None, ...]) -> NotEvaluated:
-    return NotEvaluated(reason=reason, message=message, turns=turns)
+    return found

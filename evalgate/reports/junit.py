@@ -50,7 +50,7 @@ def render(report: Report) -> str:
 
 
 def _suite(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> tuple[ET.Element, list[str]]:
-    """The testsuite without its test cases, and the text of these: as elements, 100,000 would fill the memory."""
+    """The testsuite without its test cases, and the text of these: as elements, many would fill the memory."""
     head = _suite_element(suite, [], report)
     test_cases: list[str] = []
     for start in range(0, len(exhibits), CHUNK):

@@ -5,60 +5,46 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-from typing import Any
-from typing import Final
-from typing import Protocol
-from pydantic import Field
-from pydantic import TypeAdapter
-from pydantic import ValidationError
-from pydantic import model_validator
+from typing import Annotated, Any, Final, Protocol
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
 from evalgate import criteria
 from evalgate.criteria import judges as criterion_judges
-from evalgate.errors import ConfigError
-from evalgate.errors import Place
-from evalgate.errors import Problem
-from evalgate.model import FRESH
-from evalgate.model import AgentDetails
-from evalgate.model import AgentFailure
-from evalgate.model import AgentUse
-from evalgate.model import Case
-from evalgate.model import CaseComparison
-from evalgate.model import Comparison
-from evalgate.model import CriteriaSource
-from evalgate.model import CriterionUse
-from evalgate.model import EvalSet
-from evalgate.model import GradedTrial
-from evalgate.model import Outcome
-from evalgate.model import Report
-from evalgate.model import Run
-from evalgate.model import Shard
-from evalgate.model import SimulatorUse
-from evalgate.model import Standing
-from evalgate.model import Suite
-from evalgate.model import SuiteVerdict
-from evalgate.model import Transcript
-from evalgate.model import TrialKey
-from evalgate.model import Verdict
-from evalgate.model import VerdictKind
+from evalgate.errors import ConfigError, Place, Problem
+from evalgate.model import (
+    FRESH,
+    AgentDetails,
+    AgentFailure,
+    AgentUse,
+    Case,
+    CaseComparison,
+    Comparison,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    GradedTrial,
+    Outcome,
+    Report,
+    Run,
+    Shard,
+    SimulatorUse,
+    Standing,
+    Suite,
+    SuiteVerdict,
+    Transcript,
+    TrialKey,
+    Verdict,
+    VerdictKind,
+)
 from evalgate.model.run import Part
-from evalgate.pipeline import fingerprints
-from evalgate.pipeline import trials
+from evalgate.pipeline import fingerprints, trials
 from evalgate.results import shapes
-from evalgate.results.shapes import AnyGrade
-from evalgate.results.shapes import Described
-from evalgate.results.shapes import Entry
-from evalgate.results.shapes import OutcomeEntry
-from evalgate.results.shapes import Places
-from evalgate.results.shapes import entry
-from evalgate.wire import calibration
-from evalgate.wire import case_writing
-from evalgate.wire import ledger
+from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
+from evalgate.wire import calibration, case_writing, ledger
 from evalgate.wire.calibration import JudgedWire
 from evalgate.wire.cases import EvalCaseWire
 from evalgate.wire.invocations import AgentDetailsWire

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from sys import intern
 from typing import Any
 
@@ -11,15 +10,7 @@ from pydantic import Field
 from evalgate.model import Attachment, Content, Part, Text, ToolCall, ToolResponse
 from evalgate.wire.shapes import Wire
 
-_SMALL = 4  # arguments
 _ATTACHED = {"inline_data", "file_data", "executable_code", "code_execution_result", "tool_call", "tool_response"}
-_SHARED = frozenset({str, int, bool, type(None)})
-
-
-@functools.lru_cache(maxsize=4096)
-def _shared_call(name: str, args: tuple[tuple[str, type, Any], ...]) -> ToolCall:
-    """`args` carries types, because 1 and true are equal, and one must not stand for the other."""
-    return ToolCall(name=intern(name), args={key: value for key, _, value in args})
 
 
 class FunctionCallWire(Wire):
@@ -32,16 +23,8 @@ class FunctionCallWire(Wire):
     will_continue: bool | None = None
 
     def noun(self) -> ToolCall:
-        """The call; a nameless one keeps an empty name. Small equal calls are one value: files are full of them."""
-        args = self.args
-        if (
-            self.id is None
-            and args is not None
-            and len(args) <= _SMALL
-            and _SHARED.issuperset(map(type, args.values()))
-        ):
-            return _shared_call(self.name or "", tuple((key, type(value), value) for key, value in args.items()))
-        return ToolCall(name=intern(self.name or ""), args=args, id=self.id)
+        """The call; a nameless one keeps an empty name."""
+        return ToolCall(name=intern(self.name or ""), args=self.args, id=self.id)
 
 
 class FunctionResponseWire(Wire):

@@ -18,6 +18,7 @@ from evalgate.wire import agents_cli, complaints, documents, eval_sets, mending,
 from evalgate.wire.complaints import described
 from evalgate.wire.documents import Document
 from evalgate.wire.invocations import InvocationWire
+from evalgate.wire.json_text import BYTE_ORDER_MARK
 from evalgate.wire.ledger import Ledger, Path
 from evalgate.wire.spelling import to_snake
 
@@ -72,31 +73,54 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     return _reading(reader.conclude(document), ledger)
 
 
-def parse_one(item: str, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
-    """Read one item of a file's list `key`, as `parse_recordings` reads a file of this item alone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseList:
+    """The cases of one file, by id and as JSON values; `key` is the list that holds them, as the file spells it."""
+
+    key: str
+    eval_set_id: str | None
+    cases: tuple[tuple[str, Any], ...]
+
+
+def split_cases(text: str) -> CaseList | None:
+    """The cases of an ADK result or evaluation set, each to be read by `parse_case` when it is wanted.
+
+    None for every other or unusual file: `parse_recordings` reads it, and can say what is wrong with it.
+    """
+    try:
+        document = _PLAIN_JSON.decode(text.removeprefix(BYTE_ORDER_MARK))
+        if _SURROGATE.search(text):  # half a character, which no file can store
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    keys = [key for key in document if to_snake(key) in _STREAMED] if isinstance(document, dict) else []
+    if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
+        return None
+    cases = tuple((_case_id(raw), raw) for raw in document[keys[0]])
+    if not all(name for name, _ in cases):
+        return None
+    given = _fields(document).get("eval_set_id")
+    return CaseList(key=keys[0], eval_set_id=given if isinstance(given, str) else None, cases=cases)
+
+
+def _case_id(raw: Any) -> str:
+    found = _fields(raw).get("eval_id")
+    return found if isinstance(found, str) else ""
+
+
+def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
+    """Read one case of a file's list `key`, as `parse_recordings` reads a file of this case alone.
 
     What needs no word of explanation is read without keeping track of places, many times as fast.
     """
-    transcript = _unremarkable(item, key=key)
-    if transcript is not None:
-        name, talk = transcript
-        return RecordingReading(recordings=(_of_session(name, eval_set_id, talk),))
-    text = f'{{"eval_set_id": {json.dumps(eval_set_id or "")}, {json.dumps(key)}: [{item}]}}'
-    return parse_recordings(text, file=file)
-
-
-def _unremarkable(item: str, *, key: str) -> tuple[str, Transcript] | None:
-    """The conversation and the id of its case; None where anything is to be said about the item."""
-    if _SURROGATE.search(item):
-        return None
-    try:
-        raw = _PLAIN_JSON.decode(item)
-    except (ValueError, RecursionError):
-        return None
     ledger = Ledger("", file="")
     reader = _Reader(ledger)
     reader.item((key, 0), raw, 0)
-    return None if ledger.problems() or len(reader.by_case) != 1 else reader.by_case[0]
+    if not ledger.problems() and len(reader.by_case) == 1:
+        name, talk = reader.by_case[0]
+        return RecordingReading(recordings=(_of_session(name, eval_set_id, talk),))
+    text = json.dumps({"eval_set_id": eval_set_id or "", key: [raw]}, ensure_ascii=False)
+    return parse_recordings(text, file=file)
 
 
 def _reading(recordings: list[Recording], ledger: Ledger) -> RecordingReading:

@@ -9,17 +9,18 @@ from pathlib import Path
 
 from evalgate import agents, words
 from evalgate.agents import opening
-from evalgate.baseline import commits, repository, worktree
-from evalgate.baseline.commits import BaseCommit
-from evalgate.baseline.repository import Repository
+from evalgate.baseline import checkout, commit
+from evalgate.baseline.checkout import NoSuchFolder
+from evalgate.baseline.commit import BaseCommit
 from evalgate.baseline.store import Store
-from evalgate.baseline.worktree import NoSuchFolder
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import trials
 from evalgate.results import file as results_file
+from evalgate.system import git
+from evalgate.system.git import Repository
 from evalgate.wiring import agent_code, artifact_store, base_checkout, base_sought, comparisons, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
@@ -101,9 +102,9 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
     try:
         under = search.cache / "bases"
         repo = stack.enter_context(
-            repository.opened(search.settings.root, environ=search.environ, token=search.token, under=under)
+            git.open_repository(search.settings.root, environ=search.environ, token=search.token, under=under)
         )
-        picked = commits.pick_base(
+        picked = commit.pick_base(
             repo, wanted=settings.base, event_base=search.event_base, head="", environ=search.environ
         )
         base = _checked_out(search, repo, picked, stack)
@@ -249,15 +250,15 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     notes = (picked.note,) if picked.note else ()
     origin = BaseOrigin(source=BaseSource.RERUN, commit=picked.sha, found_by=picked.how, notes=notes)
     try:
-        checkout = stack.enter_context(worktree.checked_out(repo, picked.sha))
+        there = stack.enter_context(checkout.checked_out(repo, picked.sha))
     except NoSuchFolder as error:
         return Base(origin=origin, problem=error.message, no_agent=True)
     except EvalgateError as error:
         return Base(origin=origin, problem=_told(error))
-    origin = dataclasses.replace(origin, notes=(*notes, *checkout.notes))
+    origin = dataclasses.replace(origin, notes=(*notes, *there.notes))
     search.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
     try:
-        side = base_checkout.read(search.settings, checkout.root, search.suites, search.environ)
+        side = base_checkout.read(search.settings, there.root, search.suites, search.environ)
     except EvalgateError as error:
         return Base(origin=origin, problem=f"the base's own configuration cannot be read: {_told(error)}")
     known = Base(origin=origin, rules=side.rules, settings=side.settings, renamed=side.renamed)
@@ -265,11 +266,15 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
         return dataclasses.replace(known, problem="the base has no case of those that are run here", no_agent=True)
     own = [side.agents[suite.key] for suite in search.suites]
     if all(opening.is_missing(use) for use in own):
-        return _without_agent(known, side.own_files())
-    borrowed = opening.borrowed_pythons(own, root=checkout.root, lender=search.settings.root)
+        known = _without_agent(known, side.own_files())
+    elif there.problem and any(use.driver != opening.ABSENT for use in own):
+        known = dataclasses.replace(known, problem=there.problem)
+    if known.problem:
+        return known
+    borrowed = opening.borrowed_pythons(own, root=there.root, lender=search.settings.root)
     lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
     origin = dataclasses.replace(origin, notes=(*origin.notes, *lent))
-    return dataclasses.replace(known, origin=origin, root=checkout.root, agents=side.agents)
+    return dataclasses.replace(known, origin=origin, root=there.root, agents=side.agents)
 
 
 def _without_agent(known: Base, own_files: Sequence[str]) -> Base:

@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from evalgate.baseline import repository, source
-from evalgate.baseline.repository import Repository
 from evalgate.errors import EvalgateError, UnavailableError
+from evalgate.system import git
+from evalgate.system.git import Repository
 
 
 def holds(place: Path, repo: Repository) -> bool:
@@ -33,7 +33,7 @@ def holds(place: Path, repo: Repository) -> bool:
 def found_in(place: Path, root: Path, environ: Mapping[str, str]) -> bool:
     """The same of the repository that `root` lies in; where git cannot tell, the commit may have them."""
     try:
-        top = source.find(root).working_tree.resolve()
+        top = git.find_source(root).working_tree.resolve()
     except UnavailableError:  # not in a repository: nothing is committed
         return False
     if not place.resolve().is_relative_to(top):
@@ -41,7 +41,7 @@ def found_in(place: Path, root: Path, environ: Mapping[str, str]) -> bool:
     try:
         with (
             tempfile.TemporaryDirectory() as scratch,
-            repository.opened(root, environ=environ, token=None, under=Path(scratch)) as repo,
+            git.open_repository(root, environ=environ, token=None, under=Path(scratch)) as repo,
         ):
             return holds(place, repo)
     except (EvalgateError, OSError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import platformdirs
 
 from evalgate.config.settings import Settings
 from evalgate.wiring import committed
@@ -14,14 +15,9 @@ from evalgate.wiring import committed
 def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[str], None]) -> Path:
     """The absolute folder of the agents' environments and the judges' verdicts; the user's where the named one is part
     of the commit: a change could bring the verdicts on itself along."""
-    own = _user_cache(environ).absolute()
+    own = platformdirs.user_cache_path("evalgate").absolute()
     named = Path(settings.cache).expanduser().absolute() if settings.cache else own
     if not committed.found_in(named, settings.root, environ):
         return named
     say(f"the cache {settings.cache or named} was not used: files in it are part of the commit; take them out")
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))
-
-
-def _user_cache(environ: Mapping[str, str]) -> Path:
-    base = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".cache")  # noqa: PTH111, PTH118 - HOME may be relative nonsense
-    return Path(base) / "evalgate"

@@ -10,8 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 
-from evalgate.baseline import repository
-from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
@@ -20,6 +18,8 @@ from evalgate.gate.pairing import CaseKey
 from evalgate.model import CaseTally, History, Policy, Run, RunSummary, Suite
 from evalgate.pipeline import fingerprints
 from evalgate.results import history
+from evalgate.system import git
+from evalgate.system.git import Repository
 from evalgate.wiring import stores
 
 ADMITTED_RATE = 1.0
@@ -65,7 +65,7 @@ def opened(
     """The stores of a run that is to be kept; None, with a line, where git does not know the folder."""
     with contextlib.ExitStack() as stack:
         try:
-            repo = stack.enter_context(repository.opened(root, environ=environ, token=token, under=cache / "bases"))
+            repo = stack.enter_context(git.open_repository(root, environ=environ, token=token, under=cache / "bases"))
             named = stores.opened(settings, repo, root=root, say=say)
         except EvalgateError as error:
             say(f"the stores of base results cannot be used: {error.message}")

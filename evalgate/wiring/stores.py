@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evalgate.baseline import commits
+from evalgate.baseline import commit
 from evalgate.baseline.branch import DataBranch
 from evalgate.baseline.folder import Folder
-from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
 from evalgate.model import BaseOrigin, Run
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored
+from evalgate.system.git import Repository
 from evalgate.wiring import committed
 
 DAY_S = 86_400
@@ -58,7 +58,7 @@ def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[
     if not stores:
         return None
     try:
-        candidates = commits.ancestors(repo, sha)
+        candidates = commit.ancestors(repo, sha)
     except EvalgateError as error:
         say(f"the base's ancestors are not known: {error.message}")
         candidates = (sha,)

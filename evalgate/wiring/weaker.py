@@ -15,8 +15,9 @@ from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Runs, Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place
-from evalgate.model import Loosening, LooseningKind, Suite
-from evalgate.wiring import imported
+from evalgate.model import AgentUse, Loosening, LooseningKind, Suite
+
+_LONGEST_NAME = 100
 
 IsWeaker = Callable[[Any, Any], bool]
 """Whether head's value (the second) asks for less than the base's."""
@@ -170,20 +171,42 @@ def _files(settings: Settings) -> list[str]:
 
 
 def _metrics(suites: Iterable[Suite], root: Path) -> frozenset[str]:
-    """The files of custom metrics and of what they import of the checkout: below the root, the agent's folder, or one
-    above it. What the agent's own package imports is what is tested."""
-    found: set[str] = set()
-    for suite in suites:
-        own = suite.agent.options.get("path")
-        home = PurePosixPath(own) if isinstance(own, str) and not PurePosixPath(own).is_absolute() else None
-        above = [] if home is None else map(str, home.parents)
-        found |= imported.files(
-            root,
-            sorted({module for use in suite.criteria if (module := (use.code or "").rpartition(".")[0])}),
-            places=list(dict.fromkeys([".", "src", *above])),
-            home=None if home is None else str(home),
-        )
-    return frozenset(found)
+    """The files of custom metrics and those beside them: in the folder of a module, in all of a package. The file that
+    the agent itself is in is what is tested."""
+    return frozenset(
+        path.relative_to(root).as_posix()
+        for suite in suites
+        for module in {(use.code or "").rpartition(".")[0] for use in suite.criteria}
+        for path in _beside(root, module, suite.agent)
+    )
+
+
+def _beside(root: Path, module: str, agent: AgentUse) -> Iterator[Path]:
+    """The Python files that a metric's module lies among, wherever it may be imported from: below the root, the agent's
+    folder (also by the name `agent`), or one above it."""
+    parts = module.split(".")
+    if not all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts):
+        return
+    own = PurePosixPath(str(agent.options.get("path") or "/"))
+    home = None if own.is_absolute() or ".." in own.parts else own
+    places = [(place, parts) for place in dict.fromkeys([".", "src", *map(str, home.parents if home else ())])]
+    tested = {root / _entry(agent)}
+    if home is not None:
+        places += [(str(home), parts), (str(home), parts[1:] if parts[0] == "agent" else parts)]
+        tested |= {root / home, root / home / "agent.py"}
+    for place, names in places:
+        folder = root / place
+        stem = folder.joinpath(*names)
+        mine = [path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()]
+        if names and mine:
+            found = [*(folder.glob("*.py") if len(names) == 1 else ()), *(folder / names[0]).rglob("*.py")]
+            yield from {*mine, *found} - (tested - {*mine})
+
+
+def _entry(agent: AgentUse) -> str:
+    """The file of a callable `package.module:function`."""
+    called = agent.options.get("call")
+    return f"{str(called).partition(':')[0].replace('.', '/')}.py" if called else "."
 
 
 def _digest(path: Path) -> str:

@@ -18,7 +18,7 @@ from builders import repositories
 from builders.github_double import Double, served
 
 from evalgate import action
-from evalgate.process import secrecy
+from evalgate.system import process
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER_UID = 1001  # the user that GitHub's runners work as; the container is root
@@ -216,7 +216,7 @@ class Runner:
         """The step in the test's own process, where its patience can be changed."""
         monkeypatch.chdir(self.workspace)
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # the test's process keeps its own
-        monkeypatch.setattr(secrecy, "close_to_others", lambda: True)
+        monkeypatch.setattr(process, "close_to_others", lambda: True)
         code = action.main({name: value for name, value in self.surroundings(**inputs).items() if value is not None})
         return self._step(code, *capsys.readouterr())
 

@@ -82,7 +82,7 @@ def test_an_agent_behind_a_url_is_confirmed_by_head_alone_and_says_so(repo: Repo
             "driver": "http",
             "url": f"http://127.0.0.1:{server.server_port}/chat",
             "request": {"message": "{text}"},
-            "response": {"text": "$.text"},
+            "response": {"text": "text"},
         }
         rules = {"agents": [agent], "threshold": "new", "fail_on": ["threshold"]}
         repo.write("evalgate.yml", json.dumps(rules))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -62,8 +61,6 @@ def answers(repo: Repository, name: str) -> set[str]:
 
 
 def test_two_versions_of_a_package_one_a_side(repo: Repository) -> None:
-    if shutil.which("uv") is None:
-        pytest.skip("uv is not on PATH")
     repo.write("requirements.txt", "shelf==1.0\n")
     repo.commit("base")
     repo.git("checkout", "-qb", "change")

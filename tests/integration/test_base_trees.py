@@ -1,4 +1,4 @@
-"""`evalgate run --base` in trees that hold links and submodules, and stopped by Ctrl-C: nothing of it stays behind."""
+"""`evalgate run --base` in trees that hold links or submodules, and stopped by Ctrl-C: nothing of it stays behind."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ WORD = 'open("links/inside").read().split()[0]'
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repository:
-    """Agents of both sides say a word that they read through a link into a submodule."""
+    """Agents of both sides say a word that they read through a link."""
     made = Repository(tmp_path / "repo", tmp_path / "asked.log")
-    library = repositories.made(tmp_path / "library")
-    repositories.commit(library, {"word.txt": "answer"})
-    repositories.git(made.root, "submodule", "--quiet", "add", f"file://{library}", "vendor/library")
+    made.write("vendor/library/word.txt", "answer")
     (made.root / "links").mkdir()
     (made.root / "links/inside").symlink_to("../vendor/library/word.txt")
     (made.root / "links/dangling").symlink_to("../nowhere.txt")
@@ -55,17 +53,33 @@ def left_behind(repo: Repository) -> list[str]:
     return ["worktree"] * known + [path.name for path in (bases.iterdir() if bases.exists() else ())]
 
 
-def test_links_and_submodules_are_the_bases_own_on_its_side(repo: Repository, tmp_path: Path) -> None:
-    repositories.commit(tmp_path / "library", {"word.txt": "nothing"})
-    repositories.git(repo.root / "vendor/library", "pull", "--quiet", "origin", "main")
-    repo.commit("the submodule says something else now")
+def test_links_are_the_bases_own_on_its_side(repo: Repository) -> None:
+    repo.write("vendor/library/word.txt", "nothing")
+    repo.commit("the library says something else now")
     before = photograph(repo)
     code, said = repo.run("--fail-on", "regression")
     assert code == 1, said
     (row,) = [row for row in repo.results()["comparison"]["criteria"] if row["gating"]]
-    assert (row["base"], row["head"] < 0.9) == (1.0, True), "each side read its own commit of the submodule"
+    assert (row["base"], row["head"] < 0.9) == (1.0, True), "each side read its own file"
     assert "1 symbolic link (such as links/outside) leads out of the repository" in repo.comment()
     assert (photograph(repo), left_behind(repo)) == (before, [])
+
+
+def test_a_base_without_its_submodules_is_not_measured(repo: Repository, tmp_path: Path) -> None:
+    """Its agent would be measured without what head's has, and the change would look like a repair."""
+    library = repositories.made(tmp_path / "library")
+    repositories.commit(library, {"more.txt": "answer"})
+    repo.git("checkout", "-q", "main")
+    repositories.git(repo.root, "submodule", "--quiet", "add", f"file://{library}", "vendor/more")
+    repo.commit("a submodule")
+    repo.git("checkout", "-qB", "change")
+    say(repo, "head")
+    repo.commit("head")
+    code, said = repo.run()
+    assert code == 3, said
+    assert "the two agents cannot be compared" in repo.comment()
+    assert repo.asked("base") == 0
+    assert left_behind(repo) == []
 
 
 def test_ctrl_c_leaves_nothing_behind_and_a_resumed_run_repeats_nothing(repo: Repository) -> None:

@@ -10,10 +10,10 @@ import pytest
 from builders import repositories as made
 from builders.repositories import ENVIRON, git, photograph
 
-from evalgate.baseline import commits, repository, worktree
-from evalgate.baseline.git import Complaint, GitFailed
-from evalgate.baseline.repository import Repository
+from evalgate.baseline import checkout, commit
 from evalgate.errors import UnavailableError
+from evalgate.system import git as system_git
+from evalgate.system.git import Complaint, GitFailed, Repository
 
 pytestmark = pytest.mark.integration
 
@@ -70,12 +70,12 @@ def checked_out(origin: Path, to: Path, ref: str) -> Path:
 
 def pick(
     root: Path, under: Path, *, wanted: str = "", event_base: str = "", head: str = "", **said: str
-) -> commits.BaseCommit:
+) -> commit.BaseCommit:
     """`said`: what the runner says beside."""
-    with repository.opened(root, environ=ENVIRON, token=None, under=under) as repo:
-        picked = commits.pick_base(repo, wanted=wanted, event_base=event_base, head=head, environ=said)
-        with worktree.checked_out(repo, picked.sha) as checkout:
-            assert (checkout.root / "agent.py").exists(), "a base can be checked out"
+    with system_git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
+        picked = commit.pick_base(repo, wanted=wanted, event_base=event_base, head=head, environ=said)
+        with checkout.checked_out(repo, picked.sha) as there:
+            assert (there.root / "agent.py").exists(), "a base can be checked out"
         return picked
 
 
@@ -241,27 +241,27 @@ def test_a_remote_that_refuses_is_said_with_what_to_do(origin: Path, tmp_path: P
 @pytest.fixture
 def repo(origin: Path, tmp_path: Path, under: Path) -> Iterator[Repository]:
     workspace = made.cloned(origin, tmp_path / "full")
-    with repository.opened(workspace, environ=ENVIRON, token=None, under=under) as found:
+    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as found:
         yield found
 
 
 def test_distance_counts_first_parents(repo: Repository, origin: Path) -> None:
     tip, fork, head = (sha_of(origin, name) for name in ("tip", "fork", "head"))
-    assert commits.distance(repo, fork, tip) == 60
-    assert commits.distance(repo, tip, tip) == 0
-    assert commits.distance(repo, tip, fork) is None, "the wrong way round"
-    assert commits.distance(repo, head, tip) is None, "beside"
-    assert commits.distance(repo, "1" * 40, tip) is None, "unknown"
+    assert commit.distance(repo, fork, tip) == 60
+    assert commit.distance(repo, tip, tip) == 0
+    assert commit.distance(repo, tip, fork) is None, "the wrong way round"
+    assert commit.distance(repo, head, tip) is None, "beside"
+    assert commit.distance(repo, "1" * 40, tip) is None, "unknown"
 
 
 def test_ancestors_come_nearest_first_and_bounded(repo: Repository, origin: Path) -> None:
     tip = sha_of(origin, "tip")
-    assert commits.ancestors(repo, tip, limit=3) == (tip, sha_of(origin, "tip~1"), sha_of(origin, "tip~2"))
+    assert commit.ancestors(repo, tip, limit=3) == (tip, sha_of(origin, "tip~1"), sha_of(origin, "tip~2"))
 
 
 def test_ancestors_of_a_shallow_commit_are_fetched(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     tip = sha_of(origin, "tip")
-    with repository.opened(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert len(commits.ancestors(repo, commits.pick_base(repo, wanted="", event_base="", head="").sha)) == 62
-        assert commits.distance(repo, sha_of(origin, "fork"), tip) == 60
+    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
+        assert len(commit.ancestors(repo, commit.pick_base(repo, wanted="", event_base="", head="").sha)) == 62
+        assert commit.distance(repo, sha_of(origin, "fork"), tip) == 60

@@ -18,14 +18,14 @@ import pytest
 from builders import repositories as made
 from builders.repositories import ENVIRON, git, photograph
 
-from evalgate.baseline import layout, repository
+from evalgate.baseline import layout
 from evalgate.baseline.branch import DataBranch
 from evalgate.baseline.folder import Folder
-from evalgate.baseline.git import Complaint, GitFailed
-from evalgate.baseline.repository import Repository
 from evalgate.baseline.store import Store
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
+from evalgate.system import git as system_git
+from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.wiring import stores
 
 pytestmark = pytest.mark.integration
@@ -55,7 +55,7 @@ def workspace(origin: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def repo(workspace: Path, tmp_path: Path) -> Iterator[Repository]:
-    with repository.opened(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as found:
+    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as found:
         yield found
 
 
@@ -262,7 +262,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
     made.commit(origin, {"kept/history.json": "{}"})
     workspace = made.cloned(origin, tmp_path / "workspace", "--depth=1")
     said: list[str] = []
-    with repository.opened(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
+    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         found = stores.opened(Settings(baseline_folder=folder), repo, root=workspace, say=said.append)
     assert len(found) == used
     assert [f"the folder {folder} was not used" in line for line in said] == [True] * (not used)
@@ -302,7 +302,7 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
 
 
 def write_to_branch(workspace: str, private: str, letter: str, keep: str) -> None:
-    with repository.opened(Path(workspace), environ=ENVIRON, token=None, under=Path(private)) as repo:
+    with system_git.open_repository(Path(workspace), environ=ENVIRON, token=None, under=Path(private)) as repo:
         store = DataBranch(repo, branch="evalgate-data", keep=int(keep))
         for number in range(SAVES):
             commit = f"{letter}{number:039d}"
@@ -405,7 +405,7 @@ def test_losing_for_ever_ends(origin: Path, repo: Repository, tmp_path: Path) ->
 
 def test_a_remote_out_of_reach_is_said(origin: Path, workspace: Path, tmp_path: Path) -> None:
     git(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
-    with repository.opened(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
+    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         store = DataBranch(repo, branch="evalgate-data")
         with pytest.raises(GitFailed):
             store.find([A])
@@ -417,7 +417,7 @@ def test_a_workspace_without_a_remote_is_said(tmp_path: Path) -> None:
     alone = made.made(tmp_path / "alone")
     made.commit(alone, {"x": "x"})
     with (
-        repository.opened(alone, environ=ENVIRON, token=None, under=tmp_path / "private") as repo,
+        system_git.open_repository(alone, environ=ENVIRON, token=None, under=tmp_path / "private") as repo,
         pytest.raises(GitFailed, match="has no remote"),
     ):
         DataBranch(repo, branch="evalgate-data").find([A])
@@ -432,6 +432,6 @@ def test_names_that_no_branch_can_have(repo: Repository, name: str) -> None:
 def test_a_full_clone_is_not_made_shallow(origin: Path, tmp_path: Path) -> None:
     """Reading the branch at depth 1 must not hide history from the search for the merge base."""
     full = made.cloned(origin, tmp_path / "full")
-    with repository.opened(full, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
+    with system_git.open_repository(full, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         DataBranch(repo, branch="main").find([A])
         assert not repo.is_shallow

@@ -86,8 +86,8 @@ def test_the_cache_that_is_used(
     monkeypatch.chdir(checkout)
     choice = Settings(cache=named, root=checkout)
     said: list[str] = []
-    environ = {**ENVIRON, "HOME": str(checkout.parent / home)}
-    environ.pop("XDG_CACHE_HOME", None)
-    assert folders.cache_of(choice, environ, say=said.append) == checkout.parent / used
+    monkeypatch.setenv("HOME", str(checkout.parent / home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert folders.cache_of(choice, ENVIRON, say=said.append) == checkout.parent / used
     assert [line for line in said if "part of the commit" in line] == said
     assert bool(said) is (named == "kept")

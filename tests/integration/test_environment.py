@@ -1,4 +1,4 @@
-"""Environments for agents made with the real uv (and venv + pip), from packages in a local folder: no network."""
+"""Environments for agents made with the real uv from packages in a local folder: no network."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import uv
 
-from evalgate.process import environment, virtualenv
-from evalgate.process.environment import Wanted, World
-from evalgate.process.virtualenv import InstallFailed
+from evalgate.system import python_env
+from evalgate.system.python_env import InstallFailed, Wanted, World
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not on PATH"),
-]
+pytestmark = pytest.mark.integration
 
 
 def wheel(folder: Path, name: str, version: str = "1.0", requires: str = "") -> None:
@@ -71,15 +68,13 @@ class Place:
         self.installers = {
             **self.environment,
             "UV_DEFAULT_INDEX": f"file://{index(self.wheels)}",
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(self.wheels),
             "UV_COMPILE_BYTECODE": "0",
             "UV_CACHE_DIR": str(tmp_path / "uv"),
         }
 
-    def provide(self, **wanted) -> environment.Interpreter:
+    def provide(self, **wanted) -> python_env.Interpreter:
         given = {"folder": str(self.agent), "root": str(self.root), **wanted}
-        return environment.provide(
+        return python_env.provide(
             Wanted(**given),
             World(
                 environment=self.environment,
@@ -147,7 +142,7 @@ def test_a_pyproject_of_tool_settings_says_nothing(place: Place) -> None:
 
 def test_a_lock_file_is_followed_without_being_updated(place: Place) -> None:
     (place.root / "pyproject.toml").write_text(project("sunshine<2"))
-    subprocess.run(["uv", "lock", "--quiet"], cwd=place.root, env=place.installers, check=True)
+    subprocess.run([uv.find_uv_bin(), "lock", "--quiet"], cwd=place.root, env=place.installers, check=True)
     # The lock says 1.0; the project would now take 2.0, and what is locked counts.
     (place.root / "pyproject.toml").write_text(project("sunshine"))
     before = place.tree(), (place.root / "uv.lock").read_text()
@@ -189,7 +184,7 @@ def test_passwords_of_an_index_are_not_shown(place: Place) -> None:
 def test_an_interrupted_install_is_made_anew(place: Place) -> None:
     (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
     folder = Path(place.provide().python).parent.parent
-    (folder / virtualenv.READY).unlink()  # as a kill before the last step leaves it
+    (folder / python_env.READY).unlink()  # as a kill before the last step leaves it
     shutil.rmtree(folder / "lib")
     assert place.version(place.provide().python) == "1.0"
 
@@ -207,17 +202,22 @@ def test_many_at_once_make_one_environment(place: Place) -> None:
     assert sum("installing" in line for line in place.log) == 1
 
 
-def test_without_uv_python_makes_it(place: Place, tmp_path: Path) -> None:
+def test_uv_need_not_be_on_the_path(place: Place, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "python3").symlink_to(Path(sys.executable).resolve())
     place.installers["PATH"] = place.environment["PATH"] = str(tools)
-    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    (place.agent / "pyproject.toml").write_text(project("sunshine==1.0"))
     assert place.version(place.provide().python) == "1.0"
-    (place.agent / "requirements.txt").unlink()
-    (place.agent / "pyproject.toml").write_text(project("sunshine"))
-    with pytest.raises(InstallFailed, match="uv is needed"):
-        place.provide()
+
+
+def test_a_virtual_environment_can_be_the_base(place: Place) -> None:
+    (place.agent / "requirements.txt").write_text("sunshine==1.0\n")
+    first = place.provide().python
+    found = place.provide(python=first, requirements=["sunshine==2.0"]).python
+    assert place.version(found) == "2.0"
+    shutil.rmtree(Path(first).parent.parent)
+    assert place.version(found) == "2.0"
 
 
 def test_with_nothing_to_go_by_a_python_that_has_the_framework_is_found(place: Place, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def opened(url: str, *, environment: dict[str, str] | None = None, **options: An
     driver = DRIVERS["http"]
     limits = AgentLimits(turn_timeout_s=1.0, output_bytes=1_000_000)
     setting = AgentSetting(root="/", environment=environment or {}, cache="/nowhere", limits=limits)
-    shape = {"request": {"q": "{text}"}, "response": {"text": "$.answer", "tool_calls": "$.calls", "state": "$.state"}}
+    shape = {"request": {"q": "{text}"}, "response": {"text": "answer", "tool_calls": "calls", "state": "state"}}
     return driver.open(driver.options.model_validate({"url": url} | shape | options), setting)
 
 

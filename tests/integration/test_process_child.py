@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from builders import leftovers
 
-from evalgate.process import child
-from evalgate.process.child import Child, ChildClosed, ChildStartError, Ended
+from evalgate.system import process
+from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended
 
 pytestmark = pytest.mark.integration
 
@@ -29,8 +29,8 @@ def start(*command: str, memory_bytes: int | None = None) -> tuple[Child, bytear
     return started, heard
 
 
-def run(*command: str, timeout_s: float = 20.0) -> child.Finished:
-    return child.run_to_end(command, cwd="/", environment=ENVIRONMENT, timeout_s=timeout_s)
+def run(*command: str, timeout_s: float = 20.0) -> process.Finished:
+    return process.run_to_end(command, cwd="/", environment=ENVIRONMENT, timeout_s=timeout_s)
 
 
 def eventually(happened: object, within_s: float = 5.0) -> bool:
@@ -95,7 +95,7 @@ def test_what_was_said_on_standard_error_first_is_heard_first() -> None:
 )
 def test_a_command_that_cannot_start_says_why(command: list[str], cwd: str, words: str) -> None:
     with pytest.raises(ChildStartError) as error:
-        child.run_to_end(command, cwd=cwd, environment=ENVIRONMENT, timeout_s=1)
+        process.run_to_end(command, cwd=cwd, environment=ENVIRONMENT, timeout_s=1)
     assert words in str(error.value)
 
 
@@ -114,7 +114,7 @@ def test_a_script_without_its_interpreter_is_not_called_missing(tmp_path: Path, 
     on_path = {**ENVIRONMENT, "PATH": f"/no/such:{tmp_path}"}
     for command, environment in (("./agent.sh", ENVIRONMENT), (str(script), ENVIRONMENT), ("agent.sh", on_path)):
         with pytest.raises(ChildStartError) as error:
-            child.run_to_end([command], cwd=str(tmp_path), environment=environment, timeout_s=1)
+            process.run_to_end([command], cwd=str(tmp_path), environment=environment, timeout_s=1)
         assert str(error.value).startswith(f"{command}: the file is there, but the interpreter that {words}")
 
 
@@ -137,7 +137,7 @@ def test_a_flood_costs_no_memory() -> None:
     before = leftovers.resident_mib()
     finished = run("sh", "-c", "head -c 200000000 /dev/zero; head -c 200000000 /dev/zero >&2", timeout_s=60)
     assert finished.returncode == 0
-    assert len(finished.stdout_tail) == len(finished.stderr_tail) == child.TAIL_BYTES
+    assert len(finished.stdout_tail) == len(finished.stderr_tail) == process.TAIL_BYTES
     assert leftovers.resident_mib() - before < 20
 
 
@@ -196,7 +196,7 @@ def test_private_memory_is_capped() -> None:
 def test_children_do_not_outlive_us_when_we_are_killed(stubborn: bool) -> None:
     script = f"""
 import sys, time
-from evalgate.process.child import Child
+from evalgate.system.process import Child
 trap = "trap '' TERM HUP INT; " if {stubborn} else ""
 started = Child(["sh", "-c", trap + "sleep 600 & echo $$ $!; wait"], cwd="/", environment={{}})
 started.listen(lambda chunk: print(chunk.decode(), flush=True) if chunk else None)

@@ -1,4 +1,4 @@
-"""A replay of a large file: what is not asked for is not understood either."""
+"""A replay of a large file: read once, each case when it is wanted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evalgate.model import Case, Content, Text, TrialKey
 
 pytestmark = pytest.mark.integration
 
-CASES = 30_000
+CASES = 20_000
 
 
 def write(path: Path) -> None:
@@ -32,7 +32,7 @@ def write(path: Path) -> None:
         file.write("]}")
 
 
-def test_every_one_of_thirty_thousand_recordings_is_found_soon(tmp_path: Path) -> None:
+def test_twenty_thousand_recordings_are_read_fast_and_every_one_is_found(tmp_path: Path) -> None:
     file = tmp_path / "big.json"
     write(file)
     driver = DRIVERS["replay"]
@@ -45,6 +45,5 @@ def test_every_one_of_thirty_thousand_recordings_is_found_soon(tmp_path: Path) -
             invocation = talk.send(Content(parts=(Text(text=f"case {number} \N{SNOWMAN}"),)))
         assert invocation.final_response is not None
         assert invocation.final_response.parts == (Text(text=f"answer {number}"),)
-    assert file.stat().st_size > 40 * 2**20 * 0.8
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 10
     agent.close()

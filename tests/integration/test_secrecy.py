@@ -20,12 +20,12 @@ USER = 12_345
 GATE = """
 import ctypes, os, subprocess, sys
 sys.path.insert(0, {root!r})
-from evalgate.process import secrecy
+from evalgate.system import process
 
 os.setgroups([]); os.setgid({user}); os.setuid({user})  # root of a container may not trace; root of this machine may
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # changing the user closed it
 if {closed}:
-    assert secrecy.close_to_others()
+    assert process.close_to_others()
 for name in ("environ", "maps"):
     agent = ["cat", f"/proc/{{os.getpid()}}/{{name}}"]
     done = subprocess.run(agent, capture_output=True, env={env!r})

@@ -188,7 +188,7 @@ def repository(
         case "python":
             run = {"driver": "python", "call": "desk.agent:Desk"}
         case "http":
-            answer = {"request": {"turn": "{turn}", "text": "{text}"}, "response": {"text": "$.text"}}
+            answer = {"request": {"turn": "{turn}", "text": "{text}"}, "response": {"text": "text"}}
             run = {"driver": "http", "url": gemini.url.replace("/v1beta", "/desk"), **answer}
         case _:
             run = {"driver": "command", "command": [sys.executable, "desk/agent.py"]}

@@ -397,7 +397,7 @@ def test_a_callable_without_tools_says_so(tmp_path: Path, backend: Backend) -> N
 
 def test_an_endpoint_cannot_be_asked_and_nothing_runs(tmp_path: Path, backend: Backend) -> None:
     repository = Repository(tmp_path, "python", backend, cities=("Oslo",))
-    repository.rule = {"driver": "http", "url": backend.url, "request": {"q": "{text}"}, "response": {"text": "$.t"}}
+    repository.rule = {"driver": "http", "url": backend.url, "request": {"q": "{text}"}, "response": {"text": "t"}}
     repository.configure(mode="record")
     assert repository.run() == 2
     assert "cannot be kept with the driver `http`" in repository.output

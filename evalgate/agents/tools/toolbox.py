@@ -18,7 +18,7 @@ from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, Severity, UnavailableError
 from evalgate.model import Suite, TrialKey
-from evalgate.process import redaction
+from evalgate.system import redact
 
 
 class Toolbox:
@@ -184,7 +184,7 @@ def source(
         root=root,
         own=own,
         folder=rule.cassettes,
-        redact=redaction.redactor(environment),
+        redact=redact.redactor(environment),
         seed=settings.seed,
         goes_on=settings.resume,
     )

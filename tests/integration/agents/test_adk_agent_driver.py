@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,7 +127,6 @@ def test_a_python_that_does_not_exist_is_a_failed_install(opened) -> None:
     assert "no-such-python" in failure.message
 
 
-@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not on PATH")
 def test_an_install_that_fails_is_shown_in_uvs_words(opened, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "agent.py").write_text("root_agent = None\n")

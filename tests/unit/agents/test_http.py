@@ -1,13 +1,15 @@
 """An endpoint's answers, mapped to invocations."""
 
+import re
 from typing import Any
 
 import pytest
 
+from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.http import EndpointClient, HttpOptions, MappedConversation, ResponseOptions, kind_of
 from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
-from evalgate.web.exchange import Answer
+from evalgate.system.http import Answer
 
 
 class Scripted:
@@ -26,7 +28,7 @@ def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/"
     options = HttpOptions(
         url=url,
         request={"q": "{text}", "session": "{session_id}"} if request is None else request,
-        response=ResponseOptions.model_validate({"text": "$.answer"} | paths),
+        response=ResponseOptions.model_validate({"text": "answer"} | paths),
     )
     assert options.response is not None
     client = EndpointClient(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
@@ -52,28 +54,46 @@ def said(invocation: Invocation) -> str | None:
         (b'{"answer": "yes"}', "yes"),
         (b'{"answer": ["y", "es"]}', "yes"),
         (b'{"answer": 4.5}', "4.5"),
-        (b'{"answer": null}', None),  # the agent said nothing
-        (b'{"answer": ""}', None),
+        (b'{"answer": ""}', None),  # the agent said nothing
     ],
 )
 def test_the_answer_is_a_text(body: bytes, text: str | None) -> None:
     assert said(ask(conversation(Scripted(body)))) == text
 
 
+def test_null_is_an_answer_where_the_path_says_so() -> None:
+    body = b'{"answer": null}'
+    assert said(ask(conversation(Scripted(body), text="answer || ''"))) is None
+    with pytest.raises(AgentFailed, match="expected a text at answer"):
+        ask(conversation(Scripted(body)))
+
+
+def test_a_function_that_fails_is_a_failure_of_the_answer() -> None:
+    with pytest.raises(AgentFailed) as failed:
+        ask(conversation(Scripted(b'{"answer": 3}'), text="join('', answer)"))
+    assert failed.value.failure.kind is FailureKind.PROTOCOL
+
+
+@pytest.mark.parametrize("path", ["answer", "a[", "a b", "", "nofunction("])
+def test_a_path_that_cannot_be_read_is_named(path: str) -> None:
+    with pytest.raises(ValueError, match=f"{re.escape(repr(path))} is not a JMESPath expression"):
+        http.parse_path(path)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b'{"reply": "yes"}', "expected a text at $.answer of the answer, found an object with 'reply'"),
+        (b'{"reply": "yes"}', "expected a text at answer of the answer, found an object with 'reply'"),
         (b'{"answer": {"text": "yes"}}', "found an object with 'text' there"),
         (b"<html>", "the answer is not JSON: '<html>'"),
-        (b'{"answer": "yes", "calls": {"name": "f"}}', "expected a list of tool calls at $.calls"),
-        (b'{"answer": "yes", "calls": [{"tool": "f"}]}', "expected the name of a tool at $.name"),
+        (b'{"answer": "yes", "calls": {"name": "f"}}', "expected a list of tool calls at calls"),
+        (b'{"answer": "yes", "calls": [{"tool": "f"}]}', "expected the name of a tool at name"),
         (b'{"answer": "yes", "calls": [{"name": "f", "args": [1]}]}', "expected the arguments of a tool"),
     ],
 )
 def test_an_answer_of_another_shape_is_a_failure_that_shows_it(body: bytes, words: str) -> None:
     with pytest.raises(AgentFailed) as failed:
-        ask(conversation(Scripted(body), tool_calls="$.calls"))
+        ask(conversation(Scripted(body), tool_calls="calls"))
     assert failed.value.failure.kind is FailureKind.PROTOCOL
     assert failed.value.failure.turn == 1
     assert words in failed.value.failure.message
@@ -92,19 +112,19 @@ def test_an_answer_of_another_shape_is_a_failure_that_shows_it(body: bytes, word
     ],
 )
 def test_tool_calls_are_read(calls: bytes, found: tuple[ToolCall, ...]) -> None:
-    talk = conversation(Scripted(b'{"answer": "yes", "calls": ' + calls + b"}"), tool_calls="$.calls")
+    talk = conversation(Scripted(b'{"answer": "yes", "calls": ' + calls + b"}"), tool_calls="calls")
     assert ask(talk).tool_calls == found
 
 
 def test_calls_that_nobody_can_know_are_not_none() -> None:
     assert ask(conversation(Scripted(b'{"answer": "yes"}'))).events is None
-    assert ask(conversation(Scripted(b'{"answer": "yes"}'), tool_calls="$.calls")).events == ()
+    assert ask(conversation(Scripted(b'{"answer": "yes"}'), tool_calls="calls")).events == ()
 
 
 def test_the_conversation_goes_on_with_what_the_endpoint_names() -> None:
     exchange = Scripted(b'{"answer": "a", "id": 7, "s": {"n": 1}}', b'{"answer": "b", "s": {"n": 2}}')
     request = {"q": "{text}", "id": "{session_id}", "log": "{messages}", "state": "{state}", "turn": "{turn}"}
-    talk = conversation(exchange, request, "http://x/{user_id}/{session_id}", session_id="$.id", state="$.s")
+    talk = conversation(exchange, request, "http://x/{user_id}/{session_id}", session_id="id", state="s")
     assert talk.finish() is None
     ask(talk, "one")
     ask(talk, "two")
@@ -149,3 +169,41 @@ def test_a_status_is_a_kind_of_failure(status: int, kind: FailureKind) -> None:
     failure = failed.value.failure
     assert (failure.kind, failure.turn, len(failure.partial)) == (kind, 2, 1)
     assert failure.message == f"the endpoint answered with HTTP status {status} (Retry-After: 7): sorry"
+
+
+# --- placeholders ---------------------------------------------------------------------------------------
+
+
+VALUES = {"text": 'say "hi" {state}', "state": {"a": [1, None]}, "turn": 2, "messages": [{"role": "user"}]}
+
+
+@pytest.mark.parametrize(
+    ("shape", "filled"),
+    [
+        ("{text}", 'say "hi" {state}'),  # a value is not filled in again
+        ("{state}", {"a": [1, None]}),  # alone: the value itself
+        ("turn {turn}: {state}", 'turn 2: {"a": [1, null]}'),  # within a text: as JSON
+        ({"q": "{text}", "n": "{turn}", "deep": [{"s": "{state}"}]}, None),
+        ("{unknown} { text } {}", "{unknown} { text } {}"),  # the user's own braces
+        (5, 5),
+        (None, None),
+        ({"{turn}": True}, {"2": True}),
+    ],
+)
+def test_a_shape_is_filled_in(shape: Any, filled: Any) -> None:
+    if isinstance(shape, dict) and filled is None:
+        filled = {"q": 'say "hi" {state}', "n": 2, "deep": [{"s": {"a": [1, None]}}]}
+    assert http.fill(shape, VALUES) == filled
+
+
+def test_every_name_in_a_shape_is_found() -> None:
+    assert http.names_in({"{a}": ["{b} {c}", {"x": "{d}"}], "e": 1}) == {"a", "b", "c", "d"}
+
+
+def test_variables_are_expanded_once() -> None:
+    assert http.expand("Bearer ${KEY}!", {"KEY": "${OTHER}"}) == "Bearer ${OTHER}!"
+
+
+def test_an_absent_variable_is_named() -> None:
+    with pytest.raises(KeyError, match="NOPE"):
+        http.expand("${NOPE}", {"HOME": "/"})

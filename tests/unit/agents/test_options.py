@@ -41,7 +41,7 @@ def test_a_command_that_cannot_run_is_refused(options: dict[str, Any], words: st
     assert words in str(error.value)
 
 
-MAPPED = {"url": "http://x/", "request": {"q": "{text}"}, "response": {"text": "$.a"}}
+MAPPED = {"url": "http://x/", "request": {"q": "{text}"}, "response": {"text": "a"}}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ MAPPED = {"url": "http://x/", "request": {"q": "{text}"}, "response": {"text": "
         ({"url": "http://localhost:8000"}, "adk"),
         ({"url": "https://x/", "app_name": "a", "flavour": "adk"}, "adk"),
         (MAPPED, "mapped"),
-        ({"url": "http://x/?q={text}", "method": "GET", "response": {"text": "$"}}, "mapped"),
+        ({"url": "http://x/?q={text}", "method": "GET", "response": {"text": "@"}}, "mapped"),
         ({**MAPPED, "request": {"messages": "{messages}", "note": "{my own braces}"}}, "mapped"),
     ],
 )
@@ -69,8 +69,8 @@ def test_the_flavour_is_told_by_the_options(options: dict[str, Any], kind: str) 
         ({**MAPPED, "flavour": "adk"}, "belong to the flavour `mapped`"),
         ({**MAPPED, "request": {"q": "hello"}}, "nothing in `request` or `url` says where the user's text goes"),
         ({**MAPPED, "request": {"q": "{text}", "s": "{sesion_id}"}}, "did you mean {session_id}?"),
-        ({**MAPPED, "response": {"text": "$.a["}}, "is no path"),
-        ({**MAPPED, "response": {"text": "$.a", "usage": "$.u"}}, "usage"),
+        ({**MAPPED, "response": {"text": "a["}}, "is not a JMESPath expression"),
+        ({**MAPPED, "response": {"text": "a", "usage": "u"}}, "usage"),
         ({**MAPPED, "method": "PATCH"}, "method"),
     ],
 )

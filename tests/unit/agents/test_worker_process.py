@@ -4,7 +4,7 @@ import pytest
 
 from evalgate.agents import worker_process
 from evalgate.model import FailureKind
-from evalgate.process.child import Ended
+from evalgate.system.process import Ended
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evalgate import agents
 from evalgate.config import load
 from evalgate.config.settings import Runs, Settings
 from evalgate.errors import ConfigError
@@ -69,7 +70,8 @@ def test_a_gate_file_that_is_no_text_says_how_to_save_it(tmp_path: Path, data: b
 )
 def test_the_agent_of_every_suite(tmp_path: Path, text: str, driver: str, options: dict[str, str]) -> None:
     (rule,) = chosen(tmp_path, "agents: [{path: other}]\n", agent=text).gate_file.agents
-    assert (rule.driver, rule.options, rule.suites) == (driver, options, ["**"])
+    use = agents.rule_use(rule)
+    assert (use.driver, use.options, rule.suites) == (driver, options, ["**"])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from evalgate.github import pacing
 from evalgate.github.pacing import Patience, World
-from evalgate.web.exchange import Answer
+from evalgate.system.http import Answer
 
 NOW = 1_800_000_000.0
 SECONDARY = json.dumps({"message": "You have exceeded a secondary rate limit."}).encode()

@@ -51,10 +51,3 @@ def test_every_criterion_keeps_its_own_grade_in_its_own_place(trials: list[dict[
     kept = [graded(each) for each in trials]
     assert [list(each.items()) for each in kept] == [list(each.items()) for each in trials]
     assert repr(kept) == repr(trials)
-
-
-def test_equal_grades_of_many_trials_are_one_value() -> None:
-    first, second = (graded({"a": Score(value=0.25), "b": Score(value=0.75)}) for _ in range(2))
-    assert first is second
-    swapped = graded({"b": Score(value=0.25), "a": Score(value=0.75)})
-    assert list(swapped.items()) == [("b", Score(value=0.25)), ("a", Score(value=0.75))]

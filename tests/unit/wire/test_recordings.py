@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalgate.errors import Severity
 from evalgate.model import Content, Invocation, Text, ToolCall
-from evalgate.wire.recordings import RecordingReading, parse_one, parse_recordings
+from evalgate.wire.recordings import RecordingReading, parse_case, parse_recordings, split_cases
 from evalgate.wire.spelling import to_camel
 
 
@@ -404,16 +404,50 @@ def items(draw):
 
 @settings(max_examples=400)
 @given(items())
-def test_one_item_reads_as_in_a_file_of_its_own(item):
+def test_one_case_reads_as_in_a_file_of_its_own(item):
     key, text = item
-    alone = parse_recordings(f'{{"eval_set_id": "s", "{key}": [{text}]}}', file="r.json")
-    one = parse_one(text, key=key, eval_set_id="s", file="r.json")
+    whole = f'{{"eval_set_id": "s", "{key}": [{text}]}}'
+    alone = parse_recordings(whole, file="r.json")
+    split = split_cases(whole)
+    if split is None:
+        return  # who reads it in whole has more to say
+    ((name, raw),) = split.cases
+    one = parse_case(raw, key=split.key, eval_set_id=split.eval_set_id, file="r.json")
     assert repr(one.recordings) == repr(alone.recordings)  # in words, since NaN is not equal to itself
-    if not one.recordings:
-        assert one.problems == alone.problems
+    assert [each.case_id for each in one.recordings] in ([], [name])
 
 
-def test_of_one_item_problems_are_told_where_it_cannot_be_read():
-    text = '{"eval_id": "c", "conversation": [{"user_content": 3}]}'
-    reading = parse_one(text, key="eval_cases", eval_set_id=None, file="r")
+def test_of_one_case_problems_are_told_where_it_cannot_be_read():
+    raw = {"eval_id": "c", "conversation": [{"user_content": 3}]}
+    reading = parse_case(raw, key="eval_cases", eval_set_id=None, file="r")
     assert (reading.recordings, errors(reading)) == ((), ["wrong-type"])
+
+
+def test_a_file_is_split_in_either_spelling_and_behind_a_byte_order_mark():
+    found = split_cases('\ufeff{"evalSetId":"s","evalCaseResults":[{"evalId":"a"} , {"evalId":"b"}]}\r\n')
+    assert found is not None
+    assert (found.key, found.eval_set_id) == ("evalCaseResults", "s")
+    assert found.cases == (("a", {"evalId": "a"}), ("b", {"evalId": "b"}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",  # a list of turns or events
+        '{"events": []}',  # a session
+        '"{}"',  # JSON in a text
+        '{"eval_cases": [{"eval_id": 1}]}',  # unusual: who reads it in whole has more to say
+        '{"eval_cases": [{}]}',
+        '{"eval_cases": {}}',
+        '{"eval_cases": [], "eval_cases": []}',
+        '{"eval_cases": [], "eval_case_results": []}',
+        '{"eval_cases": []',
+        '{"eval_cases": []} x',
+        '{"eval_cases": [{"eval_id": "a", "x": NaN}]}',
+        '{"eval_cases": [{"eval_id": "\\ud800"}]}',
+        '{"type":"start"}\n{"type":"turn"}',  # one message a line
+    ],
+)
+def test_every_other_file_is_left_to_be_read_in_whole(text):
+    assert split_cases(text) is None

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from builders import build
 
-from evalgate.baseline import commits
+from evalgate.baseline import commit
 from evalgate.baseline.store import Revise, Stored
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.results import file as results_file
@@ -29,9 +29,9 @@ class Shelf:
     def find(self, candidates: Sequence[str]) -> Stored | None:
         if not self._reachable:
             raise UnavailableError("no network")
-        for distance, commit in enumerate(candidates):
-            if commit in self._commits:
-                return Stored(commit=commit, saved_at="", distance=distance, path=Path(commit))
+        for distance, sha in enumerate(candidates):
+            if sha in self._commits:
+                return Stored(commit=sha, saved_at="", distance=distance, path=Path(sha))
         return None
 
     def read(self, name: str) -> bytes | None:
@@ -74,7 +74,7 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
             return SimpleNamespace(run=dataclasses.replace(build.report(WHOLE).run, commit="d" * 40))
         return SimpleNamespace(run=dataclasses.replace(build.report(told).run, commit=path.name))
 
-    monkeypatch.setattr(commits, "ancestors", lambda _, sha: (sha, B, C))
+    monkeypatch.setattr(commit, "ancestors", lambda _, sha: (sha, B, C))
     monkeypatch.setattr(results_file, "read_results", read)
     lines: list[str] = []
     nearest = stores.find(shelves, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked

@@ -134,59 +134,43 @@ def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str
     assert told.head == "no file"
 
 
-METRIC = """
-from . import helper
-import shared.words
-def score(*_):
-    from agent import lists
-    return helper.score(lists)
-"""
-
-
 @pytest.mark.parametrize(
     ("name", "is_told"),
     [
+        ("metrics/own.py", True),
         ("metrics/helper.py", True),  # beside the metric
-        ("metrics/tables.py", True),  # imported by the helper
-        ("metrics/__init__.py", True),  # runs whenever the metric is imported
-        ("shared/words.py", True),
-        ("agents/desk/lists.py", True),  # of the agent, but the metric asks for it
-        ("agents/desk/__init__.py", True),
+        ("metrics/tables/words.py", True),  # in its package
+        ("metrics/__init__.py", True),
+        ("metrics/new.py", True),
+        ("agents/desk/lists.py", True),  # beside a metric in the agent's folder
         ("agents/desk/agent.py", False),  # what is tested
-        ("metrics/other.py", False),  # that nobody imports
+        ("agents/desk/sub/agent.py", False),
+        ("shared/words.py", False),  # wherever it is imported
+        ("top.py", False),
+        ("metrics/words.txt", False),
     ],
 )
-def test_what_a_metric_imports_is_told(tmp_path: Path, name: str, is_told: bool) -> None:
+def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, is_told: bool) -> None:
     sides = [choice(tmp_path / side) for side in ("base", "head")]
-    written = {
-        "metrics/own.py": METRIC,
-        "metrics/helper.py": "from metrics.tables import score",
-        "metrics/tables.py": "",
-        "metrics/__init__.py": "",
-        "metrics/other.py": "",
-        "shared/words.py": "",
-        "agents/desk/__init__.py": "from . import agent",
-        "agents/desk/agent.py": "",
-        "agents/desk/lists.py": "",
-    }
+    kept = ("metrics/own", "metrics/helper", "agents/desk/mine", "agents/desk/agent", "agents/desk/lists", "top")
     for side in sides:
-        for each, text in written.items():
+        for each in kept:
             (side.root / each).parent.mkdir(parents=True, exist_ok=True)
-            (side.root / each).write_text(text)
-    suites = (suite("metrics.own.score", agent="agents/desk"),)
+            (side.root / f"{each}.py").write_text("")
+    suites = (suite("metrics.own.score", "agent.mine.score", "a/b.c", "..x", "a" * 300, agent="agents/desk"),)
     assert list(weaker.find(*sides, suites)) == []
+    (sides[1].root / name).parent.mkdir(parents=True, exist_ok=True)
     (sides[1].root / name).write_text("def score(*_): return 1.0")
     assert [each.subject for each in weaker.find(*sides, suites)] == [f"contents of {name}"] * is_told
 
 
-def test_a_new_file_that_stands_before_an_installed_module_is_told(tmp_path: Path) -> None:
+def test_beside_a_module_of_its_own_is_its_folder(tmp_path: Path) -> None:
     sides = [choice(tmp_path / side) for side in ("base", "head")]
     for side in sides:
-        (side.root / "own.py").write_text("import rouge_score.scoring")
-    (sides[1].root / "rouge_score").mkdir()
-    (sides[1].root / "rouge_score" / "__init__.py").write_text("")
+        (side.root / "own.py").write_text("")
+    (sides[1].root / "rouge_score.py").write_text("")
     (told,) = weaker.find(*sides, (suite("own.score", agent="agents/desk"),))
-    assert (told.subject, told.base) == ("contents of rouge_score/__init__.py", "no file")
+    assert (told.subject, told.base) == ("contents of rouge_score.py", "no file")
 
 
 def test_no_setting_and_no_rule_is_forgotten() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.baseline import git, git_environment
-from evalgate.baseline.git import Complaint, Git, GitFailed
+from evalgate.system import git
+from evalgate.system.git import Complaint, Git, GitFailed
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_no_secret_is_shown() -> None:
 
 
 def test_the_environment_is_an_allow_list() -> None:
-    kept = git_environment.kept_of(
+    kept = git.git_environment(
         {
             "PATH": "/bin",
             "HOME": "/home/ada",
@@ -65,7 +65,7 @@ def test_the_environment_is_an_allow_list() -> None:
             "LC_ALL": "de_DE.UTF-8",
         }
     )
-    assert {name: kept[name] for name in kept if name not in git_environment.FIXED} == {
+    assert {name: kept[name] for name in kept if name not in git.FIXED} == {
         "PATH": "/bin",
         "HOME": "/home/ada",
         "https_proxy": "http://proxy",
@@ -81,20 +81,20 @@ def test_settings_of_the_user_come_before_ours() -> None:
         "GIT_CONFIG_KEY_1": "http.proxy",
         "GIT_CONFIG_VALUE_1": "",
     }
-    given = list(git_environment.given_settings(environ))
+    given = list(git.given_settings(environ))
     assert given == [("core.hooksPath", "/evil"), ("http.proxy", "")]
-    full = git_environment.with_settings({}, [*given, ("core.hooksPath", "/dev/null")])
+    full = git.with_settings({}, [*given, ("core.hooksPath", "/dev/null")])
     assert full["GIT_CONFIG_COUNT"] == "3"
     assert (full["GIT_CONFIG_KEY_2"], full["GIT_CONFIG_VALUE_2"]) == ("core.hooksPath", "/dev/null")
 
 
 @pytest.mark.parametrize("count", ["", "x", "-1", "99999999", "²"])
 def test_a_count_of_settings_that_is_none(count: str) -> None:
-    assert list(git_environment.given_settings({"GIT_CONFIG_COUNT": count})) == []
+    assert list(git.given_settings({"GIT_CONFIG_COUNT": count})) == []
 
 
 def test_a_token_replaces_headers_of_its_server() -> None:
-    assert git_environment.token_settings("t", server="https://github.example/") == [
+    assert git.token_settings("t", server="https://github.example/") == [
         ("http.https://github.example/.extraheader", ""),
         ("http.https://github.example/.extraheader", "Authorization: Basic eC1hY2Nlc3MtdG9rZW46dA=="),
     ]

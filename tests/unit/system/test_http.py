@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.web import waiting
+from evalgate.system import http
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -31,10 +31,10 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_header(headers: dict[str, str], seconds: float | None) -> None:
-    assert waiting.parse_retry_after(headers, now=NOW) == seconds
+    assert http.parse_retry_after(headers, now=NOW) == seconds
 
 
 @given(st.text(max_size=40))
 def test_any_header_is_a_time_or_nothing(value: str) -> None:
-    found = waiting.parse_retry_after({"retry-after": value}, now=NOW)
+    found = http.parse_retry_after({"retry-after": value}, now=NOW)
     assert found is None or found >= 0

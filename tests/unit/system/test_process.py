@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.process.output import LineSplitter, LineTooLong, Tail
+from evalgate.system.process import LineSplitter, LineTooLong, Tail
 
 pieces = st.lists(st.binary(max_size=40), max_size=20)
 

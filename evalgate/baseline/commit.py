@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from evalgate.baseline import source
-from evalgate.baseline.git import Complaint, GitFailed
-from evalgate.baseline.repository import Repository
 from evalgate.errors import UnavailableError
+from evalgate.system import git
+from evalgate.system.git import Complaint, GitFailed, Repository
 
 DEEPENING = (50, 500, 5000)
 """Commits of history that are fetched, step by step, until base and head have an ancestor in common."""
@@ -58,7 +57,7 @@ def pick_base(
     head_sha = _head(repo, head)
     if wanted:
         return _wanted(repo, wanted, head=head_sha)
-    event_base = event_base if source.is_full_sha(event_base) else ""  # zeros: the push made the branch
+    event_base = event_base if git.is_full_sha(event_base) else ""  # zeros: the push made the branch
     made = read_commit(repo, head_sha)
     if _is_tested_merge(made, environ or {}) or (is_test_merge(made) and made.parents[0] == event_base):
         _ensure(repo, made.parents[0])
@@ -109,7 +108,7 @@ def _head(repo: Repository, head: str) -> str:
     if not name:
         raise UnavailableError("the repository has no commit yet", hint="Commit once; then there is a base.")
     found = repo.resolve(name)
-    if found is None and source.is_full_sha(name):
+    if found is None and git.is_full_sha(name):
         repo.fetch(name, depth=1 if repo.is_shallow else None)
         found = repo.resolve(name)
     if found is None:
@@ -123,8 +122,8 @@ def _wanted(repo: Repository, wanted: str, *, head: str) -> BaseCommit:
         return _merge_base(repo, branch, ref=wanted, head=head)
     found = repo.resolve(wanted)
     if found:
-        return _base(repo, found, ref="" if source.is_full_sha(wanted) else wanted, how="given")
-    if source.is_full_sha(wanted):
+        return _base(repo, found, ref="" if git.is_full_sha(wanted) else wanted, how="given")
+    if git.is_full_sha(wanted):
         _ensure(repo, wanted)
         return _base(repo, wanted, ref="", how="given")
     for kind, how in (("heads", "merge-base"), ("tags", "given")):

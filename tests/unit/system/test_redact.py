@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.process import redaction
+from evalgate.system import redact
 
 
 @pytest.mark.parametrize(
@@ -19,21 +19,21 @@ from evalgate.process import redaction
     ],
 )
 def test_values_of_variables_that_are_named_like_secrets_are_hidden(name: str, value: str, hidden: bool) -> None:
-    redact = redaction.redactor({name: value})
-    assert redact(f"<{value.strip()}>") == ("<***>" if hidden else f"<{value.strip()}>")
+    hide = redact.redactor({name: value})
+    assert hide(f"<{value.strip()}>") == ("<***>" if hidden else f"<{value.strip()}>")
 
 
 def test_a_secret_that_contains_another_is_hidden_whole() -> None:
-    redact = redaction.redactor({"A_KEY": "abcdefgh", "B_KEY": "abcdefgh-and-more"})
-    assert redact("abcdefgh-and-more abcdefgh") == "*** ***"
+    hide = redact.redactor({"A_KEY": "abcdefgh", "B_KEY": "abcdefgh-and-more"})
+    assert hide("abcdefgh-and-more abcdefgh") == "*** ***"
 
 
 def test_each_long_line_of_a_secret_is_hidden() -> None:
-    redact = redaction.redactor({"PEM_KEY": "-----BEGIN\nMIIEvQIBADANBg\n-----END---"})
-    assert redact("key: MIIEvQIBADANBg") == "key: ***"
+    hide = redact.redactor({"PEM_KEY": "-----BEGIN\nMIIEvQIBADANBg\n-----END---"})
+    assert hide("key: MIIEvQIBADANBg") == "key: ***"
 
 
 @given(st.text(min_size=8).filter(lambda value: len(value.strip()) >= 8 and "*" not in value), st.text())
 def test_no_secret_is_left(secret: str, around: str) -> None:
-    redact = redaction.redactor({"SOME_SECRET": secret})
-    assert secret.strip() not in redact(around + secret.strip() + around)
+    hide = redact.redactor({"SOME_SECRET": secret})
+    assert secret.strip() not in hide(around + secret.strip() + around)

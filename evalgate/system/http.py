@@ -1,13 +1,16 @@
-"""One HTTP request and its answer: bounded in time and size, careful with headers."""
+"""One HTTP request and its answer: bounded in time and size, careful with headers; how long a server asks to wait."""
 
 from __future__ import annotations
 
+import email.utils
 import enum
 import io
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
@@ -232,3 +235,34 @@ def _plain(error: BaseException) -> str:
         text = text.partition(">: ")[2] or text
     text = text.partition("): ")[2] or text if "object at 0x" in text or text.startswith("HTTP") else text
     return " ".join(text.split())[:300] or type(reason).__name__
+
+
+def parse_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
+    """Seconds to wait by `Retry-After` (RFC 9110: seconds or a date) or `retry-after-ms`; None where unsaid.
+
+    Header names in lower case. A date in the past is 0.
+    """
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
+    return seconds if seconds is not None else _until(value, now=now)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _until(text: str, *, now: datetime) -> float | None:
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())

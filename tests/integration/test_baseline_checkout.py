@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +14,10 @@ import pytest
 from builders import repositories as made
 from builders.repositories import ENVIRON, git, photograph
 
-from evalgate.baseline import private_folder, repository, worktree
-from evalgate.baseline.git import GitFailed
-from evalgate.baseline.repository import Repository
+from evalgate.baseline import checkout
 from evalgate.errors import UnavailableError
+from evalgate.system import git as system_git
+from evalgate.system.git import GitFailed, Repository
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +37,7 @@ def under(tmp_path: Path) -> Path:
 
 
 def opened(root: Path, under: Path):
-    return repository.opened(root, environ=ENVIRON, token=None, under=under)
+    return system_git.open_repository(root, environ=ENVIRON, token=None, under=under)
 
 
 @pytest.fixture
@@ -52,12 +51,12 @@ def sha_of(folder: Path, name: str) -> str:
 
 
 def test_the_base_stands_beside_head_and_goes(project: Path, under: Path) -> None:
-    with opened(project, under) as repo, worktree.checked_out(repo, sha_of(project, "base")) as checkout:
-        assert (checkout.root / "agent.py").read_text() == "old\n"
-        assert not (checkout.root / "new.py").exists()
+    with opened(project, under) as repo, checkout.checked_out(repo, sha_of(project, "base")) as there:
+        assert (there.root / "agent.py").read_text() == "old\n"
+        assert not (there.root / "new.py").exists()
         assert (project / "agent.py").read_text() == "new\n"
-        assert checkout.notes == ()
-        assert not checkout.root.is_relative_to(project)
+        assert there.notes == ()
+        assert not there.root.is_relative_to(project)
     assert list(under.iterdir()) == []
 
 
@@ -73,18 +72,18 @@ def test_nothing_of_the_users_repository_changes(project: Path, under: Path) -> 
     before = photograph(project)
     status = git(project, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--show-stash")
 
-    with opened(project, under) as repo, worktree.checked_out(repo, sha_of(project, "base")) as checkout:
+    with opened(project, under) as repo, checkout.checked_out(repo, sha_of(project, "base")) as there:
         during = photograph(project)
-        assert (checkout.root / "agent.py").read_text() == "old\n"
+        assert (there.root / "agent.py").read_text() == "old\n"
 
     assert photograph(project) == during == before
     assert git(project, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--show-stash") == status
 
 
 def test_a_root_below_the_top_stays_below_the_top(project: Path, under: Path) -> None:
-    with opened(project / "shop", under) as repo, worktree.checked_out(repo, sha_of(project, "base")) as checkout:
-        assert checkout.root == checkout.tree / "shop"
-        assert (checkout.root / "agent.py").read_text() == "old shop\n"
+    with opened(project / "shop", under) as repo, checkout.checked_out(repo, sha_of(project, "base")) as there:
+        assert there.root == there.tree / "shop"
+        assert (there.root / "agent.py").read_text() == "old shop\n"
 
 
 def test_a_root_that_the_base_lacks_is_said(project: Path, under: Path) -> None:
@@ -92,7 +91,7 @@ def test_a_root_that_the_base_lacks_is_said(project: Path, under: Path) -> None:
     with (
         opened(project / "later", under) as repo,
         pytest.raises(UnavailableError, match="has no folder later"),
-        worktree.checked_out(repo, sha_of(project, "base")),
+        checkout.checked_out(repo, sha_of(project, "base")),
     ):
         pytest.fail("there is nothing to run")
 
@@ -102,9 +101,9 @@ def test_two_checkouts_at_once(project: Path, under: Path) -> None:
     with (
         opened(project, under) as one,
         opened(project, under) as other,
-        worktree.checked_out(one, base) as first,
-        worktree.checked_out(one, base) as second,
-        worktree.checked_out(other, head) as third,
+        checkout.checked_out(one, base) as first,
+        checkout.checked_out(one, base) as second,
+        checkout.checked_out(other, head) as third,
     ):
         texts = [(each.root / "agent.py").read_text() for each in (first, second, third)]
     assert texts == ["old\n", "old\n", "new\n"]
@@ -112,22 +111,22 @@ def test_two_checkouts_at_once(project: Path, under: Path) -> None:
 
 def test_git_works_in_the_checkout(repo: Repository, project: Path) -> None:
     """As build backends that ask git for a version need it."""
-    with worktree.checked_out(repo, sha_of(project, "base")) as checkout:
-        assert git(checkout.root, "describe", "--tags") == "base"
-        assert git(checkout.root, "status", "--porcelain") == ""
+    with checkout.checked_out(repo, sha_of(project, "base")) as there:
+        assert git(there.root, "describe", "--tags") == "base"
+        assert git(there.root, "status", "--porcelain") == ""
 
 
 def test_a_linked_working_tree_of_the_user(project: Path, under: Path, tmp_path: Path) -> None:
     git(project, "worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"), "base")
     with opened(tmp_path / "linked", under) as repo:
         assert repo.head == sha_of(project, "base")
-        with worktree.checked_out(repo, sha_of(project, "main")) as checkout:
-            assert (checkout.root / "agent.py").read_text() == "new\n"
+        with checkout.checked_out(repo, sha_of(project, "main")) as there:
+            assert (there.root / "agent.py").read_text() == "new\n"
     assert "private" not in git(project, "worktree", "list")
 
 
 def test_an_unknown_commit_is_said(repo: Repository) -> None:
-    with pytest.raises(GitFailed, match="git worktree failed"), worktree.checked_out(repo, "1" * 40):
+    with pytest.raises(GitFailed, match="git worktree failed"), checkout.checked_out(repo, "1" * 40):
         pytest.fail("there is no such commit")
 
 
@@ -139,8 +138,8 @@ def test_a_folder_without_git_is_said(tmp_path: Path, under: Path) -> None:
 def test_an_odd_path_of_the_repository(tmp_path: Path, under: Path) -> None:
     folder = made.made(tmp_path / 'odd "quoted"\\ ünï #:;path')
     sha = made.commit(folder, {"a": "a"})
-    with opened(folder, under) as repo, worktree.checked_out(repo, sha) as checkout:
-        assert (checkout.root / "a").read_text() == "a"
+    with opened(folder, under) as repo, checkout.checked_out(repo, sha) as there:
+        assert (there.root / "a").read_text() == "a"
 
 
 # --- submodules, links, LFS --------------------------------------------------------------------------
@@ -164,25 +163,25 @@ def with_submodule(tmp_path: Path, project: Path) -> Path:
     return project
 
 
-def test_a_submodule_comes_from_local_objects_at_the_bases_commit(with_submodule: Path, under: Path) -> None:
+def test_submodules_are_left_out_which_is_a_problem_where_the_user_has_them(with_submodule: Path, under: Path) -> None:
     before = photograph(with_submodule)
     with (
         opened(with_submodule, under) as repo,
-        worktree.checked_out(repo, sha_of(with_submodule, "with-library")) as checkout,
+        checkout.checked_out(repo, sha_of(with_submodule, "with-library")) as there,
     ):
-        assert (checkout.root / "vendor/library/tool.py").read_text() == "one\n"
-        assert (checkout.root / "vendor/library/deep/deep.txt").read_text() == "deep\n"
-        assert checkout.notes == ()
+        assert list((there.root / "vendor/library").iterdir()) == []
+        assert there.notes == ("1 submodule of the base (vendor/library) is missing there.",)
+        assert "(vendor/library), so the two agents cannot be compared" in there.problem
     assert photograph(with_submodule) == before
     assert list(under.iterdir()) == []
 
 
-def test_a_submodule_that_is_not_here_is_said(with_submodule: Path, under: Path, tmp_path: Path) -> None:
+def test_submodules_that_neither_side_has_are_a_note(with_submodule: Path, under: Path, tmp_path: Path) -> None:
     clone = made.cloned(with_submodule, tmp_path / "clone")
-    with opened(clone, under) as repo, worktree.checked_out(repo, sha_of(clone, "HEAD")) as checkout:
-        assert len(checkout.notes) == 1
-        assert checkout.notes[0].startswith("The submodule vendor/library at ")
-        assert (checkout.root / "agent.py").exists()
+    with opened(clone, under) as repo, checkout.checked_out(repo, sha_of(clone, "HEAD")) as there:
+        assert there.notes == ("1 submodule of the base (vendor/library) is missing there.",)
+        assert there.problem == ""
+        assert (there.root / "agent.py").exists()
 
 
 def test_links_are_kept_and_those_that_lead_out_are_said(project: Path, under: Path, tmp_path: Path) -> None:
@@ -190,49 +189,40 @@ def test_links_are_kept_and_those_that_lead_out_are_said(project: Path, under: P
     (project / "outside").symlink_to(tmp_path / "elsewhere")
     (project / "shop" / "up").symlink_to("../../elsewhere")
     sha = made.commit(project, {})
-    with opened(project, under) as repo, worktree.checked_out(repo, sha) as checkout:
-        assert (checkout.root / "inside").readlink() == Path("shop/agent.py")
-        assert checkout.notes == (
+    with opened(project, under) as repo, checkout.checked_out(repo, sha) as there:
+        assert (there.root / "inside").readlink() == Path("shop/agent.py")
+        assert there.notes == (
             "2 symbolic links (such as outside) lead out of the repository: what is there is not the base's.",
         )
 
 
-def test_lfs_files_come_from_the_local_store_or_are_said(project: Path, under: Path) -> None:
-    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize {}\n"
-    here, missing = "a" * 64, "b" * 64
-    stored = project / ".git/lfs/objects/aa/aa" / here
-    stored.parent.mkdir(parents=True)
-    stored.write_text("the model")
-    sha = made.commit(
-        project,
-        {
-            ".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n",
-            "here.bin": pointer.format(here, len("the model")),
-            "missing.bin": pointer.format(missing, 5),
-        },
-    )
-    with opened(project, under) as repo, worktree.checked_out(repo, sha) as checkout:
-        assert (checkout.root / "here.bin").read_text() == "the model"
-        assert (checkout.root / "missing.bin").read_text() == pointer.format(missing, 5)
-        assert checkout.notes == (
-            "1 Git LFS file of the base (such as missing.bin) is not in the checkout: the pointer stands instead.",
-        )
+def test_lfs_files_are_pointers_which_is_a_problem_where_the_user_has_the_files(project: Path, under: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 5\n".format("a" * 64)
+    attributes = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
+    sha = made.commit(project, {".gitattributes": attributes, "model.bin": pointer, "other.bin": "no pointer"})
+    with opened(project, under) as repo, checkout.checked_out(repo, sha) as there:
+        assert (there.root / "model.bin").read_text() == pointer
+        assert there.notes == ("1 Git LFS file of the base (model.bin) is missing there.",)
+        assert there.problem == ""
+    (project / "model.bin").write_text("the model")
+    with opened(project, under) as repo, checkout.checked_out(repo, sha) as there:
+        assert "(model.bin), so the two agents cannot be compared" in there.problem
 
 
 def test_a_sparse_checkout_stays_sparse(project: Path, under: Path, tmp_path: Path) -> None:
     clone = made.cloned(project, tmp_path / "clone", "--no-checkout")
     git(clone, "sparse-checkout", "set", "shop")
     git(clone, "checkout", "--quiet", "main")
-    with opened(clone, under) as repo, worktree.checked_out(repo, sha_of(project, "base")) as checkout:
-        assert sorted(path.name for path in checkout.root.iterdir()) == [".git", "agent.py", "shop"]
+    with opened(clone, under) as repo, checkout.checked_out(repo, sha_of(project, "base")) as there:
+        assert sorted(path.name for path in there.root.iterdir()) == [".git", "agent.py", "shop"]
 
 
 def test_a_partial_clone_fetches_contents_when_they_are_needed(project: Path, under: Path, tmp_path: Path) -> None:
     git(project, "config", "uploadpack.allowFilter", "true")
     git(project, "config", "uploadpack.allowAnySHA1InWant", "true")
     clone = made.cloned(project, tmp_path / "clone", "--filter=blob:none")
-    with opened(clone, under) as repo, worktree.checked_out(repo, sha_of(project, "base")) as checkout:
-        assert (checkout.root / "agent.py").read_text() == "old\n"
+    with opened(clone, under) as repo, checkout.checked_out(repo, sha_of(project, "base")) as there:
+        assert (there.root / "agent.py").read_text() == "old\n"
 
 
 # --- killed ------------------------------------------------------------------------------------------
@@ -241,11 +231,12 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from builders.repositories import ENVIRON
-from evalgate.baseline import repository, worktree
+from evalgate.baseline import checkout
+from evalgate.system import git as system_git
 root, under, sha = sys.argv[1:]
-with repository.opened(Path(root), environ=ENVIRON, token=None, under=Path(under)) as repo:
-    with worktree.checked_out(repo, sha) as checkout:
-        print(checkout.root, flush=True)
+with system_git.open_repository(Path(root), environ=ENVIRON, token=None, under=Path(under)) as repo:
+    with checkout.checked_out(repo, sha) as there:
+        print(there.root, flush=True)
         time.sleep(600)
 """
 
@@ -269,12 +260,12 @@ def test_what_a_killed_run_left_is_removed_by_the_next(project: Path, under: Pat
 
     with opened(project, under) as repo:
         assert not left.exists()
-        assert [path.name for path in under.iterdir()] == [repo.folder.name]
+        assert [path.name for path in under.iterdir() if path.is_dir()] == [repo.folder.name]
     assert photograph(project) == before
 
 
 def test_folders_that_an_agent_made_unwritable_go_as_well(tmp_path: Path) -> None:
-    with private_folder.made(tmp_path) as folder:
+    with system_git.private_folder(tmp_path) as folder:
         (folder / "a" / "b").mkdir(parents=True)
         (folder / "a" / "b" / "file").write_text("x")
         (folder / "a" / "b").chmod(0o500)
@@ -282,12 +273,7 @@ def test_folders_that_an_agent_made_unwritable_go_as_well(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_half_made_is_left_alone_for_an_hour(tmp_path: Path) -> None:
-    young, old = tmp_path / "evalgate-base-young", tmp_path / "evalgate-base-old"
-    young.mkdir()
-    old.mkdir()
-    two_hours_ago = time.time() - 7200
-    os.utime(old, (two_hours_ago, two_hours_ago))
-    with private_folder.made(tmp_path):
-        assert young.exists()
-        assert not old.exists()
+def test_a_folder_without_a_process_goes(tmp_path: Path) -> None:
+    (tmp_path / "evalgate-base-old").mkdir()
+    with system_git.private_folder(tmp_path) as folder:
+        assert [path for path in tmp_path.iterdir() if path.is_dir()] == [folder]

@@ -1,21 +1,256 @@
-"""One child process in its own process group: started, fed, listened to, ended and reaped, whatever it does."""
+"""One child process, bounded: its group, its output, its memory, its end; and this process's own habits."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import os
 import select
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from evalgate.process import guardian, starting
-from evalgate.process.output import Tail
-from evalgate.process.starting import ChildStartError
+try:
+    import resource
+except ImportError:  # pragma: no cover - only POSIX systems have it
+    resource = None  # type: ignore[assignment]  # absent on other systems
 
-__all__ = ["Child", "ChildClosed", "ChildStartError", "Ended", "Finished", "run_to_end"]
+
+# --- output, kept within bounds ------------------------------------------------------------
+
+
+class LineTooLong(Exception):  # noqa: N818 - it names what happened
+    """A line grew beyond the limit without an end."""
+
+
+class Tail:
+    """The last `limit` bytes of a stream, and how many there were in all."""
+
+    __slots__ = ("_kept", "_limit", "total")
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self.total = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Append; what falls out in front is forgotten."""
+        self.total += len(chunk)
+        self._kept += chunk[-self._limit :]
+        if len(self._kept) > 2 * self._limit:  # cut rarely, so that many small chunks stay cheap
+            del self._kept[: -self._limit]
+
+    def kept(self) -> bytes:
+        """The last bytes, as they came."""
+        return bytes(self._kept[-self._limit :])
+
+    def text(self, *, limit: int | None = None) -> str:
+        """The tail as text of at most `limit` bytes, whole lines where something was cut off in front."""
+        kept = self.kept()
+        cut = self.total > len(kept)
+        if limit is not None and len(kept) > limit:
+            kept, cut = kept[-limit:], True
+        if cut and b"\n" in kept[:-1]:
+            kept = kept[kept.index(b"\n") + 1 :]
+        return kept.decode("utf-8", "replace")
+
+
+class LineSplitter:
+    """Cuts chunks into lines, never holding more than `limit` bytes of an unfinished one."""
+
+    __slots__ = ("_limit", "_pending", "_scanned")
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._pending = bytearray()
+        self._scanned = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        r"""The lines that `chunk` completes, without `\n`. Raises LineTooLong."""
+        self._pending += chunk
+        while (end := self._pending.find(b"\n", self._scanned)) >= 0:
+            if end > self._limit:
+                raise LineTooLong
+            line = bytes(self._pending[:end])
+            del self._pending[: end + 1]
+            self._scanned = 0
+            yield line
+        self._scanned = len(self._pending)
+        if self._scanned > self._limit:
+            self._pending.clear()
+            self._scanned = 0
+            raise LineTooLong
+
+    def rest(self) -> bytes:
+        """What came after the last line's end."""
+        return bytes(self._pending)
+
+
+# --- groups that end with us ---------------------------------------------------------------
+
+
+_SHELL = "/bin/sh"
+_SCRIPT = """
+trap '' INT TERM HUP
+groups=' '
+while read -r what group; do
+  case $what in
+    +) groups="$groups$group " ;;
+    -) groups="${groups%% $group *} ${groups#* $group }" ;;
+  esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done
+"""
+
+
+class _Guardian:
+    """Ends the process groups of our children when we are killed ourselves and cannot do it.
+
+    A shell of a few hundred kilobytes waits at the end of a pipe that only we hold. While children live it is told of
+    each group; when the pipe closes without a farewell, it kills what is left. (PR_SET_PDEATHSIG is no help: it fires
+    when the *thread* that started the child ends, and it reaches neither grandchildren nor other systems.)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: set[int] = set()
+        self._shell: subprocess.Popen[bytes] | None = None
+
+    def guard(self, group: int) -> None:
+        """Have `group` killed if we die. Without a shell (a distroless image) nobody guards."""
+        with self._lock:
+            self._groups.add(group)
+            if self._shell is None:
+                self._shell = _shell()
+                told = self._groups
+            else:
+                told = {group}
+            self._tell("".join(f"+ {each}\n" for each in told))
+
+    def release(self, group: int) -> None:
+        """The group is gone: its number may soon belong to others."""
+        with self._lock:
+            self._groups.discard(group)
+            self._tell(f"- {group}\n")
+            if not self._groups:
+                self._dismiss()
+
+    def _tell(self, lines: str) -> None:
+        if self._shell is None or self._shell.stdin is None:
+            return
+        try:
+            self._shell.stdin.write(lines.encode())
+            self._shell.stdin.flush()
+        except OSError:  # somebody ended the shell; the next group gets a new one, told of all
+            self._dismiss()
+
+    def _dismiss(self) -> None:
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            with contextlib.suppress(OSError):
+                shell.communicate()
+
+
+def _shell() -> subprocess.Popen[bytes] | None:
+    try:
+        return subprocess.Popen(
+            (_SHELL, "-c", _SCRIPT),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.defpath},
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+_GUARDIAN = _Guardian()
+
+
+# --- starting -----------------------------------------------------------------------------
+
+
+FIRST_LINE_BYTES = 256
+
+
+class ChildStartError(Exception):
+    """The command could not be started; the message says why, in words for a user."""
+
+
+def _start(
+    command: Sequence[str], *, cwd: str, environment: Mapping[str, str], reads_input: bool
+) -> subprocess.Popen[bytes]:
+    """The process, in a session of its own, with pipes. Raises ChildStartError."""
+    try:
+        return subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.PIPE if reads_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if error.filename == cwd:
+            raise ChildStartError(f"the folder {cwd} does not exist") from None
+        raise ChildStartError(f"{command[0]}: {_not_found(command[0], cwd=cwd, environment=environment)}") from None
+    except (OSError, ValueError, IndexError) as error:
+        name = command[0] if command else "(empty command)"
+        raise ChildStartError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str:
+    """What the system did not find: the program, or what the program itself is started with."""
+    first = _first_line(program, cwd=cwd, folders=[""] if "/" in program else os.get_exec_path(environment))
+    if first is None:
+        return "command not found"
+    if not first.startswith(b"#!"):
+        return "the file is there, but the loader that it needs is not; it may be built for another system"
+    shown = first.removeprefix(b"#!").decode("utf-8", "replace").strip()
+    why = " (the line ends in CR LF, as on Windows: save the file with LF)" if first.endswith(b"\r") else ""
+    return f"the file is there, but the interpreter that its first line names is not: {shown}{why}"
+
+
+def _first_line(program: str, *, cwd: str, folders: Sequence[str]) -> bytes | None:
+    for folder in folders:
+        path = Path(cwd, folder, program)
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                with path.open("rb") as file:
+                    return file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
+    return None
+
+
+def _exit_fds(pid: int) -> tuple[int, ...]:
+    """A descriptor that becomes readable when the child ends; none where the system has no such thing."""
+    try:
+        return (os.pidfd_open(pid),)
+    except (AttributeError, OSError):
+        return ()
+
+
+def _cap_memory(pid: int, limit: int) -> bool:
+    """Bound the private memory of a running process in bytes; False where the system does not do that."""
+    if resource is None or not hasattr(resource, "prlimit"):
+        return False
+    try:
+        resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+# --- a running child ----------------------------------------------------------------------
+
 
 TAIL_BYTES = 64 * 1024
 CHUNK_BYTES = 64 * 1024
@@ -66,10 +301,10 @@ class Child:
         reads_input: bool = True,
     ) -> None:
         """Start the command. Raises ChildStartError."""
-        self._process = starting.start(command, cwd=cwd, environment=environment, reads_input=reads_input)
+        self._process = _start(command, cwd=cwd, environment=environment, reads_input=reads_input)
         self.pid = self._process.pid
-        guardian.guard(self.pid)
-        self.memory_capped = memory_bytes is not None and starting.cap_memory(self.pid, memory_bytes)
+        _GUARDIAN.guard(self.pid)
+        self.memory_capped = memory_bytes is not None and _cap_memory(self.pid, memory_bytes)
         self.stderr = Tail(limit=TAIL_BYTES)
         self._signals: list[tuple[float, signal.Signals]] = []
         self._ended: Ended | None = None
@@ -160,15 +395,15 @@ class Child:
         poll = select.poll()
         streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
-        exit_fd = starting.exit_fd(self.pid)
-        for fd in (*streams, self._wake_read, *exit_fd):
+        exit_fds = _exit_fds(self.pid)
+        for fd in (*streams, self._wake_read, *exit_fds):
             poll.register(fd, select.POLLIN)
         drain_until: float | None = None
         while drain_until is None or (feeds and time.monotonic() < drain_until):
             for fd, _ in poll.poll(1000 * self._pause()):
                 if fd == self._wake_read:
                     os.read(fd, 1024)
-                elif fd in exit_fd:
+                elif fd in exit_fds:
                     poll.unregister(fd)
                 elif not self._drain(fd, feeds):
                     poll.unregister(fd)
@@ -177,7 +412,7 @@ class Child:
             if drain_until is None and self._has_exited():
                 drain_until = time.monotonic() + DRAIN_S
                 self._signal_group(signal.SIGKILL)  # who is left may hold the pipes open
-        for fd in exit_fd:
+        for fd in exit_fds:
             os.close(fd)
 
     def _pause(self) -> float:
@@ -220,7 +455,7 @@ class Child:
     def _reap(self) -> None:
         self._leaving.set()
         self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
-        guardian.release(self.pid)
+        _GUARDIAN.release(self.pid)
         ended = Ended(returncode=self._process.wait())
         with self._writing:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -296,3 +531,28 @@ def run_to_end(
         seconds=time.monotonic() - began,
         timed_out=timed_out,
     )
+
+
+# --- this process -------------------------------------------------------------------------
+
+
+def collect_seldom() -> None:
+    """Look seldom for garbage that only a search finds; to be called before all that is heavy is imported.
+
+    What importing and a run make is mostly kept to their end, and looking through it again and again takes a tenth of
+    the one and a twentieth of the other.
+    """
+    gc.set_threshold(50_000, 20, 20)
+
+
+def close_to_others() -> bool:
+    """Keep the agent, which runs beside us as the same user, from reading our environment and memory.
+
+    Closes /proc/PID/environ, /proc/PID/mem and debuggers to other processes without CAP_SYS_PTRACE, which containers
+    do not have by default; False where the system knows no such thing. Children are open again as soon as they run a
+    program of their own. Source: prctl(2), PR_SET_DUMPABLE (4).
+    """
+    try:
+        return bool(ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0)
+    except (OSError, AttributeError, TypeError):  # no Linux
+        return False

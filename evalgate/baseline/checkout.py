@@ -1,0 +1,144 @@
+"""A commit checked out beside the user's working tree, in a private folder that goes when the block ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalgate import words
+from evalgate.errors import UnavailableError
+from evalgate.system import git
+from evalgate.system.git import GitFailed, Repository
+
+LONGEST_POINTER = 1024  # bytes, by the specification of Git LFS
+_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:[0-9a-f]{64}\nsize \d+\n")
+_GITLINK = "160000 "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """A commit on disk.
+
+    `tree`: its top; `root`: the folder in it that corresponds to evalgate's root; `notes`: what is not there or not
+    as in the user's checkout (submodules, LFS files, links that lead out), one sentence each; `problem`: why an agent
+    that runs here cannot be compared with one in the user's checkout, "" where it can.
+    """
+
+    tree: Path
+    root: Path
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class NoSuchFolder(UnavailableError):  # noqa: N818 - it says what is the matter
+    """The commit does not have the folder that is treated as the repository."""
+
+
+@contextlib.contextmanager
+def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
+    """The tree of `sha`, for as long as the block lasts. Raises GitFailed, NoSuchFolder.
+
+    Files that git does not track (`.env`, `node_modules`) are not there; neither are submodules and LFS files.
+    """
+    tree = Path(tempfile.mkdtemp(prefix="tree-", dir=repo.folder))
+    try:
+        _place(repo, sha, tree)
+        root = tree / repo.prefix
+        if not root.is_dir():
+            raise NoSuchFolder(
+                f"the base commit {sha[:12]} has no folder {repo.prefix}",
+                hint="Nothing can run on the base side then; only the threshold gate decides.",
+            )
+        submodules, files = _submodules(repo, tree), _pointers(repo, tree)
+        lacking = [name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)]
+        notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files), *_links_out(tree)]
+        yield Checkout(tree=tree, root=root, notes=tuple(notes), problem=_problem(lacking))
+    finally:
+        git.remove_folder(tree)
+        with contextlib.suppress(GitFailed):
+            repo.run("worktree", "prune")
+
+
+def is_pointer(data: bytes) -> bool:
+    """Whether a file's beginning is that of a Git LFS pointer, which stands for the file itself."""
+    return len(data) <= LONGEST_POINTER and _POINTER.match(data) is not None
+
+
+def _place(repo: Repository, sha: str, tree: Path) -> None:
+    arguments = ("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
+    if repo.remote.partial:
+        repo.run_with_remote(*arguments)  # a partial clone fetches contents when they are asked for
+    else:
+        repo.run(*arguments)
+
+
+def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
+    listed = repo.git.run("ls-files", "-z", *arguments, cwd=str(tree))
+    return [entry for entry in listed.decode("utf-8", "surrogateescape").split("\0") if entry]
+
+
+def _submodules(repo: Repository, tree: Path) -> list[str]:
+    """The submodules whose folders git left empty; those outside a sparse checkout have none."""
+    names = [entry.partition("\t")[2] for entry in _listed(repo, tree, "--stage") if entry.startswith(_GITLINK)]
+    return [name for name in names if (tree / name).is_dir()]
+
+
+def _pointers(repo: Repository, tree: Path) -> list[str]:
+    """The Git LFS files of which the pointer was checked out; no filter of theirs runs."""
+    names = _listed(repo, tree, "--", ":(attr:filter=lfs)")
+    return [name for name in names if _holds_pointer(tree / name)]
+
+
+def _holds_pointer(path: Path) -> bool:
+    try:
+        return not path.is_symlink() and path.stat().st_size <= LONGEST_POINTER and is_pointer(path.read_bytes())
+    except OSError:
+        return False
+
+
+def _is_filled(path: Path) -> bool:
+    """Whether the user's checkout has what the base's lacks at this place."""
+    try:
+        return any(path.iterdir()) if path.is_dir() else path.is_file() and not _holds_pointer(path)
+    except OSError:
+        return False
+
+
+def _missing(what: str, names: list[str]) -> Iterator[str]:
+    if names:
+        are = "is" if len(names) == 1 else "are"
+        yield f"{words.counted(len(names), what)} of the base ({words.listed(names, limit=3)}) {are} missing there."
+
+
+def _problem(lacking: list[str]) -> str:
+    if not lacking:
+        return ""
+    return (
+        f"the base's checkout has no submodules and no Git LFS files, and this one has them "
+        f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
+        "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
+    )
+
+
+def _links_out(tree: Path) -> Iterator[str]:
+    """A note where symbolic links point out of `tree`, since they do not lead to the base's files."""
+    found = sorted(_find_links_out(tree))
+    if found:
+        links, lead = words.counted(len(found), "symbolic link"), "leads" if len(found) == 1 else "lead"
+        yield f"{links} (such as {found[0]}) {lead} out of the repository: what is there is not the base's."
+
+
+def _find_links_out(tree: Path) -> Iterator[str]:
+    top = os.path.realpath(tree)
+    for folder, folders, files in os.walk(top):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if path.is_symlink():
+                target = os.path.normpath(os.path.join(folder, os.readlink(path)))  # noqa: PTH115, PTH118 - not resolved
+                if target != top and not target.startswith(top + os.sep):
+                    yield path.relative_to(top).as_posix()

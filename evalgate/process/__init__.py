@@ -1,1 +1,0 @@
-"""One child process, bounded: its group, its output, its memory, its end."""

@@ -1,0 +1,1 @@
+"""What lies outside: git, child processes, Python environments, HTTP, secrets in what they say."""

@@ -1,0 +1,738 @@
+"""Git, run safely on the user's repository, which is only ever read.
+
+Commands are bounded, never prompt, run in an environment of ours, and no error of theirs shows a secret. What we fetch
+and check out lies in a private repository that borrows the user's objects: no setting of the user's repository is in
+force there but those that are taken over here, so that none can run a command
+(docs/decisions/008-private-repository.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import enum
+import fnmatch
+import os
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import urlsplit
+
+from evalgate.errors import UnavailableError
+from evalgate.system import redact
+from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended
+
+if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
+    import filelock
+
+KEPT = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",  # where credential helpers of a desk live
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_*",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "*_proxy",
+    "*_PROXY",
+)
+"""The user's own, and trusted as such. GIT_DIR, GIT_INDEX_FILE and their like (set in hooks) must not get through."""
+
+FIXED = {
+    "LC_ALL": "C",  # git's words are read
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",  # empty, not absent: then neither core.askPass nor SSH_ASKPASS is asked
+    "GCM_INTERACTIVE": "never",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file",  # never ext::, which is a command
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_DEFAULT_REF_FORMAT": "files",
+}
+
+HARDENED: Sequence[tuple[str, str]] = (
+    ("safe.directory", "*"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.alternateRefsCommand", "true"),  # else git asks the user's repository for its refs, under its config
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("submodule.recurse", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("push.followTags", "false"),
+    ("push.gpgSign", "false"),
+    ("commit.gpgSign", "false"),
+    ("log.showSignature", "false"),
+    ("filter.lfs.process", ""),
+    ("filter.lfs.smudge", ""),
+    ("filter.lfs.clean", ""),
+    ("filter.lfs.required", "false"),
+    ("http.lowSpeedLimit", "1000"),
+    ("http.lowSpeedTime", "60"),
+    ("advice.detachedHead", "false"),
+)
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment that git gets, settings apart (`with_settings`)."""
+    kept = {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, each) for each in KEPT)}
+    return {**kept, **FIXED}
+
+
+def given_settings(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The settings that a user hands to every git by GIT_CONFIG_COUNT."""
+    count = environ.get("GIT_CONFIG_COUNT", "")
+    for number in range(int(count) if count.isdecimal() and len(count) < 4 else 0):
+        key, value = environ.get(f"GIT_CONFIG_KEY_{number}"), environ.get(f"GIT_CONFIG_VALUE_{number}")
+        if key and value is not None:
+            yield key, value
+
+
+def with_settings(environment: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """`environment` with settings that git (2.31 and newer) reads from it; the last of a key wins."""
+    numbered = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        numbered[f"GIT_CONFIG_KEY_{number}"] = key
+        numbered[f"GIT_CONFIG_VALUE_{number}"] = value
+    return {**environment, **numbered}
+
+
+def token_settings(token: str, *, server: str) -> list[tuple[str, str]]:
+    """The header that shows `token` to `server` (`https://github.com`) alone, in place of headers set before."""
+    key = f"http.{server.rstrip('/')}/.extraheader"
+    return [(key, ""), (key, f"Authorization: Basic {basic(token)}")]
+
+
+def basic(token: str) -> str:
+    """A token as GitHub takes it for git over HTTP."""
+    return base64.b64encode(f"x-access-token:{token}".encode()).decode()
+
+
+# --- running git ------------------------------------------------------------------------
+
+
+LOCAL_TIMEOUT_S = 120.0
+NETWORK_TIMEOUT_S = 600.0
+MOST_OUTPUT_BYTES = 64 * 1024 * 1024
+WORDS_OF_GIT = 1500  # characters of its complaint that an error shows
+
+
+class Complaint(enum.Enum):
+    """What git's complaint amounts to, as far as we act on it."""
+
+    CREDENTIALS = "credentials"  # the remote wants other ones, or refuses these
+    MISSING = "missing"  # no such commit, branch or repository
+    LOST_RACE = "lost race"  # another push came first
+    NETWORK = "network"
+    TIMEOUT = "timeout"
+    NO_GIT = "no git"
+    OTHER = "other"
+
+
+class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
+    """A git command that did not do what was asked; the message holds git's own words, secrets taken out."""
+
+    hints: ClassVar[Mapping[Complaint, str]] = {
+        Complaint.CREDENTIALS: "Give the job a token that may read the repository (`permissions: contents: read`; "
+        "`write` for a data branch), or leave `persist-credentials` of actions/checkout on.",
+        Complaint.MISSING: "Check out with `fetch-depth: 0`, or name a commit or branch that the remote has.",
+        Complaint.LOST_RACE: "Another run pushed at the same time; run again.",
+        Complaint.NETWORK: "The remote cannot be reached from here. Check out with `fetch-depth: 0`, or run again.",
+        Complaint.TIMEOUT: "The remote or the disk is too slow. Check out with `fetch-depth: 0`, or run again.",
+        Complaint.NO_GIT: "Install git 2.31 or newer.",
+        Complaint.OTHER: "",
+    }
+
+    def __init__(self, *, command: str, words: str, complaint: Complaint, hint: str = "") -> None:
+        """`command`: as a person would name it (`git fetch`); `words`: git's, redacted."""
+        said = words.strip()
+        super().__init__(
+            f"{command} failed: {said}" if said else f"{command} failed without a word",
+            hint=hint or self.hints[complaint],
+        )
+        self.command = command
+        self.words = said
+        self.complaint = complaint
+
+
+_COMPLAINTS: Sequence[tuple[Complaint, re.Pattern[str]]] = (
+    (
+        Complaint.LOST_RACE,
+        re.compile(
+            r"\[rejected\]|non-fast-forward|fetch first|stale info|cannot lock ref|failed to update ref"
+            r"|incorrect old value|reference already exists|failed to lock",
+        ),
+    ),
+    (
+        Complaint.CREDENTIALS,
+        re.compile(
+            r"could not read (Username|Password)|Authentication failed|Invalid username or password"
+            r"|Permission (to .* )?denied|returned error: 40[13]|Write access to repository not granted"
+            r"|terminal prompts disabled|Host key verification failed|protected branch|GH006|GH013",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Complaint.MISSING,
+        re.compile(
+            r"not our ref|couldn't find remote ref|unadvertised object|bad object|unknown revision"
+            r"|Needed a single revision|Not a valid (object|commit) name|not a valid object|invalid reference"
+            r"|Repository not found|returned error: 404|does not appear to be a git repository"
+            r"|no such remote|not a tree object|could not get object info|ambiguous argument",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Complaint.NETWORK,
+        re.compile(
+            r"Could not resolve|Failed to connect|Connection (refused|reset|timed out|closed)|unable to access"
+            r"|early EOF|hung up|RPC failed|returned error: (429|5\d\d)|Operation timed out|SSL|Could not read from",
+            re.IGNORECASE,
+        ),
+    ),
+)
+
+
+def parse_complaint(words: str) -> Complaint:
+    """What git's standard error (LC_ALL=C) amounts to; the first row of the table that fits."""
+    return next((complaint for complaint, pattern in _COMPLAINTS if pattern.search(words)), Complaint.OTHER)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Output:
+    """Standard output up to a limit."""
+
+    limit: int
+    sink: Callable[[bytes], object] | None
+    kept: bytearray = field(default_factory=bytearray)
+    total: int = 0
+    on_overflow: Callable[[], None] = lambda: None
+
+    def feed(self, chunk: bytes) -> None:
+        self.total += len(chunk)
+        if self.total > self.limit:
+            self.on_overflow()
+        elif self.sink is not None:
+            self.sink(chunk)
+        else:
+            self.kept += chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Git:
+    """How git is run: its environment without GIT_CONFIG_*, its settings, and what no error may show.
+
+    `settings` reach git by environment alone, so that neither a process list nor a file shows a token.
+    """
+
+    environment: Mapping[str, str]
+    settings: Sequence[tuple[str, str]] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def run(
+        self,
+        *arguments: str,
+        cwd: str,
+        given: bytes = b"",
+        timeout_s: float = LOCAL_TIMEOUT_S,
+        most_bytes: int = MOST_OUTPUT_BYTES,
+        sink: Callable[[bytes], object] | None = None,
+        settings: Sequence[tuple[str, str]] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Standard output of `git ARGUMENTS`, or b"" where `sink` takes it chunk by chunk.
+
+        `given` goes to its standard input. Raises GitFailed for a nonzero exit, too long a time or too much output.
+        """
+        name = f"git {next((each for each in arguments if not each.startswith('-')), '')}".strip()
+        output = _Output(limit=most_bytes, sink=sink)
+        full = with_settings({**self.environment, **(environment or {})}, [*self.settings, *settings])
+        try:
+            child = Child(["git", *arguments], cwd=cwd, environment=full, reads_input=bool(given))
+        except ChildStartError as error:
+            raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
+        output.on_overflow = child.end
+        child.listen(output.feed)
+        ended = _wait(child, given=given, timeout_s=timeout_s)
+        words = self.redacted(child.stderr.text(limit=WORDS_OF_GIT))
+        if ended is None:
+            late = f"it took longer than {timeout_s:.0f} s and was ended. {words}"
+            raise GitFailed(command=name, words=late, complaint=Complaint.TIMEOUT)
+        if output.total > most_bytes:
+            raise GitFailed(command=name, words=f"more than {most_bytes:,} bytes came", complaint=Complaint.OTHER)
+        if ended.returncode != 0:
+            shown = words.strip() or f"it {ended}"
+            raise GitFailed(command=name, words=shown, complaint=parse_complaint(words))
+        return bytes(output.kept)
+
+    def redacted(self, text: str) -> str:
+        """`text` without tokens, and without user names and passwords in URLs."""
+        hidden = redact.redactor({f"SECRET_{name}": value for name, value in self.secrets.items()})(text)
+        return re.sub(r"(?<=://)[^/@\s']+@", "***@", hidden)
+
+
+def _wait(child: Child, *, given: bytes, timeout_s: float) -> Ended | None:
+    """How the child ended; None where we ended it for being late."""
+    try:
+        if given:
+            with contextlib.suppress(ChildClosed, TimeoutError):  # how it ended says more
+                child.write(given, timeout_s=timeout_s)
+            child.end(patience_s=timeout_s)  # closes its input at once
+        ended = child.wait(timeout_s)
+        if ended is None:
+            child.close()
+    except BaseException:  # Ctrl-C while waiting: leave nothing behind
+        child.close(grace_s=0.2)
+        raise
+    return ended
+
+
+# --- the user's repository ----------------------------------------------------------------
+
+
+REF = re.compile(r"[0-9a-f]{40,64} refs/[^\s\x00-\x1f\x7f]+")
+_OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def is_full_sha(text: str) -> bool:
+    """Whether `text` is a whole object name, SHA-1 or SHA-256, and not the zero that stands for none."""
+    return bool(_OBJECT_NAME.fullmatch(text)) and bool(text.strip("0"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A user's repository.
+
+    `git_dir` is that of this working tree, `common_dir` that which holds objects and branches (they differ in a
+    linked working tree).
+    """
+
+    working_tree: Path
+    git_dir: Path
+    common_dir: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """Where more commits come from. `headers`: credentials that actions/checkout left, as settings of git."""
+
+    name: str = ""
+    url: str = field(default="", repr=False)  # may hold a password
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    partial: tuple[tuple[str, str], ...] = ()
+
+
+def find_source(root: Path) -> Source:
+    """The repository that `root` lies in. Raises UnavailableError.
+
+    Found by us and then named to git, so that git need not trust its owner (`safe.directory`).
+    """
+    start = root.resolve()
+    for folder in (start, *start.parents):
+        git_dir = of_working_tree(folder)
+        if git_dir is not None:
+            return Source(working_tree=folder, git_dir=git_dir, common_dir=common_dir(git_dir))
+    raise UnavailableError(
+        f"{root} is not in a git repository, so there is no base to compare with",
+        hint="Check out with actions/checkout (without `git` in the job it downloads files alone), or take the base "
+        "from a file.",
+    )
+
+
+def of_working_tree(folder: Path) -> Path | None:
+    """The git directory of a working tree, through a `.git` file where it is one; None where there is none."""
+    git_dir = folder / ".git"
+    if git_dir.is_file():
+        with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read(4096)
+        if not text.startswith("gitdir: "):
+            return None
+        git_dir = (folder / text.removeprefix("gitdir: ").strip()).resolve()
+    return git_dir if (git_dir / "HEAD").is_file() or (git_dir / "HEAD").is_symlink() else None
+
+
+def common_dir(git_dir: Path) -> Path:
+    """Where the objects and branches of a git directory are: itself, but for a linked working tree."""
+    pointer = git_dir / "commondir"
+    if not pointer.is_file():
+        return git_dir
+    return (git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()).resolve()
+
+
+def read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str, str]]:
+    """The repository's own settings, what it includes too; reading them runs nothing. Raises GitFailed."""
+    files = [["--local"]]
+    if (git_dir / "config.worktree").is_file():
+        files.append(["--file", str(git_dir / "config.worktree")])
+    for file in files:
+        arguments = (f"--git-dir={git_dir}", "config", *file, "--includes", "--null", "--list")
+        listed = git.run(*arguments, cwd=str(cwd)).decode("utf-8", "surrogateescape")
+        for entry in listed.split("\0"):
+            key, separator, value = entry.partition("\n")
+            if separator:
+                yield key, value
+
+
+def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> Remote:
+    """The remote `origin`, else the only one; of its settings what we take over, and nothing that could run."""
+    last: dict[str, str] = {}
+    headers = []
+    for key, value in settings:
+        last[key] = value
+        if key == "http.extraheader" or (key.startswith("http.") and key.endswith(".extraheader")):
+            headers.append((key, value))
+    names = [key.removeprefix("remote.").removesuffix(".url") for key in last if re.fullmatch(r"remote\..*\.url", key)]
+    name = "origin" if "origin" in names else names[0] if len(names) == 1 else ""
+    if not name:
+        return Remote()
+    partial = [(f"remote.origin.{key}", last.get(f"remote.{name}.{key}", "")) for key in _PARTIAL]
+    if not partial[0][1]:
+        partial = []
+    return Remote(
+        name=name,
+        url=_absolute(last[f"remote.{name}.url"], working_tree),
+        headers=tuple(headers),
+        partial=tuple(partial),
+    )
+
+
+_PARTIAL = ("promisor", "partialclonefilter")
+
+
+def _absolute(url: str, working_tree: Path) -> str:
+    """A path relative to the working tree made absolute; a URL, or ssh's `host:path`, as it is."""
+    before_slash = url.split("/", 1)[0]
+    return url if ":" in before_slash or url.startswith("/") else str((working_tree / url).resolve())
+
+
+def parse_sparse(settings: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The settings of a sparse checkout, which a checkout of the base shares; none where everything is there."""
+    if settings.get("core.sparsecheckout", "").lower() != "true":
+        return []
+    cone = "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
+    return [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
+
+
+def object_format(settings: Mapping[str, str]) -> str:
+    """`sha1` or `sha256`."""
+    return "sha256" if settings.get("extensions.objectformat", "").lower() == "sha256" else "sha1"
+
+
+def read_refs(git: Git, git_dir: Path, *, cwd: Path) -> str:
+    """All branches and tags as the lines of a packed-refs file. Raises GitFailed."""
+    arguments = (f"--git-dir={git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
+    listed = git.run(*arguments, cwd=str(cwd)).decode("utf-8", "surrogateescape")
+    return "".join(f"{line}\n" for line in listed.split("\n") if REF.fullmatch(line))
+
+
+def read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
+    """The commit that is checked out; "" on a branch without any. Raises GitFailed."""
+    # `--symbolic-full-name` and peeling are left out: they would look at objects, in the user's repository
+    arguments = (f"--git-dir={git_dir}", "rev-parse", "HEAD")
+    name = git.run(*arguments, cwd=str(cwd)).decode("ascii", "replace").strip()
+    return name if is_full_sha(name) else ""
+
+
+# --- private folders ----------------------------------------------------------------------
+
+
+_PREFIX = "evalgate-base-"
+
+
+@contextlib.contextmanager
+def private_folder(under: Path) -> Iterator[Path]:
+    """A fresh folder in `under`, removed at the end; folders that a killed run left there go first.
+
+    A lock beside it says that its process lives; the system lets go of it however that ends. Raises UnavailableError.
+    """
+    name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
+    try:
+        under.mkdir(parents=True, exist_ok=True)
+        remove_stale(under)
+        folder = under.resolve() / name
+        lock = _lock_of(folder)
+        lock.acquire()  # before the folder is there, so that none is ever without
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise UnavailableError(f"cannot make a folder for the base in {under}: {error.strerror or error}") from error
+    try:
+        yield folder
+    finally:
+        _remove_with_lock(folder, lock)
+
+
+def remove_stale(under: Path) -> None:
+    """Remove the folders in `under` whose process is gone."""
+    for folder in sorted(under.glob(f"{_PREFIX}*")):
+        if folder.is_dir():
+            lock = _lock_of(folder)
+            with contextlib.suppress(OSError):  # filelock.Timeout, where its process lives, is one
+                lock.acquire()
+                _remove_with_lock(folder, lock)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder whatever modes an agent gave to what is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        folder.chmod(stat.S_IRWXU)
+        for path, names, _ in os.walk(folder):
+            for place in (Path(path, name) for name in names):
+                if not place.is_symlink():
+                    with contextlib.suppress(OSError):
+                        place.chmod(stat.S_IRWXU)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock_of(folder: Path) -> filelock.FileLock:
+    import filelock  # noqa: PLC0415 - see above
+
+    return filelock.FileLock(folder.with_suffix(".lock"), timeout=0, thread_local=False)
+
+
+def _remove_with_lock(folder: Path, lock: filelock.FileLock) -> None:
+    remove_folder(folder)
+    Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
+
+
+# --- the private repository ---------------------------------------------------------------
+
+
+GITHUB = "https://github.com"
+
+Settings = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """What is asked for commits, and what they are fetched into.
+
+    `root`: evalgate's, as given; `prefix`: where it lies below the top of the working tree, "" for the top itself;
+    `folder`: private, gone at the end; `ways`: settings with which the remote is asked, one after the other.
+    """
+
+    root: Path
+    prefix: str
+    source: Source
+    folder: Path
+    git_dir: Path
+    remote: Remote
+    head: str
+    git: Git
+    ways: tuple[Settings, ...] = field(default=(), repr=False)
+
+    def run(self, *arguments: str, given: bytes = b"", environment: Mapping[str, str] | None = None) -> str:
+        """What `git ARGUMENTS` says, blanks around it cut; no network. Raises GitFailed."""
+        return _text(self.run_bytes(*arguments, given=given, environment=environment))
+
+    def run_bytes(
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        sink: Callable[[bytes], object] | None = None,
+        most_bytes: int = MOST_OUTPUT_BYTES,
+    ) -> bytes:
+        """As `run`, every byte of it; see `Git.run`."""
+        return self.git.run(
+            f"--git-dir={self.git_dir}",
+            *arguments,
+            cwd=str(self.folder),
+            given=given,
+            environment=environment,
+            sink=sink,
+            most_bytes=most_bytes,
+        )
+
+    def run_with_remote(
+        self, *arguments: str, timeout_s: float = NETWORK_TIMEOUT_S, most_bytes: int = MOST_OUTPUT_BYTES
+    ) -> bytes:
+        """As `run_bytes`, with the remote `origin` at hand: with the credentials of the checkout, else with the token.
+
+        Raises GitFailed, that of the last way.
+        """
+        if not self.remote.url:
+            raise GitFailed(
+                command=f"git {arguments[0]}", words="the repository has no remote", complaint=Complaint.MISSING
+            )
+        for number, way in enumerate(self.ways):
+            try:
+                return self.git.run(
+                    f"--git-dir={self.git_dir}",
+                    *arguments,
+                    cwd=str(self.folder),
+                    timeout_s=timeout_s,
+                    most_bytes=most_bytes,
+                    settings=[*way, *self.remote.partial],
+                )
+            except GitFailed as error:
+                # to those who may not see it, GitHub says that a private repository is not there
+                may_help = error.complaint in {Complaint.CREDENTIALS, Complaint.MISSING}
+                if not may_help or number + 1 == len(self.ways):
+                    raise
+        raise AssertionError("there is always a way")
+
+    def fetch(self, *names: str, depth: int | None = None, deepen: int | None = None) -> None:
+        """Fetch commits or refs by name, and no tag. Raises GitFailed."""
+        options = [f"--depth={depth}"] if depth else [f"--deepen={deepen}"] if deepen else []
+        specs = [f"+{name}:refs/evalgate/fetched/{name.removeprefix('refs/')}" for name in names]
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        self.run_with_remote("fetch", *quiet, *options, "origin", *specs)
+
+    def has_commit(self, sha: str) -> bool:
+        """Whether the commit is here."""
+        return is_full_sha(sha) and self.resolve(sha) == sha
+
+    def resolve(self, name: str) -> str | None:
+        """The commit that a name (branch, tag, SHA, `HEAD~2`) stands for here; None where it stands for none."""
+        if not name or name.startswith("-") or "\0" in name or "\n" in name:
+            return None
+        try:
+            return self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}") or None
+        except GitFailed as error:
+            if error.complaint in {Complaint.NO_GIT, Complaint.TIMEOUT}:
+                raise
+            return None
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether history ends somewhere because it was not fetched further."""
+        shallow = self.git_dir / "shallow"
+        return shallow.is_file() and shallow.stat().st_size > 0
+
+
+@contextlib.contextmanager
+def open_repository(root: Path, *, environ: Mapping[str, str], token: str | None, under: Path) -> Iterator[Repository]:
+    """The repository that `root` lies in, for as long as the block lasts; what is private lies in `under`.
+
+    The user's settings are read now and never again: open it before an agent runs. Raises UnavailableError.
+    """
+    found = find_source(root)
+    with private_folder(under) as folder:
+        yield _borrowed(found, root=root, environ=environ, token=token, folder=folder)
+
+
+def empty_beside(repo: Repository, name: str) -> Repository:
+    """An empty repository in a new folder of `repo`'s, with the same remote; contents are fetched when asked for."""
+    folder = repo.folder / name
+    folder.mkdir()
+    git_dir = folder / "repository.git"
+    kind = f"--object-format={'sha256' if len(repo.head) == 64 else 'sha1'}"
+    repo.git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
+    partial = (("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "blob:none"))
+    return replace(repo, folder=folder, git_dir=git_dir, head="", remote=replace(repo.remote, partial=partial))
+
+
+def _borrowed(found: Source, *, root: Path, environ: Mapping[str, str], token: str | None, folder: Path) -> Repository:
+    """A bare repository in `folder` with the branches of `found`, whose objects it borrows."""
+    server = environ.get("GITHUB_SERVER_URL") or GITHUB
+    git = Git(environment=git_environment(environ), settings=[*given_settings(environ), *HARDENED])
+    listed = tuple(read_settings(git, found.git_dir, cwd=folder))
+    settings = dict(listed)
+    remote = parse_remote(listed, working_tree=found.working_tree)
+    git = replace(git, secrets=_secrets(remote, token))
+    git_dir = folder / "repository.git"
+    kind = f"--object-format={object_format(settings)}"
+    git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
+    (git_dir / "objects" / "info").mkdir(exist_ok=True)
+    (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(found.common_dir / "objects"))
+    _copy(found.common_dir / "shallow", git_dir / "shallow")
+    refs = read_refs(git, found.git_dir, cwd=folder)
+    (git_dir / "packed-refs").write_text(refs, encoding="utf-8", errors="surrogateescape")
+    head = _read_head(git, found, folder)
+    if head:
+        (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
+    sparse = parse_sparse(settings)
+    if sparse:
+        (git_dir / "info").mkdir(exist_ok=True)
+        _copy(found.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
+    return Repository(
+        root=root,
+        prefix=_prefix(root, found),
+        source=found,
+        folder=folder,
+        git_dir=git_dir,
+        remote=remote,
+        head=head,
+        git=replace(git, settings=[*git.settings, *sparse]),
+        ways=_ways(remote, token=token, server=server),
+    )
+
+
+def _copy(path: Path, to: Path) -> None:
+    if path.is_file():
+        to.write_bytes(path.read_bytes())
+
+
+def _text(said: bytes) -> str:
+    return said.decode("utf-8", "surrogateescape").strip()
+
+
+def _read_head(git: Git, found: Source, folder: Path) -> str:
+    try:
+        return read_head(git, found.git_dir, cwd=folder)
+    except GitFailed as error:
+        if error.complaint is not Complaint.MISSING:
+            raise
+        return ""  # a branch without a commit
+
+
+def _prefix(root: Path, found: Source) -> str:
+    below = root.resolve().relative_to(found.working_tree).as_posix()
+    return "" if below == "." else below
+
+
+def quoted_path(path: Path) -> bytes:
+    """A path as a line of `objects/info/alternates`, quoted as in C."""
+    data = str(path).encode("utf-8", "surrogateescape")
+    plain = b"".join(bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte for byte in data)
+    return b'"' + plain + b'"\n'
+
+
+def _ways(remote: Remote, *, token: str | None, server: str) -> tuple[Settings, ...]:
+    ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
+    if token:
+        url = over_https(remote.url, server=server)
+        ways.append([*token_settings(token, server=server), ("remote.origin.url", url)])
+    return tuple(ways)
+
+
+def over_https(url: str, *, server: str) -> str:
+    """An ssh address of `server` as the https address that a token opens; any other address as it is."""
+    host = urlsplit(server).hostname or ""
+    found = re.fullmatch(r"(?:ssh://)?(?:[^@/]+@)?([^:/@]+)(?::\d+/|[:/])(.+)", url)
+    if found is None or "://" in url.removeprefix("ssh://") or found[1] != host:
+        return url
+    return f"{server.rstrip('/')}/{found[2]}"
+
+
+def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
+    """What no error may show: the token, as it stands and as git sends it, and headers of the checkout."""
+    found = {f"header {number}": value for number, (_, value) in enumerate(remote.headers) if value}
+    found |= {f"credential {number}": value.split()[-1] for number, (_, value) in enumerate(remote.headers) if value}
+    user_and_password = urlsplit(remote.url).netloc.rpartition("@")[0] if "://" in remote.url else ""
+    if user_and_password:
+        found |= {"address": user_and_password, "password": user_and_password.rpartition(":")[2]}
+    if token:
+        found |= {"token": token, "basic": basic(token)}
+    return found

@@ -1,0 +1,407 @@
+"""Which Python runs an agent: one that the user names, one made by uv from its requirements, or one that is there."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import os
+import re
+import shutil
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalgate.system import process, redact
+
+READY = ".evalgate-ready"
+INSTALL_TIMEOUT_S = 1800.0
+DETAIL_LINES = 60
+_URL_PASSWORD = re.compile(r"(?<=://)[^/\s@]+@")
+_ABOUT = (
+    "import platform, sysconfig; "
+    "print(platform.python_implementation(), platform.python_version(), sysconfig.get_platform())"
+)
+
+
+class InstallFailed(Exception):  # noqa: N818 - it says what happened
+    """The agent's environment cannot be made; `detail`: the installer's own words, secrets taken out."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+
+
+AUTO = "auto"
+CHECK_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is known of the agent's environment.
+
+    `folder`: the agent's, `root`: the checkout's, both absolute. `python`: a path, a command or "auto".
+    `requirements`: files and specifiers that the user lists. `framework`: the module without which no Python will do,
+    as one that is on PATH anyway is asked for it; "" for any.
+    """
+
+    folder: str
+    root: str
+    python: str = AUTO
+    requirements: Sequence[str] = ()
+    framework: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Where it is made: `environment` of the agent, that of installers, the `cache` folder, `log` for progress."""
+
+    environment: Mapping[str, str]
+    install_environment: Mapping[str, str]
+    cache: str
+    log: Callable[[str], None] = print
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """The Python to start; `import_roots`: folders of the project's own code; `origin`: one line for people;
+    `fingerprint`: of what it was made of, "" where that is not known."""
+
+    python: str
+    origin: str
+    import_roots: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+
+def provide(wanted: Wanted, world: World) -> Interpreter:
+    """The agent's interpreter, made first where that is needed; the order is that of docs/agents/environments.md.
+
+    Raises InstallFailed.
+    """
+    base = "" if wanted.python in ("", AUTO) else _named(wanted.python, wanted.root, world)
+    needs = named_needs(wanted.requirements, wanted.root) if wanted.requirements else None
+    if needs is None and base:
+        return Interpreter(python=base, origin=f"{wanted.python}, as configured")
+    needs = needs or nearest_needs(wanted.folder, wanted.root)
+    if needs is not None:
+        base = base or _base(world)
+        return Interpreter(
+            python=_made(needs, base, world),
+            origin=f"made from {needs}",
+            import_roots=needs.import_roots,
+            fingerprint=hashlib.sha256(f"{needs.kind}\0{needs.text.replace(needs.root, '')}".encode()).hexdigest()[:16],
+        )
+    return _found(wanted, world)
+
+
+def _named(python: str, root: str, world: World) -> str:
+    """A path below the checkout (or an absolute one), else a command on PATH."""
+    path = Path(root, python)
+    if path.is_file():
+        return str(path)
+    command = shutil.which(python, path=world.environment.get("PATH"))
+    if command is None:
+        raise InstallFailed(f"the Python {python!r} does not exist: it is neither a file of the checkout nor on PATH")
+    return command
+
+
+def _base(world: World) -> str:
+    for name in ("python3", "python"):
+        command = shutil.which(name, path=world.environment.get("PATH"))
+        if command is not None:
+            return command
+    raise InstallFailed("there is no python3 on PATH to make the agent's environment with")
+
+
+def _found(wanted: Wanted, world: World) -> Interpreter:
+    """Without requirements: a `.venv` of the checkout, else PATH, where the framework can be imported."""
+    looked = []
+    for python in _candidates(wanted, world):
+        if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
+            return Interpreter(python=python, origin=f"{python}, found (nothing in the checkout says what to install)")
+        looked.append(python)
+    what = f"that has {wanted.framework}" if wanted.framework else "at all"
+    raise InstallFailed(
+        f"there is no Python {what} for the agent. Looked for uv.lock, pyproject.toml (with [project]) and "
+        f"requirements.txt from {_relative(wanted.folder, wanted.root)} up to the checkout's root, then asked "
+        f"{', '.join(looked) or 'PATH, which has no python3'}. Add a requirements.txt, or set python or requirements."
+    )
+
+
+def _candidates(wanted: Wanted, world: World) -> list[str]:
+    places = [place for place in (Path(wanted.folder), *Path(wanted.folder).parents) if _is_below(place, wanted.root)]
+    found = [str(python) for place in places if (python := place / ".venv" / "bin" / "python").is_file()]
+    on_path = [shutil.which(name, path=world.environment.get("PATH")) for name in ("python3", "python")]
+    return list(dict.fromkeys([*found, *(python for python in on_path if python)]))
+
+
+def _is_below(place: Path, root: str) -> bool:
+    return place == Path(root) or Path(root) in place.parents
+
+
+def _can_import(python: str, module: str, root: str, world: World) -> bool:
+    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    try:
+        finished = process.run_to_end(
+            [python, "-c", code], cwd=root, environment=world.environment, timeout_s=CHECK_TIMEOUT_S
+        )
+    except process.ChildStartError:
+        return False
+    return finished.returncode == 0
+
+
+def _relative(path: str, root: str) -> str:
+    try:
+        return Path(path).relative_to(root).as_posix()
+    except ValueError:
+        return path
+
+
+# --- what an agent needs, as its folder says --------------------------------------------------------
+
+
+_INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]\s*(\S+)")
+_LOCAL = re.compile(r"^\s*(?:-e\b|--editable\b|\.{0,2}/|\.\s*$|\.\[|file:)|@\s*(?:file:|\.{0,2}/)")
+
+
+class NeedKind(enum.StrEnum):
+    """In which form the needs are written."""
+
+    LOCK = "uv.lock"
+    PROJECT = "pyproject.toml"
+    REQUIREMENTS = "requirements.txt"
+    NAMED = "requirements"  # files and specifiers that the user named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What to install. `root`: the checkout's; `folder`: where paths in it start; `files`, `specifiers`: the needs.
+
+    `text`: all that decides the outcome, to be hashed. `import_roots`: where the project's own code is imported from,
+    since the project itself is never installed (that would write into its tree, and keep old code in the cache).
+    """
+
+    kind: NeedKind
+    root: str
+    folder: str
+    files: tuple[str, ...]
+    specifiers: tuple[str, ...] = ()
+    text: str = ""
+    import_roots: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ", ".join((*(os.path.relpath(file, self.root) for file in self.files), *self.specifiers))
+
+
+def named_needs(requirements: Sequence[str], root: str) -> Needs:
+    """The needs that a user lists: names of files below `root`, all else specifiers (`google-adk>=2`)."""
+    files = [Path(root, entry) for entry in requirements if _looks_like_file(entry, root)]
+    specifiers = [entry for entry in requirements if not _looks_like_file(entry, root)]
+    texts = [_file_text(file, root) for file in files] + [*specifiers, _local_mark(specifiers, root)]
+    return Needs(
+        kind=NeedKind.NAMED,
+        root=root,
+        folder=root,
+        files=tuple(str(file) for file in files),
+        specifiers=tuple(specifiers),
+        text="\n".join(texts),
+    )
+
+
+def nearest_needs(folder: str, root: str) -> Needs | None:
+    """The nearest needs from `folder` up to `root`; None where there are none."""
+    for place in _upward(Path(folder), Path(root)):
+        found = _project_needs(place, Path(root)) or _requirements_needs(place, root)
+        if found is not None:
+            return found
+    return None
+
+
+def _upward(folder: Path, root: Path) -> Iterator[Path]:
+    for place in (folder, *folder.parents):
+        yield place
+        if place == root:
+            return
+
+
+def _project_needs(place: Path, root: Path) -> Needs | None:
+    project = place / "pyproject.toml"
+    if not project.is_file():
+        return None
+    text = project.read_text(encoding="utf-8", errors="replace")
+    try:
+        table = tomllib.loads(text).get("project")
+    except tomllib.TOMLDecodeError:
+        table = {}  # let the installer say what is wrong with it
+    if table is None:
+        return None  # settings of tools only, or another manager's own tables
+    roots = tuple(str(path) for path in (place / "src", place) if path.is_dir())
+    for above in _upward(place, root):
+        lock = above / "uv.lock"
+        if lock.is_file() and (above == place or _is_workspace(above)):
+            locked = f"{lock.read_text(encoding='utf-8', errors='replace')}\n{text}"
+            return Needs(
+                kind=NeedKind.LOCK,
+                root=str(root),
+                folder=str(place),
+                files=(str(lock),),
+                text=locked,
+                import_roots=roots,
+            )
+    return Needs(
+        kind=NeedKind.PROJECT, root=str(root), folder=str(place), files=(str(project),), text=text, import_roots=roots
+    )
+
+
+def _is_workspace(folder: Path) -> bool:
+    project = folder / "pyproject.toml"
+    return project.is_file() and "tool.uv.workspace" in project.read_text(encoding="utf-8", errors="replace")
+
+
+def _requirements_needs(place: Path, root: str) -> Needs | None:
+    file = place / "requirements.txt"
+    if not file.is_file():
+        return None
+    return Needs(
+        kind=NeedKind.REQUIREMENTS, root=root, folder=str(place), files=(str(file),), text=_file_text(file, root)
+    )
+
+
+def _looks_like_file(entry: str, root: str) -> bool:
+    return Path(root, entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
+
+
+def _file_text(file: Path, root: str) -> str:
+    """The text of a requirements file with those that it includes; an absent one is the installer's to report."""
+    seen: set[Path] = set()
+    texts: list[str] = []
+    queue = [file]
+    while queue:
+        current = queue.pop(0).resolve()
+        if current in seen or not current.is_file():
+            continue
+        seen.add(current)
+        text = current.read_text(encoding="utf-8", errors="replace")
+        lines = text.splitlines()
+        texts += [text, _local_mark(lines, root)]
+        queue += [current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))]
+    return "\n".join(texts)
+
+
+def _local_mark(lines: Sequence[str], root: str) -> str:
+    """The checkout's own path where something local is installed: another checkout needs another environment."""
+    return root if any(_LOCAL.search(line) for line in lines) else ""
+
+
+# --- environments that uv makes -----------------------------------------------------------------------
+
+
+def _made(needs: Needs, base: str, world: World) -> str:
+    """The Python of an environment that has `needs`, made with `base` unless it is there already.
+
+    Made in its final place, since scripts carry it, by one process at a time, and marked ready as the last step: what
+    has no mark was interrupted and is made anew. Raises InstallFailed.
+    """
+    key = hashlib.sha256("\0".join([_about(base, world), needs.kind, needs.text]).encode()).hexdigest()[:20]
+    folder = Path(world.cache, f"env-{key}")
+    python = folder / "bin" / "python"
+    if _is_ready(folder):
+        return str(python)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(folder.with_suffix(".lock"), world.log):
+        if not _is_ready(folder):
+            world.log(f"installing {needs} for the agent")
+            began = time.monotonic()
+            for command in _commands(needs, base=base, folder=str(folder)):
+                _run(command, needs, folder=str(folder), world=world)
+            (folder / READY).touch()
+            world.log(f"installed in {time.monotonic() - began:.0f} s")
+    return str(python)
+
+
+@contextlib.contextmanager
+def _locked(file: Path, log: Callable[[str], None]) -> Iterator[None]:
+    """Hold `file` against other threads and processes; the system lets go of it however we end."""
+    import filelock  # noqa: PLC0415 - it takes 0.05 s to import, and most runs make no environment
+
+    lock = filelock.FileLock(file)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        log("another process is making the agent's environment; waiting for it")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_ready(folder: Path) -> bool:
+    """A mark alone is not enough: the Python that it was made with may be gone."""
+    return (folder / READY).is_file() and (folder / "bin" / "python").exists()
+
+
+def _about(base: str, world: World) -> str:
+    """Implementation, version and platform of a Python, as it says itself."""
+    environment = _installing(world)
+    try:
+        finished = process.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=CHECK_TIMEOUT_S)
+    except process.ChildStartError as error:
+        raise InstallFailed(f"the Python {base} cannot be started: {error}") from error
+    if finished.returncode != 0 or not finished.stdout_tail.strip():
+        raise InstallFailed(f"{base} does not work as a Python", _tail(finished, environment))
+    return finished.stdout_tail.strip()
+
+
+def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]]:
+    import uv  # noqa: PLC0415 - as filelock
+
+    try:
+        program = uv.find_uv_bin()
+    except FileNotFoundError as error:
+        raise InstallFailed(
+            f"uv is needed to install {needs}, and the one that evalgate was installed with is gone: install evalgate "
+            "again, or set python."
+        ) from error
+    python = f"{folder}/bin/python"
+    yield [program, "venv", "--no-config", "--no-project", "--clear", "--python", base, folder]
+    if needs.kind is NeedKind.LOCK:
+        yield [
+            program, "sync", "--project", needs.folder, "--frozen", "--no-dev", "--no-install-project",
+            "--no-install-workspace", "--python", python,
+        ]  # fmt: skip
+        return
+    files = [part for file in needs.files for part in ("-r", file)]
+    yield [program, "pip", "install", "--python", python, *files, "--", *needs.specifiers]
+
+
+def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> None:
+    environment = _installing(world)
+    settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
+    settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
+    settings.setdefault("UV_COMPILE_BYTECODE", "1")
+    try:
+        finished = process.run_to_end(command, cwd=needs.folder, environment=settings, timeout_s=INSTALL_TIMEOUT_S)
+    except process.ChildStartError as error:
+        raise InstallFailed(f"uv cannot be started: {error}") from error
+    if finished.timed_out:
+        message = f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s"
+        raise InstallFailed(message, _tail(finished, environment))
+    if finished.returncode != 0:
+        what = " ".join(["uv", *command[1:3]])
+        raise InstallFailed(
+            f"installing {needs} failed: `{what}` ended with {finished.returncode}", _tail(finished, environment)
+        )
+
+
+def _installing(world: World) -> Mapping[str, str]:
+    return world.install_environment or world.environment
+
+
+def _tail(finished: process.Finished, environment: Mapping[str, str]) -> str:
+    text = finished.stderr_tail.strip() or finished.stdout_tail.strip()
+    lines = text.splitlines()[-DETAIL_LINES:]
+    return _URL_PASSWORD.sub("***@", redact.redactor(environment)("\n".join(lines)))
