@@ -88,12 +88,6 @@ class Settings(BaseModel):
         default="",
         description="A folder below `root` that keeps results of runs on the base branch, for a cache to carry.",
     )
-    baseline_artifact: str = Field(
-        default="",
-        max_length=200,
-        description="A workflow artifact that runs on the base branch upload, by its name, with results.json at its "
-        "top (needs `actions: read`).",
-    )
     max_baseline_age: float = Field(
         default=14, gt=0, description="Days after which stored results are called stale in the comment."
     )
@@ -194,7 +188,8 @@ class Settings(BaseModel):
     name: str = Field(
         default="",
         max_length=60,
-        description="What to call this gate in the comment and the check run, where a pull request has several.",
+        description="Name of this gate. Each has one comment and one check run: several gates of a pull request need "
+        "different names.",
     )
     comment: Literal["always", "changes", "failures", "off"] = Field(
         default="always",
@@ -235,26 +230,6 @@ class Settings(BaseModel):
         min_length=1,
         max_length=200,
         description="With `mode: post`: the name of the artifact that holds the run's report folder.",
-        json_schema_extra={"doors": ["action"]},
-    )
-    allow_pull_request_target: bool = Field(
-        default=False,
-        description="Run on `pull_request_target`: the agent sees no variable and no judge is asked, unless a "
-        "maintainer has approved the commit (`approve-label`, `approve-environment`).",
-        json_schema_extra={"doors": ["action"]},
-    )
-    approve_label: str = Field(
-        default="",
-        max_length=50,
-        description="A label by which a maintainer lets the one commit that is the head when it is added run with "
-        "secrets; for `allow-pull-request-target` (docs/forks.md).",
-        json_schema_extra={"doors": ["action"]},
-    )
-    approve_environment: str = Field(
-        default="",
-        max_length=255,
-        description="The environment of the job, whose reviewers let the commit of this run go, which then runs with "
-        "secrets; for `allow-pull-request-target` (docs/forks.md).",
         json_schema_extra={"doors": ["action"]},
     )
     strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")

@@ -14,7 +14,7 @@ from evalgate.wiring import agent_pools
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.choosing import Choice
 
-STORES = ("data_branch", "baseline_folder", "baseline_artifact")
+STORES = ("data_branch", "baseline_folder")
 """Settings that name where results and the ledger of base runs are kept."""
 
 
