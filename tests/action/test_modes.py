@@ -1,4 +1,4 @@
-"""Parts, the merge, the second workflow, a reviewed commit, pull_request_target: the entrypoint as a runner starts it."""
+"""Parts, the merge, the second workflow, a reviewed commit, pull_request_target: the step as a runner starts it."""
 
 import pytest
 from builders.github_double import Double
