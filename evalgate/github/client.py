@@ -7,6 +7,7 @@ import enum
 import json
 import logging
 import math
+import os
 import random
 import re
 import time
@@ -300,6 +301,7 @@ class Client:
         self._session = _Session()
         self._session.auth = self._authorize
         self._session.max_redirects = 3
+        self._session.verify = os.environ.get("SSL_CERT_FILE") or True  # requests knows REQUESTS_CA_BUNDLE alone
         self._session.headers.update(
             {
                 "accept": "application/vnd.github+json",
@@ -385,6 +387,7 @@ class Client:
                 raise _malformed(endpoint, start, "leads to no download")
         signature = urlsplit(target).query  # whoever has it may read the artifact
         with requests.Session() as storage:
+            storage.verify = self._session.verify
             for scheme in ("http://", "https://"):
                 storage.mount(scheme, _adapter(self._budget, methods=("GET",)))
             for again in (True, False):  # a connection that is lost in the middle: nobody else begins anew
