@@ -19,17 +19,16 @@ from evalgate.config import load
 from evalgate.config import settings as settings_table
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
-from evalgate.github import events
-from evalgate.github.approvals import Approved
+from evalgate.github import events, forks
+from evalgate.github import publish as posts
 from evalgate.github.client import Client, connection_of
 from evalgate.github.events import EventContext, EventKind
+from evalgate.github.publish import Place, Posting
 from evalgate.markup import commands
 from evalgate.plugins import Watcher
 from evalgate.system import process
-from evalgate.wiring import claims, linking, merging, posts, preparing, running, step_log, watching
-from evalgate.wiring import events as rules
+from evalgate.wiring import claims, linking, merging, preparing, running, step_log, watching
 from evalgate.wiring.concluding import Gated
-from evalgate.wiring.posting import Place, Posting
 from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.scenes import Scene
 
@@ -135,14 +134,14 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     workspace = _workspace(environ)
     settings = load.load_settings({**given, "root": str(workspace / given.get("root", "."))})
     event = events.parse_event(environ.get("GITHUB_EVENT_NAME", ""), read_event(environ), environ)
-    approved = _approval(environ, settings, event)
-    rules.check(event, settings, root=settings.root, approved=approved)
+    forks.check(event, settings, root=settings.root)
+    event = _resolved(environ, event)
     if settings.mode == "post":
         return _post(environ, settings, event, told)
     with _posting(environ, settings, event) as posting:
         try:
             with step_log.disarmed():
-                gated = _gated(environ, settings, event, posting, may_ask=rules.may_ask(event, approved))
+                gated = _gated(environ, settings, event, posting)
         finally:
             publish.hand_over(workspace)
         _tell(gated, environ, told, workspace=workspace, debug=debug)
@@ -151,9 +150,7 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     return gated.exit_code
 
 
-def _gated(
-    environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None, *, may_ask: bool
-) -> Gated:
+def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None) -> Gated:
     watcher: Watcher = watching.PlainWatcher(sys.stdout)
     links = linking.links_of(environ, event)
     scene = Scene(
@@ -165,7 +162,6 @@ def _gated(
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
-        may_ask=may_ask,
         present=lambda report: None if posting is None else posting.prepare(report),
     )
     if settings.mode == "merge":
@@ -193,13 +189,18 @@ def _places(environ: Mapping[str, str], settings: Settings) -> list[Path]:
     return [below if below.exists() and not there.exists() else there for there, below in named]
 
 
-def _approval(environ: Mapping[str, str], settings: Settings, event: EventContext) -> Approved | None:
+def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
+    """The event, with base and head of the pull request that a `workflow_dispatch` names."""
+    if event.kind is not EventKind.WORKFLOW_DISPATCH or event.number is None:
+        return event
     token = token_of(environ)
-    if token is None or not settings.allow_pull_request_target:
-        return None
-    run = environ.get("GITHUB_RUN_ID", "")
+    if token is None:
+        raise ConfigError(
+            f"workflow_dispatch: reading pull request #{event.number} needs a token",
+            hint="The input github-token holds the job's by default.",
+        )
     with closing(Client(connection_of(environ, token=token))) as client:
-        return rules.approval(event, settings, client, run_id=int(run) if run.isascii() and run.isdigit() else None)
+        return forks.resolve(event, client)
 
 
 def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, told: _Told) -> int:
@@ -208,7 +209,7 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
     if token is None:
         raise ConfigError("`mode: post` needs a token", hint="The input github-token holds the job's by default.")
     links = linking.links_of_trigger(environ, event)
-    job = posts.job_of(environ, settings, address=links.workflow_run, head_sha=event.head_sha)
+    job = posts.job_of(environ, settings, address=links.workflow_run)
     with closing(Client(connection_of(environ, token=token))) as client, step_log.disarmed():
         posted = claims.post(settings, event, client, job=job, links=links)
         if posted.report is not None:
@@ -259,9 +260,7 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
     if token is None:
         step_log.say(commands.render_command("notice", UNTOLD))
         return None
-    job = posts.job_of(
-        environ, settings, address=linking.links_of(environ, event).workflow_run, head_sha=event.head_sha
-    )
+    job = posts.job_of(environ, settings, address=linking.links_of(environ, event).workflow_run)
     try:
         place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
         return Posting(place, job, settings)

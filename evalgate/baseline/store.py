@@ -1,4 +1,4 @@
-"""What a store of base results can do, whatever it is kept in: a data branch, a folder, artifacts of workflows."""
+"""What a store of base results can do, whatever it is kept in: a data branch or a folder."""
 
 from __future__ import annotations
 

@@ -221,12 +221,6 @@ class Settings(BaseModel):
         description="A folder below `root` that keeps results of runs on the base branch; persist it with "
         "actions/cache.",
     )
-    baseline_artifact: str = Field(
-        default="",
-        max_length=200,
-        description="A workflow artifact that runs on the base branch upload, by its name, with results.json at its "
-        "top (needs `actions: read`).",
-    )
     max_baseline_age: float = Field(
         default=14, gt=0, description="Days after which stored results are called stale in the comment."
     )
@@ -390,27 +384,6 @@ class Settings(BaseModel):
         max_length=200,
         description="With `mode: post`: name of the artifact with the run's report folder.",
         json_schema_extra=WORKFLOW,
-    )
-    allow_pull_request_target: bool = Field(
-        default=False,
-        description="Run on `pull_request_target`.\nThe agent sees no variable and no judge is asked, unless a "
-        "maintainer has approved the commit (`approve-label`, `approve-environment`).",
-        json_schema_extra={"doors": ["action"]},
-    )
-    approve_label: str = Field(
-        default="",
-        max_length=50,
-        description="A label that approves one commit.\nBy it a maintainer lets the one commit that is the head "
-        "when it is added run with "
-        "secrets; for `allow-pull-request-target` (docs/forks.md).",
-        json_schema_extra={"doors": ["action"]},
-    )
-    approve_environment: str = Field(
-        default="",
-        max_length=255,
-        description="The environment of the job.\nIts reviewers let the commit of this run go, which then runs with "
-        "secrets; for `allow-pull-request-target` (docs/forks.md).",
-        json_schema_extra={"doors": ["action"]},
     )
     strict: bool = Field(default=False, description="Treat warnings about evaluation files as errors.")
     output: str = Field(

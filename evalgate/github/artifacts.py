@@ -1,91 +1,65 @@
-"""Artifacts of workflow runs: found by name and commit, downloaded without showing the token to the storage."""
+"""Artifacts of a workflow run: downloaded without showing the token to the storage, and unpacked by the names that we
+expect, and by nothing that the archive says of itself."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from evalgate.github import archives, endpoints
-from evalgate.github.archives import Limits
-from evalgate.github.client import Client
-from evalgate.github.failures import FailureKind, GitHubFailed
-from evalgate.github.replies import Artifact as ArtifactReply
+from evalgate.github import client as api
+from evalgate.github.client import Artifact, Client, FailureKind, GitHubFailed
 
-MOST_LISTED = 1_000
 MOST_ZIP_BYTES = 64 * 1024 * 1024
-_CHUNK_BYTES = 1024 * 1024
+_END = b"PK\x05\x06"
+_LONGEST_COMMENT = 65_557
+_CHUNK_BYTES = 64 * 1024
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    RuntimeError,  # zipfile's word for encrypted entries
+    NotImplementedError,  # and for uncommon ones
+)
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
-    """An artifact of this repository. `from_fork`: a run of a fork's head made it, so its content is a stranger's.
+class Limits:
+    """How much an archive may hold; sizes in bytes, unpacked."""
 
-    `digest`: of the zip, "" where GitHub does not say. `created_at` in ISO 8601.
-    """
-
-    id: int
-    name: str
-    size_bytes: int
-    expired: bool
-    from_fork: bool
-    created_at: str = ""
-    digest: str = ""
-    run_id: int | None = None
-    head_sha: str = ""
-    head_branch: str = ""
+    entries: int = 2_000
+    file_bytes: int = 64 * 1024 * 1024
+    total_bytes: int = 128 * 1024 * 1024
 
 
-def list_named(client: Client, name: str, *, most: int = MOST_LISTED) -> tuple[Artifact, ...]:
-    """The repository's artifacts called `name`, newest first. Raises GitHubFailed."""
-    query = {"name": name}
-    found = client.fetch_all(endpoints.LIST_ARTIFACTS, ArtifactReply, query=query, under="artifacts", most=most)
-    return _newest_first(found, name)
-
-
-def list_of_run(client: Client, run_id: int, *, name: str = "") -> tuple[Artifact, ...]:
-    """The artifacts of one workflow run, newest first; `name`: only those. Raises GitHubFailed."""
-    query = {"name": name} if name else {}
-    found = client.fetch_all(
-        endpoints.LIST_RUN_ARTIFACTS, ArtifactReply, query=query, under="artifacts", most=MOST_LISTED, run_id=run_id
-    )
-    return _newest_first(found, name)
-
-
-def find(client: Client, name: str, candidates: Sequence[str], *, branch: str = "") -> Artifact | None:
-    """The newest artifact `name` of the first of the commits `candidates` that has one. Raises GitHubFailed.
-
-    Expired ones are passed over, and those of forks: everybody can upload an artifact by opening a pull request.
-    `branch`: only of runs on that branch of this repository.
-    """
-    return choose(list_named(client, name), candidates, branch=branch)
-
-
-def choose(artifacts: Sequence[Artifact], candidates: Sequence[str], *, branch: str = "") -> Artifact | None:
-    """`find` among artifacts that were listed already, newest first."""
-    usable = [
-        each
-        for each in artifacts
-        if not each.expired and not each.from_fork and (not branch or each.head_branch == branch)
-    ]
-    for sha in candidates:
-        for each in usable:
-            if each.head_sha == sha:
-                return each
-    return None
+def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ...]:
+    """The artifacts of one workflow run called `name`, newest first. Raises GitHubFailed."""
+    found = client.fetch_all(api.LIST_RUN_ARTIFACTS, Artifact, query={"name": name}, under="artifacts", run_id=run_id)
+    named = (each for each in found if each.name == name)
+    return tuple(sorted(named, key=lambda each: (each.created_at or "", each.id), reverse=True))
 
 
 def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = MOST_ZIP_BYTES) -> None:
     """Write the artifact's zip to the file `to`, and check its digest. Raises GitHubFailed, and OSError of `to`."""
-    if artifact.size_bytes > most_bytes:
-        message = f"the artifact {artifact.name} has {artifact.size_bytes:,} bytes, more than {most_bytes:,}"
+    if artifact.size_in_bytes > most_bytes:
+        message = f"the artifact {artifact.name} has {artifact.size_in_bytes:,} bytes, more than {most_bytes:,}"
         raise GitHubFailed(FailureKind.TOO_LARGE, message)
     with to.open("w+b") as file:
         client.download(
-            endpoints.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
+            api.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
         )
-    kind, _, said = artifact.digest.partition(":")
+    kind, _, said = (artifact.digest or "").partition(":")
     if kind == "sha256" and said and said.lower() != _sha256(to):
         message = f"the artifact {artifact.name} did not arrive as GitHub keeps it: its digest differs"
         raise GitHubFailed(FailureKind.MALFORMED, message, hint="Run the job again.")
@@ -101,31 +75,123 @@ def fetch_files(
     archive = into / f".artifact-{artifact.id}.zip"
     try:
         download(client, artifact, archive)
-        return archives.extract(archive, into=into, names=names, limits=limits)
+        return extract(archive, into=into, names=names, limits=limits)
     finally:
         archive.unlink(missing_ok=True)
 
 
-def _newest_first(found: Sequence[ArtifactReply], name: str) -> tuple[Artifact, ...]:
-    named = (_of(each) for each in found if not name or each.name == name)
-    return tuple(sorted(named, key=lambda each: (each.created_at, each.id), reverse=True))
+def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits | None = None) -> dict[str, Path]:
+    """Write the files called `names`, plain names at the archive's root, into the folder `into`; where each is.
+
+    Files that the archive does not have are missing in the result, others are not looked at. Whatever the archive says
+    of paths, sizes and kinds is not believed. Raises GitHubFailed(MALFORMED or TOO_LARGE), and OSError of `into`.
+    """
+    wanted = frozenset(names)
+    for name in wanted:
+        if not _PLAIN_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no plain file name")
+    bounds = limits or Limits()
+    try:
+        _check_count(archive, bounds)
+        with _opened(archive) as opened:
+            return _extract(opened, into=into, chosen=_chosen(opened, wanted, bounds), bounds=bounds)
+    except _UNREADABLE as error:
+        raise _broken(f"it cannot be read ({error})") from None
 
 
-def _of(reply: ArtifactReply) -> Artifact:
-    run = reply.workflow_run
-    return Artifact(
-        id=reply.id,
-        name=reply.name,
-        size_bytes=reply.size_in_bytes,
-        expired=reply.expired,
-        # Where GitHub does not say whose head it was, it counts as a stranger's.
-        from_fork=run is None or run.repository_id is None or run.head_repository_id != run.repository_id,
-        created_at=reply.created_at or "",
-        digest=reply.digest or "",
-        run_id=run.id if run else None,
-        head_sha=(run.head_sha or "") if run else "",
-        head_branch=(run.head_branch or "") if run else "",
-    )
+def _opened(archive: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(archive)
+    except OSError as error:  # an offset that leads before the beginning of the file
+        raise zipfile.BadZipFile(str(error)) from None
+
+
+def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], bounds: Limits) -> dict[str, zipfile.ZipInfo]:
+    entries = opened.infolist()
+    if len(entries) > bounds.entries:
+        raise _large(f"{len(entries):,} entries")
+    chosen: dict[str, zipfile.ZipInfo] = {}
+    for entry in entries:
+        # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes elsewhere.
+        if entry.orig_filename not in wanted:
+            continue
+        if entry.orig_filename in chosen:
+            raise _broken(f"`{entry.orig_filename}` is in it twice")
+        chosen[entry.orig_filename] = _checked(entry, bounds)
+    return chosen
+
+
+def _extract(
+    opened: zipfile.ZipFile, *, into: Path, chosen: Mapping[str, zipfile.ZipInfo], bounds: Limits
+) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    left = bounds.total_bytes
+    try:
+        for name, entry in chosen.items():
+            found[name] = into / name
+            found[name].unlink(missing_ok=True)  # a link that lies there already would be written through
+            with found[name].open("xb") as file:
+                left -= _copy(opened, entry, file, most=min(left, bounds.file_bytes))
+    except BaseException:  # half of an archive is no archive
+        for path in found.values():
+            path.unlink(missing_ok=True)
+        raise
+    return found
+
+
+def _checked(entry: zipfile.ZipInfo, bounds: Limits) -> zipfile.ZipInfo:
+    mode = entry.external_attr >> 16
+    if entry.is_dir() or (stat.S_IFMT(mode) not in (0, stat.S_IFREG)):
+        raise _broken(f"`{entry.orig_filename}` is no plain file")
+    if entry.flag_bits & 0x1:
+        raise _broken(f"`{entry.orig_filename}` is encrypted")
+    if entry.compress_type not in _METHODS:
+        raise _broken(f"`{entry.orig_filename}` is packed in an uncommon way")
+    if entry.file_size > bounds.file_bytes:
+        raise _large(f"`{entry.orig_filename}` has {entry.file_size:,} bytes")
+    return entry
+
+
+def _copy(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], *, most: int) -> int:
+    size = 0
+    for chunk in _chunks(opened, entry):
+        size += len(chunk)
+        if size > most:
+            raise _large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
+        file.write(chunk)
+    return size
+
+
+def _chunks(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    try:
+        with opened.open(entry) as source:
+            while chunk := source.read(_CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise zipfile.BadZipFile(str(error)) from None
+
+
+def _check_count(archive: Path, bounds: Limits) -> None:
+    """Look at the number of entries before zipfile reads them all into memory."""
+    with archive.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _LONGEST_COMMENT))
+        tail = file.read()
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) < at + 16:
+        raise _broken("it is no zip, or cut short")
+    entries, directory_bytes = struct.unpack("<HI", tail[at + 10 : at + 16])
+    # A zip of more than 65,534 entries or 4 GB says so elsewhere, and is too large by then.
+    if entries > bounds.entries or directory_bytes > bounds.entries * 1_024:
+        raise _large(f"{entries:,} entries")
+
+
+def _broken(what: str) -> GitHubFailed:
+    return GitHubFailed(FailureKind.MALFORMED, f"the artifact's archive is not used: {what}")
+
+
+def _large(what: str) -> GitHubFailed:
+    return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} is more than we read")
 
 
 def _sha256(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from evalgate.errors import ConfigError
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NOTHING = re.compile(r"0+")
-_MERGE_REF = re.compile(r"refs/pull/(\d{1,10})/(?:merge|head)")
+_PULL_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
 _LONGEST_NAME = 400
 
 
@@ -35,35 +36,24 @@ class EventContext:
     """One event. SHAs are full and in lower case, refs without `refs/heads/`; "" and None are unknown.
 
     `is_fork`: the head is in another repository, or in one that was deleted; None where no head is spoken of.
-    `label`: the one that was just added (`action` is labeled).
-    `pulls`: of a `workflow_run`, empty for forks; ask the API for the pull requests of `head_sha` then.
     `trigger`: of a `workflow_run`, the event of the run that ended, `trigger_run_id` and `conclusion` that run's.
     """
 
     kind: EventKind
     name: str = ""
-    action: str = ""
     repository: str = ""
     number: int | None = None
     base_sha: str = ""
-    base_ref: str = ""
     head_sha: str = ""
     head_ref: str = ""
     head_repository: str = ""
     is_fork: bool | None = None
-    draft: bool = False
-    labels: tuple[str, ...] = ()
-    label: str = ""
-    before: str = ""
-    after: str = ""
     ref: str = ""
     default_branch: str = ""
     deleted: bool = False
-    sender: str = ""
     trigger: str = ""
     trigger_run_id: int | None = None
     conclusion: str = ""
-    pulls: tuple[int, ...] = ()
 
     @property
     def on_default_branch(self) -> bool:
@@ -81,12 +71,9 @@ def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventCon
 
     Source of the shapes: GitHub's webhook payloads; of the rest: a runner's environment (GITHUB_SHA, GITHUB_REF).
     """
-    if not name:
-        return EventContext(kind=EventKind.NONE)
-    try:
+    kind = EventKind.OTHER if name else EventKind.NONE
+    with contextlib.suppress(ValueError):
         kind = EventKind(name)
-    except ValueError:
-        kind = EventKind.OTHER
     whole = payload if isinstance(payload, Mapping) else {}
     match kind:
         case EventKind.PULL_REQUEST | EventKind.PULL_REQUEST_TARGET:
@@ -97,8 +84,11 @@ def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventCon
             return _merge_group(whole, environ)
         case EventKind.WORKFLOW_RUN:
             return _workflow_run(whole, environ)
+        case EventKind.WORKFLOW_DISPATCH:
+            return _dispatch(whole, environ)
         case _:
-            return EventContext(kind=kind, head_sha=_sha(environ.get("GITHUB_SHA")), **_about(name, whole, environ))
+            about = _about(name, whole, environ) if name else {}
+            return EventContext(kind=kind, head_sha=_sha(environ.get("GITHUB_SHA")) if name else "", **about)
 
 
 def _pull_request(kind: EventKind, payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
@@ -109,20 +99,15 @@ def _pull_request(kind: EventKind, payload: Mapping[str, Any], environ: Mapping[
     if number is None or not base_sha or not head_sha:
         raise _unreadable(kind.value, "pull_request.number, .base.sha and .head.sha")
     base_repository, head_repository = _name_of(base), _name_of(head)
-    action = _text(payload.get("action"))
     return EventContext(
         kind=kind,
         number=number,
         base_sha=base_sha,
-        base_ref=_text(base.get("ref")),
         head_sha=head_sha,
         head_ref=_text(head.get("ref")),
         head_repository=head_repository,
         # A head without a repository is a fork that was deleted. What cannot be told apart is treated as foreign.
         is_fork=not head_repository or head_repository.lower() != base_repository.lower(),
-        draft=pull.get("draft") is True,
-        labels=_labels(pull.get("labels")),
-        label=_text(_part(payload, "label").get("name")) if action == "labeled" else "",
         **_about(kind.value, payload, environ),
     )
 
@@ -134,8 +119,6 @@ def _push(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContex
         raise _unreadable("push", "ref and after")
     return EventContext(
         kind=EventKind.PUSH,
-        before=_sha(payload.get("before")),
-        after=after,
         base_sha=_sha(payload.get("before")),
         head_sha=after,
         head_ref=ref.removeprefix("refs/heads/"),
@@ -153,7 +136,6 @@ def _merge_group(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Even
     return EventContext(
         kind=EventKind.MERGE_GROUP,
         base_sha=base_sha,
-        base_ref=_text(group.get("base_ref")).removeprefix("refs/heads/"),
         head_sha=head_sha,
         head_ref=_text(group.get("head_ref")).removeprefix("refs/heads/"),
         **_about("merge_group", payload, environ),
@@ -167,9 +149,6 @@ def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Eve
         raise _unreadable("workflow_run", "workflow_run.id and .head_sha")
     head_repository = _text(_part(run, "head_repository").get("full_name"))
     here = _text(_part(payload, "repository").get("full_name")) or environ.get("GITHUB_REPOSITORY", "")
-    listed = run.get("pull_requests")
-    rows = listed if isinstance(listed, list) else []
-    numbers = [_number(each.get("number")) for each in rows if isinstance(each, Mapping)]
     return EventContext(
         kind=EventKind.WORKFLOW_RUN,
         head_sha=head_sha,
@@ -179,25 +158,31 @@ def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Eve
         trigger=_text(run.get("event")),
         trigger_run_id=run_id,
         conclusion=_text(run.get("conclusion")),
-        pulls=tuple(number for number in numbers if number is not None),
         **_about("workflow_run", payload, environ),
     )
 
 
-def merge_ref_number(environ: Mapping[str, str]) -> int | None:
-    """The pull request that GITHUB_REF names (`refs/pull/12/merge`), for when there is no payload."""
-    found = _MERGE_REF.fullmatch(environ.get("GITHUB_REF", ""))
-    return int(found[1]) if found else None
+def _dispatch(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
+    """Where the inputs `pull-request` and `sha` name what to evaluate: of that pull request (`forks.resolve`)."""
+    inputs, about = _part(payload, "inputs"), _about("workflow_dispatch", payload, environ)
+    number, sha = str(inputs.get("pull-request") or "").strip(), _sha(str(inputs.get("sha") or "").strip())
+    if not number:
+        return EventContext(kind=EventKind.WORKFLOW_DISPATCH, head_sha=_sha(environ.get("GITHUB_SHA")), **about)
+    if not _PULL_NUMBER.fullmatch(number) or not sha:
+        raise ConfigError(
+            "workflow_dispatch: the inputs `pull-request` and `sha` must be the number of a pull request and a full "
+            f"commit SHA, got {number[:40]!r} and {_text(inputs.get('sha'))[:80]!r}",
+            hint="The SHA is the one that was reviewed, with all its 40 characters.",
+        )
+    return EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=int(number), head_sha=sha, **about)
 
 
 def _about(name: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     repository = _part(payload, "repository")
     return {
         "name": _text(name),
-        "action": _text(payload.get("action")),
         "repository": environ.get("GITHUB_REPOSITORY", "") or _text(repository.get("full_name")),
         "default_branch": _text(repository.get("default_branch")),
-        "sender": _text(_part(payload, "sender").get("login")),
     }
 
 
@@ -215,11 +200,6 @@ def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _name_of(side: Mapping[str, Any]) -> str:
     return _text(_part(side, "repo").get("full_name"))
-
-
-def _labels(value: Any) -> tuple[str, ...]:
-    named = [_text(each.get("name")) for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-    return tuple(name for name in named if name)
 
 
 def _text(value: Any) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import email.utils
 import enum
-import io
 import json
 import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 if TYPE_CHECKING:  # requests takes 0.1 s to import, and most runs make no request
@@ -33,12 +32,11 @@ class Fault(enum.StrEnum):
 
 
 class ExchangeFailed(Exception):  # noqa: N818 - it says what happened
-    """There is no answer; `fault` says of which kind, `sent` whether the request may have reached the server."""
+    """There is no answer; `fault` says of which kind."""
 
-    def __init__(self, fault: Fault, message: str, *, sent: bool = True) -> None:
+    def __init__(self, fault: Fault, message: str) -> None:
         super().__init__(message)
         self.fault = fault
-        self.sent = sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,38 +87,12 @@ class Exchange:
                 method, body = "GET", None
         raise ExchangeFailed(Fault.REDIRECTS, f"more than {MOST_REDIRECTS} redirects, the last to {url}")
 
-    def request_once(
-        self,
-        method: str,
-        url: str,
-        *,
-        body: Any = None,
-        timeout_s: float,
-        headers: Mapping[str, str] | None = None,
-        into: IO[bytes] | None = None,
-    ) -> Answer:
-        """`request` that follows no redirect. The body of a 200 goes to `into`, where that is given.
-
-        Raises ExchangeFailed, and OSError of `into`.
-        """
-        own = {**self._headers, **(headers or {})}
-        return self._once(method, url, body=body, headers=own, deadline=time.monotonic() + timeout_s, into=into)
-
     def close(self) -> None:
         """Let go of the connection."""
         if self._session is not None:
             self._session.close()
 
-    def _once(
-        self,
-        method: str,
-        url: str,
-        *,
-        body: Any,
-        headers: Mapping[str, str],
-        deadline: float,
-        into: IO[bytes] | None = None,
-    ) -> Answer:
+    def _once(self, method: str, url: str, *, body: Any, headers: Mapping[str, str], deadline: float) -> Answer:
         import requests  # noqa: PLC0415 - see above
         import urllib3  # noqa: PLC0415 - requests brings it
 
@@ -149,46 +121,32 @@ class Exchange:
                 proxies=_proxies(url, self._environment),
                 verify=self._environment.get("REQUESTS_CA_BUNDLE") or self._environment.get("SSL_CERT_FILE") or True,
             ) as response:
-                kept = into if into is not None and response.status_code == 200 else io.BytesIO()
-                self._copy(response, kept, deadline)
-                content = kept.getvalue() if isinstance(kept, io.BytesIO) and kept is not into else b""
+                content = self._read(response, deadline)
                 names = {name.lower(): value for name, value in response.headers.items()}
                 return Answer(status=response.status_code, headers=names, body=content)
         except requests.ConnectTimeout as error:
-            raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}", sent=False) from None
+            raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}") from None
         except requests.Timeout:
             raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
             raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is no address of HTTP") from None
         except requests.exceptions.InvalidHeader as error:
             raise ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {_plain(error)}") from None
-        except _SinkFailed as failed:
-            raise failed.error from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if "timed out" in str(error).lower():
                 raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
-            refused = isinstance(_innermost(error), urllib3.exceptions.NewConnectionError | ConnectionRefusedError)
-            raise ExchangeFailed(Fault.UNREACHABLE, _plain(error), sent=not refused) from None
+            raise ExchangeFailed(Fault.UNREACHABLE, _plain(error)) from None
 
-    def _copy(self, response: requests.Response, into: IO[bytes], deadline: float) -> None:
-        size = 0
+    def _read(self, response: requests.Response, deadline: float) -> bytes:
+        content = bytearray()
         # Not `iter_content`: that waits until a chunk is full, and an endpoint that trickles never fills one.
         while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
-            size += len(chunk)
-            if size > self._most_bytes:
+            content += chunk
+            if len(content) > self._most_bytes:
                 raise ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {self._most_bytes:,} bytes")
             if time.monotonic() > deadline:
                 raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time")
-            try:
-                into.write(chunk)
-            except OSError as error:
-                raise _SinkFailed(error) from None
-
-
-class _SinkFailed(Exception):  # noqa: N818 - a wrapper on its way out of a block that takes OSError for the network's
-    def __init__(self, error: OSError) -> None:
-        super().__init__(str(error))
-        self.error = error
+        return bytes(content)
 
 
 def _nowhere(resp: requests.Response) -> str | None:  # noqa: ARG001 - the signature of requests

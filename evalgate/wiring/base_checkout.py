@@ -21,7 +21,7 @@ from evalgate.wiring import judging, preparing, simulating
 
 ONE_ENDPOINT = (
     "the agent behind {url} is the same on both sides, so the base's cannot be run beside it; compare with results of "
-    "the base branch that were kept (data-branch, baseline-folder, baseline-artifact), or set `baseline: none`"
+    "the base branch that were kept (data-branch, baseline-folder), or set `baseline: none`"
 )
 
 

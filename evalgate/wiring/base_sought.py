@@ -14,7 +14,7 @@ from evalgate.model import AgentUse, BaseOrigin, Suite
 from evalgate.results.file import Stored
 from evalgate.wiring.base_checkout import Rules
 
-STORES = ("data_branch", "baseline_folder", "baseline_artifact")
+STORES = ("data_branch", "baseline_folder")
 """Settings that name where results and the history of base runs are kept."""
 
 

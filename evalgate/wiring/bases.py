@@ -21,7 +21,7 @@ from evalgate.pipeline import trials
 from evalgate.results import file as results_file
 from evalgate.system import git
 from evalgate.system.git import Repository
-from evalgate.wiring import agent_code, artifact_store, base_checkout, base_sought, comparisons, stores
+from evalgate.wiring import agent_code, base_checkout, base_sought, comparisons, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules
 from evalgate.wiring.base_sought import Base, Search
@@ -113,14 +113,6 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
             wanted = "rerun"
         kept = _where_kept(search.settings, base)
         named = stores.opened(kept, repo, root=search.settings.root, say=_both(search.say, said))
-        artifact = artifact_store.opened(
-            "" if wanted == "rerun" else kept.baseline_artifact,
-            environ=search.environ,
-            token=search.token,
-            scratch=repo.folder / "artifacts",
-            say=search.say,
-        )
-        named += [store for store in (stack.enter_context(artifact),) if store is not None]
     except EvalgateError as error:
         named_base = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named_base}{_told(error)}")
@@ -154,7 +146,7 @@ def _both(say: Callable[[str], None], said: list[str]) -> Callable[[str], None]:
 
 
 def _nothing_stored(base: Base, named: Sequence[Store], said: Sequence[str]) -> str:
-    unset = "nowhere: neither data-branch nor baseline-folder nor baseline-artifact is set"
+    unset = "nowhere: neither data-branch nor baseline-folder is set"
     where = words.listed(store.name for store in named) or ("" if said else unset)
     told = "; ".join([*([where] if where else ()), *said])
     return f"there are no stored results of {base.origin.commit[:7]} or its ancestors ({told})"

@@ -18,20 +18,17 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
 from evalgate.gate import decision
 from evalgate.gate.two_stage import Stage
-from evalgate.github import artifacts, checks, comments, pulls
-from evalgate.github.checks import Conclusion, NotPermitted, Output
-from evalgate.github.client import Client
+from evalgate.github import artifacts, check_run, comment, forks, publish
+from evalgate.github.check_run import Conclusion, NotPermitted, Output
+from evalgate.github.client import Client, GitHubFailed, Pull
 from evalgate.github.events import EventContext
-from evalgate.github.failures import GitHubFailed
-from evalgate.github.pulls import PullRequest
+from evalgate.github.publish import PUBLISHING_S, Decided, Job
 from evalgate.markup import github
 from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored
-from evalgate.wiring import comparisons, confirming, posts
+from evalgate.wiring import comparisons, confirming
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
-from evalgate.wiring.posting import COMMENT_KEY, PUBLISHING_S
-from evalgate.wiring.posts import Decided, Job
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 """Conclusions of runs that measured nothing."""
@@ -67,7 +64,7 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     _insist_known(event, client)
     if event.conclusion in NOT_RUN:
         return Posted(why=f"the run that ended measured nothing: it was {event.conclusion.replace('_', ' ')}")
-    found = pulls.find_by_head(client, event.head_sha, head_repository=event.head_repository, head_ref=event.head_ref)
+    found = forks.find_by_head(client, event)
     if not found:
         return Posted(why=f"no open pull request has the head {event.head_sha[:7]}: it was closed, or pushed to since")
     if len(found) > 1:
@@ -122,8 +119,9 @@ def _fetched(settings: Settings, event: EventContext, client: Client, folder: Pa
             hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
         )
     artifact = named[0]
-    if artifact.head_sha and artifact.head_sha.lower() != event.head_sha:
-        raise ConfigError(f"the artifact is of {artifact.head_sha[:7]}, the run that ended of {event.head_sha[:7]}")
+    sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
+    if sha and sha != event.head_sha:
+        raise ConfigError(f"the artifact is of {sha[:7]}, the run that ended of {event.head_sha[:7]}")
     files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
     if RESULTS not in files:
         raise ConfigError(
@@ -155,17 +153,15 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
     return confirming.settle_files(made, head=run, base=base.run, policy=policy)
 
 
-def _posted(
-    settings: Settings, client: Client, pull: PullRequest, report: Report, *, job: Job, lead: str
-) -> list[Problem]:
+def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str) -> list[Problem]:
     """Comment and check run, as far as they are wanted; what could not be posted."""
     problems = []
-    decided = posts.decided(job, report, comment=settings.comment)
+    decided = publish.decided(report, when=settings.comment)
     if settings.comment != "off":
-        headline = "\n\n".join(part for part in (lead, decided.section.headline) if part)
-        section = dataclasses.replace(decided.section, headline=headline)
+        headline = "\n\n".join(part for part in (lead, decided.headline) if part)
+        text = comment.render(job.name, job.speaker, headline=headline, details=decided.details)
         try:
-            comments.post_section(client, pull.number, section, key=COMMENT_KEY, create=decided.create)
+            comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as failed:
             problems.append(_problem(f"the comment could not be posted: {failed.message}", failed.hint))
     if settings.check_run:
@@ -179,7 +175,7 @@ def _posted(
 
 
 def _check_run(
-    client: Client, pull: PullRequest, report: Report, decided: Decided, *, job: Job, lead: str
+    client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
 ) -> NotPermitted | None:
     """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as neutral.
 
@@ -190,9 +186,9 @@ def _check_run(
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
         output = Output(title=f"claimed: {output.title}", summary=[lead, *output.summary], text=output.text)
-    ended = checks.publish(
+    ended = check_run.publish(
         client,
-        head_sha=pull.head_sha,
+        head_sha=pull.head.sha,
         conclusion=conclusion,
         output=output,
         name=name,

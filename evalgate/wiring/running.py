@@ -76,7 +76,6 @@ def run_gate(settings: Settings, prepared: Prepared, scene: Scene) -> Gated:
     with ExitStack() as stack:
         base = stack.enter_context(bases.opened(search))
         bar = bars.of(settings, prepared.suites, load.policy_of(settings, prepared.suites), base)
-        insist_silent(bar, scene)
         _insist(bar, scene)
         # what is on the base branch already has its own stores
         keeping = remembering.opened(settings if scene.on_base_branch else bar.settings, scene, cache, stack)
@@ -113,18 +112,6 @@ def run_gate(settings: Settings, prepared: Prepared, scene: Scene) -> Gated:
         gated = concluding.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
         return remembering.keep(gated, keeping, scene, settings, now=now)
-
-
-def insist_silent(bar: Bar, scene: Scene) -> None:
-    """Raises ConfigError where nobody may be asked and somebody would be: by the base's rules, or a simulated user."""
-    models = () if scene.may_ask else judging.models_of(bar.settings, bar.suites)
-    if models:
-        raise ConfigError(
-            f"pull_request_target: {words.listed(dict.fromkeys(models), limit=3)} would be asked, to judge or to play "
-            "users, where the checked-out evalgate.yml says, with this workflow's keys",
-            hint="`skip-judged: true` in the workflow leaves judges out; conversation scenarios need an approval "
-            "(docs/forks.md).",
-        )
 
 
 def _insist(bar: Bar, scene: Scene) -> None:

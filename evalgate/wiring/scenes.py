@@ -13,8 +13,7 @@ from evalgate.plugins import Watcher
 class Scene:
     """Where a run takes place. `event_base`: the SHA that the event compares with, "" at a desk.
     `on_base_branch`: a push to the default branch, whose results later pull requests are compared with. `present`: is
-    given the report while its conversations can be read. `may_ask`: whether models may be asked with the environment's
-    keys; not where a stranger's evalgate.yml says which key goes where.
+    given the report while its conversations can be read.
     """
 
     environ: Mapping[str, str]
@@ -25,5 +24,4 @@ class Scene:
     event_base: str = ""
     token: str | None = None
     on_base_branch: bool = False
-    may_ask: bool = True
     present: Callable[[Report], None] = lambda _: None

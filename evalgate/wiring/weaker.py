@@ -71,7 +71,6 @@ SETTINGS: Final[Mapping[str, IsWeaker]] = {
     # other results to be compared with, which nobody may have looked at
     "data_branch": _renamed,
     "baseline_folder": _renamed,
-    "baseline_artifact": _renamed,
     "max_baseline_age": _raised,
     "runs": _fewer,
     "budget": _any_tightened,  # what it cuts short is inconclusive, on which the gate need not block

@@ -96,6 +96,7 @@ class Runner:
     environment: dict[str, str | None] = field(default_factory=dict)
     base: str = ""
     head: str = ""
+    attempts: int = 0
 
     @property
     def workspace(self) -> Path:
@@ -249,6 +250,7 @@ class Runner:
 
     def surroundings(self, **inputs: str) -> dict[str, str | None]:
         """The step's environment, with empty files for what it tells the runner."""
+        self.attempts += 1
         files = self.temp / "file_commands"
         files.mkdir(exist_ok=True)
         for name in ("output", "summary", "env"):
@@ -271,6 +273,7 @@ class Runner:
             "GITHUB_ENV": str(files / "env"),
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_RUN_ID": "99",
+            "GITHUB_RUN_ATTEMPT": str(self.attempts),
             "GITHUB_SERVER_URL": "https://github.invalid",
             "GITHUB_WORKFLOW": "evaluation",
             "GITHUB_WORKSPACE": str(self.workspace),

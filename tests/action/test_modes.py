@@ -1,4 +1,4 @@
-"""Parts, the merge, the second workflow and pull_request_target: the entrypoint with a runner's environment."""
+"""Parts, the merge, the second workflow, a reviewed commit, pull_request_target: the step as a runner starts it."""
 
 import pytest
 from builders.github_double import Double
@@ -121,75 +121,74 @@ def test_the_second_workflow_refuses_in_clear_words(
     assert not double.state.comments
 
 
-@pytest.mark.parametrize(
-    ("inputs", "code", "words"),
-    [
-        ({}, 2, "pull_request_target is refused"),
-        ({"allow_pull_request_target": "true"}, 2, "judges are asked where"),
-        ({"allow_pull_request_target": "true", "skip_judged": "true", "env": "KEY"}, 2, "`env` hands KEY"),
-        ({"allow_pull_request_target": "true", "skip_judged": "true"}, 1, ""),
-    ],
-)
-def test_pull_request_target_runs_nothing_that_could_see_a_secret(failing, inputs, code: int, words: str) -> None:
+def test_pull_request_target_is_refused_and_says_what_to_do(failing, double: Double) -> None:
     failing.on_pull_request(fork="mallory/r", name="pull_request_target")
-    step = failing.run(agent=AGENT, baseline="none", **inputs)
-    assert step.code == code, step.stdout
-    assert words in step.stdout
-    assert bool(failing.asked()) is (code == 1)
+    step = failing.run(agent=AGENT, baseline="none")
+    assert step.code == 2
+    assert "pull_request_target is refused" in step.outputs["reason"]
+    assert all(words in step.stdout for words in ("on: pull_request", "mode: post", "workflow_dispatch"))
+    assert (failing.asked(), double.seen) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("role", "pushed", "checked_out", "code", "words"),
-    [
-        ("write", False, True, 1, ""),  # it runs, and the case fails
-        ("read", False, True, 2, "may not write to the repository"),
-        ("write", True, True, 2, "there was a push after the label"),
-        ("write", False, False, 2, "another commit is checked out"),
-    ],
-)
-def test_one_commit_runs_with_secrets_when_a_maintainer_labels_it(
-    failing, double: Double, role: str, pushed, checked_out, code: int, words: str
+def on_dispatch(runner, *, sha: str = "") -> None:
+    """A maintainer starts the workflow for pull request 7 and the commit that is checked out, detached."""
+    runner._clone(runner.head, "refs/heads/change")
+    inputs = {"pull-request": "7", "sha": sha or runner.head}
+    payload = {"inputs": inputs, "ref": "refs/heads/main", "repository": {"full_name": "o/r", "default_branch": "main"}}
+    runner.on("workflow_dispatch", payload, GITHUB_REF="refs/heads/main", GITHUB_BASE_REF="", GITHUB_SHA=runner.base)
+
+
+def test_a_commit_that_a_maintainer_reviewed_runs_with_secrets_and_is_posted_to_its_pull_request(
+    failing, double: Double
 ) -> None:
-    if checked_out:
-        failing._clone(failing.head, "refs/heads/change")
-    double.state.add_pull(7, fork="mallory/r", head_sha="e" * 40 if pushed else failing.head)
-    double.state.roles["ada"] = role
-    pull = {"number": 7, "head": {"sha": failing.head, "ref": "change", "repo": {"full_name": "mallory/r"}}}
-    pull["base"] = {"sha": failing.base, "ref": "main", "repo": {"full_name": "o/r"}}
-    payload = {"action": "labeled", "label": {"name": "safe"}, "sender": {"login": "ada"}, "pull_request": pull}
-    failing.on("pull_request_target", payload)
+    on_dispatch(failing)
+    double.state.add_pull(7, fork="mallory/r", head_sha=failing.head)
+    double.state.pulls[7]["base"]["sha"] = failing.base
     failing.environment["KEY"] = "secret-of-the-repository"
-    step = failing.run(agent=AGENT, baseline="none", allow_pull_request_target="true", approve_label="safe", env="KEY")
-    assert step.code == code, step.stdout
-    assert words in step.stdout
-    assert bool(failing.asked()) is (code == 1)
-    if code == 1:
-        assert "secret-of-the-repository" in failing.dump.read_text()
+    step = failing.run(agent=AGENT, env="KEY")
+
+    assert step.code == 1, step.stdout
+    assert "secret-of-the-repository" in failing.dump.read_text()
+    assert len(failing.asked()) == 2, "head and base"
+    check, comment = only(double.state.checks), only(double.state.comments)
+    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", failing.head, "failure")
+    assert comment["number"] == 7
+    assert "1 case failed" in comment["body"]
+    assert failing.base[:7] in comment["body"]
+    assert "claim" not in comment["body"]
+
+
+@pytest.mark.parametrize("reviewed", ["earlier", "another"])
+def test_a_reviewed_commit_that_is_not_the_head_runs_where_it_is_of_the_pull_request(
+    failing, double: Double, reviewed: str
+) -> None:
+    on_dispatch(failing)
+    earlier = [failing.head] if reviewed == "earlier" else []
+    double.state.add_pull(7, fork="mallory/r", head_sha="e" * 40, earlier=earlier)
+    step = failing.run(agent=AGENT, baseline="none")
+    if reviewed == "earlier":
+        assert step.code == 1, step.stdout
         assert only(double.state.checks)["head_sha"] == failing.head
+        return
+    assert step.code == 2
+    assert "is not a commit of pull request #7" in step.outputs["reason"]
+    assert failing.asked() == []
+    assert not double.state.checks
 
 
 @pytest.mark.parametrize(
-    ("approved", "pushed", "code", "words"),
+    ("sha", "inputs", "words"),
     [
-        (["safe"], False, 1, ""),  # it runs, and the case fails
-        # an environment without reviewers holds no job back
-        ([], False, 2, "no reviewer of the environment `safe` has approved this run"),
-        (["other"], False, 2, "no reviewer of the environment `safe`"),
-        (["safe"], True, 2, "there was a push after the run was approved"),
+        ("e" * 40, {}, "another commit is checked out"),
+        ("abc1234", {}, "full commit SHA"),
+        ("", {"github_token": ""}, "needs a token"),
     ],
 )
-def test_one_commit_runs_with_secrets_when_the_reviewers_of_an_environment_let_its_run_go(
-    failing, double: Double, approved: list[str], pushed, code: int, words: str
+def test_a_dispatch_that_does_not_name_what_is_checked_out_is_refused(
+    failing, double: Double, sha: str, inputs: dict[str, str], words: str
 ) -> None:
-    failing._clone(failing.head, "refs/heads/change")
-    double.state.add_pull(7, fork="mallory/r", head_sha="e" * 40 if pushed else failing.head)
-    for environment in approved:
-        double.state.add_approval(int(failing.surroundings()["GITHUB_RUN_ID"] or 0), environment, "ada")
-    failing.on_pull_request(fork="mallory/r", name="pull_request_target")
-    failing.environment["KEY"] = "secret-of-the-repository"
-    step = failing.run(
-        agent=AGENT, baseline="none", allow_pull_request_target="true", approve_environment="safe", env="KEY"
-    )
-    assert step.code == code, step.stdout
-    assert words in step.stdout
-    assert bool(failing.asked()) is (code == 1)
+    on_dispatch(failing, sha=sha)
+    step = failing.run(agent=AGENT, baseline="none", **inputs)
+    assert step.code == 2
+    assert words in step.outputs["reason"]
+    assert (failing.asked(), double.seen) == ([], [])

@@ -7,8 +7,8 @@ import pytest
 from builders import repositories
 from builders.github_double import Double
 
-from evalgate.github import pacing
-from evalgate.wiring import posting, running
+from evalgate.github import client, publish
+from evalgate.wiring import running
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
 
@@ -252,7 +252,7 @@ FAULTS = [
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many tries as ever, less time between them."""
-    monkeypatch.setattr(pacing, "_FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(client.time, "sleep", lambda _: None)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -271,8 +271,8 @@ def test_no_fault_of_github_changes_the_verdict(passing, double: Double, fault, 
 def test_a_github_that_never_answers_holds_the_verdict_for_so_long_and_no_longer(
     passing, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting, "PUBLISHING_S", 0.8)
-    monkeypatch.setattr(posting, "FAREWELL_S", 0.2)
+    monkeypatch.setattr(publish, "PUBLISHING_S", 0.8)
+    monkeypatch.setattr(publish, "FAREWELL_S", 0.2)
     double.fail(".", times=1_000, how="hang")
     step = passing.run(agent=AGENT, baseline="none")
 
@@ -326,21 +326,31 @@ def test_without_check_runs_and_comments_nobody_is_asked(passing, double: Double
     assert (step.code, double.seen) == (0, [])
 
 
-def test_two_jobs_of_a_workflow_share_one_comment(failing, double: Double) -> None:
+def test_two_jobs_of_a_workflow_have_a_comment_each_by_their_names(failing, double: Double) -> None:
     begun = []
-    for job in ("geography", "weather"):
-        failing.environment["GITHUB_JOB"] = job
-        begun.append(failing.start(agent=AGENT, baseline="none", output=f"report-{job}"))
+    for name in ("geography", "weather"):
+        failing.environment |= {"GITHUB_JOB": name, "GITHUB_RUN_ATTEMPT": "1"}
+        begun.append(failing.start(agent=AGENT, baseline="none", output=f"report-{name}", name=name))
     threads = [threading.Thread(target=failing.ended, args=(each,)) for each in begun]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    body = only(double.state.comments)["body"]
+    bodies = sorted(each["body"] for each in double.state.comments.values())
     assert [each.returncode for each in begun] == [1, 1]
-    assert all(job in body for job in ("geography", "weather"))
-    assert body.count("[!CAUTION]") == 2
+    assert ["geography" in bodies[0], "weather" in bodies[1]] == [True, True]
+    assert all(body.count("[!CAUTION]") == 1 for body in bodies)
+
+
+def test_two_jobs_of_a_workflow_under_one_name_are_told_to_take_two(failing, double: Double) -> None:
+    failing.environment["GITHUB_RUN_ATTEMPT"] = "1"
+    failing.run(agent=AGENT, baseline="none")
+    before = dict(only(double.state.comments))
+    step = failing.run(agent=AGENT, baseline="none", fail_on="not_measured")
+    assert step.code == 0
+    assert "Give each job a `name` of its own" in told(step)
+    assert only(double.state.comments) == before
 
 
 def test_named_gates_have_check_runs_of_their_own(passing, double: Double) -> None:

@@ -1,6 +1,7 @@
 """The action as GitHub runs it: the real Dockerfile, a real workflow under act, a repository with an ADK agent, and a
 GitHub that remembers what it is told."""
 
+import itertools
 import json
 import os
 import re
@@ -27,6 +28,8 @@ REPOSITORY, NUMBER = "o/r", 7
 TOKEN = "ghs_t0ken-of-the-job"
 IMAGE = "act-owner-evalgate-v1-dockeraction:latest"  # as act calls what it builds from the Dockerfile
 RUN_ID = 77
+RUN_IDS = itertools.count(100)
+DISPATCHED = NUMBER + 2
 
 NEXT_STEP = """\
 set -e
@@ -96,15 +99,19 @@ class Actor:
         )
         example = ROOT / "examples" / "workflows" / change.example
         text = example.read_text(encoding="utf-8") if change.example else yaml.safe_dump(workflow(change))
+        if change.event == "workflow_dispatch":
+            text = yaml.safe_dump(reviewed(text))
         flow = {".github/workflows/gate.yml": text, "evalgate.yml": change.gate_file}
         base = repositories.commit(repository, flow)
         repositories.git(repository, "remote", "add", "origin", f"https://github.com/{REPOSITORY}.git")
         if change.overlay is not None:
             shutil.copytree(change.overlay, repository, dirs_exist_ok=True)
         head = base
-        if change.event == "pull_request":
+        if change.event in ("pull_request", "workflow_dispatch"):
             repositories.git(repository, "checkout", "--quiet", "-b", "change")
             head = repositories.commit(repository, change.patch)
+        if change.event == "workflow_dispatch":
+            self.double.state.add_pull(DISPATCHED, fork=change.fork, head_sha=head)
         done = subprocess.run(
             [
                 *self._command(change, base=base, head=head),
@@ -132,6 +139,9 @@ class Actor:
                 payload = pull_request(change, base=base, head=head)
             case "workflow_run":
                 payload = workflow_run(change)
+            case "workflow_dispatch":
+                inputs = {"pull-request": str(DISPATCHED), "sha": head}
+                payload = {"inputs": inputs, "ref": "refs/heads/main", "repository": {"full_name": REPOSITORY}}
             case _:
                 payload = push(head)
         event.write_text(json.dumps(payload), encoding="utf-8")
@@ -149,6 +159,7 @@ class Actor:
             f"--local-repository=OWNER/evalgate@v1={self.temp / 'action'}",
             f"--container-options=-v {self.temp / 'cache'}:/cache",
             f"--env=GITHUB_API_URL={self.double.url}",
+            f"--env=GITHUB_RUN_ID={next(RUN_IDS)}",  # act's own never grows
             "--secret=DESK_KEY=s3cret-of-the-desk",
             f"--secret=GITHUB_TOKEN={TOKEN}",
         ]
@@ -171,6 +182,20 @@ def workflow(change: Change) -> dict[str, object]:
     return {"name": "gate", "on": ["pull_request", "push"], "jobs": {"gate": {
         "runs-on": "ubuntu-latest", "steps": [checkout, foreign, *before, gate, look],
     }}}  # fmt: skip
+
+
+def reviewed(example: str) -> dict[str, object]:
+    """The example for a reviewed commit. act copies the working tree and checks out nothing, so that HEAD, which
+    actions/checkout would detach, is written here."""
+    flow = yaml.safe_load(example.replace("\non:\n", "\n'on':\n"))
+    checkout, gate = flow["jobs"]["gate"]["steps"]
+    assert checkout["with"].pop("ref") == "${{ inputs.sha }}"
+    detached = {"run": 'echo "$SHA" > .git/HEAD', "env": {"SHA": "${{ github.event.inputs.sha }}"}}
+    foreign = {"run": "chown -R 1001:1001 ."}
+    gate["with"] = {"cache": "/cache", "env": "DESK_KEY", "baseline": "none"}
+    gate["env"] = {"DESK_KEY": "${{ secrets.DESK_KEY }}"}
+    flow["jobs"]["gate"]["steps"] = [checkout, detached, foreign, gate]
+    return flow
 
 
 def pull_request(change: Change, *, base: str, head: str) -> dict[str, object]:
@@ -276,6 +301,24 @@ def test_a_forks_pull_request_is_judged_without_posting_and_the_second_workflow_
     (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == NUMBER + 1)
     assert "read them as a claim" in comment["body"]
     assert "8" in comment["body"]
+
+
+def test_a_commit_of_a_fork_that_was_reviewed_runs_with_secrets_and_is_posted(actor: Actor) -> None:
+    look = """\
+import os
+assert os.environ["DESK_KEY"] == "s3cret-of-the-desk"
+"""
+    desk = (DEMO / "repository/library_desk/desk.py").read_text(encoding="utf-8")
+    patch = {"library_desk/desk.py": desk + look}
+    change = Change(event="workflow_dispatch", example="fork-reviewed.yml", fork="someone/r", patch=patch)
+    job = actor.run("reviewed", change)
+
+    assert job.code == 0, job.log[-6000:]
+    check = list(actor.double.state.checks.values())[-1]
+    assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
+    (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == DISPATCHED)
+    assert "8" in comment["body"]
+    assert "claim" not in comment["body"]
 
 
 def test_parts_are_joined_into_one_verdict(actor: Actor) -> None:

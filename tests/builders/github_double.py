@@ -10,14 +10,12 @@ import argparse
 import contextlib
 import hashlib
 import json
-import random
 import re
 import signal
 import socket
 import struct
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -54,10 +52,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault is not None and not fault.done:
             self._go_wrong(fault, seen)
             return
-        time.sleep(random.random() * double.jitter_s)
         with double.state.lock:
             status, answer, more = self._answer(seen)
-        time.sleep(random.random() * double.jitter_s)
         content = b"" if answer is None else json.dumps(answer).encode()
         answered = {"status": status, "headers": more, "body": content}
         if double.most_judged is None or len(double.seen) < double.most_judged:
@@ -160,20 +156,16 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def _control(self, body: bytes) -> None:
-        """For other processes: wait for each other, plan faults, look at the state."""
-        double, (_, _, what, *rest) = self.double, self.path.split("/")
+        """For other processes: plan faults, look at the state."""
+        double, (_, _, what, *_) = self.double, self.path.split("/")
         state: dict[str, Any] = {}
         match what:
-            case "barrier":
-                with double.state.lock:
-                    barrier = double.barriers.setdefault("/".join(rest), threading.Barrier(2))
-                barrier.wait(30)
             case "faults":
                 double.fail(**json.loads(body))
             case "state":
                 kept = double.state
                 state = {"comments": list(kept.comments.values()), "checks": list(kept.checks.values())}
-                state |= {"reactions": list(kept.reactions.values()), "problems": double.problems()}
+                state |= {"problems": double.problems()}
         content = json.dumps(state).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(content)))

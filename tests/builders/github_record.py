@@ -53,7 +53,7 @@ class Double:
     how many requests are judged by the description; None: all.
     """
 
-    def __init__(self, *, log: Path | None = None, jitter_s: float = 0.0) -> None:
+    def __init__(self, *, log: Path | None = None) -> None:
         self.description = github_spec.load()
         self.state = State(self.description)
         self.seen: list[Seen] = []
@@ -62,8 +62,6 @@ class Double:
         self.denied = ""
         self.most_judged: int | None = None
         self.url = ""
-        self.barriers: dict[str, threading.Barrier] = {}
-        self.jitter_s = jitter_s
         self.stopped = threading.Event()
         self._log = log
 

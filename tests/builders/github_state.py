@@ -1,4 +1,4 @@
-"""What GitHub remembers, as far as a gate meets it: comments, reactions, check runs, artifacts, pull requests.
+"""What GitHub remembers, as far as a gate meets it: comments, check runs, artifacts, pull requests.
 
 Each handler takes a request that was found in GitHub's description and gives (status, JSON, headers).
 """
@@ -40,13 +40,10 @@ class State:
         self.description = description
         self.logins = {"ghs_": "github-actions[bot]", "": "octocat"}
         self.comments: dict[int, dict[str, Any]] = {}
-        self.reactions: dict[int, dict[str, Any]] = {}
         self.checks: dict[int, dict[str, Any]] = {}
         self.artifacts: dict[int, dict[str, Any]] = {}
         self.zips: dict[int, bytes] = {}
         self.pulls: dict[int, dict[str, Any]] = {}
-        self.approvals: dict[int, list[dict[str, Any]]] = {}
-        self.roles: dict[str, str] = {}
         self.storage_url = ""
         self._last_id = 1000
         self.handlers: dict[tuple[str, str], Callable[..., Reply]] = {
@@ -54,18 +51,14 @@ class State:
             ("POST", f"{REPO}/issues/{{issue_number}}/comments"): self._create_comment,
             ("PATCH", f"{REPO}/issues/comments/{{comment_id}}"): self._update_comment,
             ("DELETE", f"{REPO}/issues/comments/{{comment_id}}"): self._delete_comment,
-            ("POST", f"{REPO}/issues/comments/{{comment_id}}/reactions"): self._react,
-            ("DELETE", f"{REPO}/issues/comments/{{comment_id}}/reactions/{{reaction_id}}"): self._unreact,
             ("POST", f"{REPO}/check-runs"): self._create_check,
             ("PATCH", f"{REPO}/check-runs/{{check_run_id}}"): self._update_check,
-            ("GET", f"{REPO}/actions/artifacts"): self._list_artifacts,
             ("GET", f"{REPO}/actions/runs/{{run_id}}/artifacts"): self._list_run_artifacts,
             ("GET", f"{REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}"): self._download,
-            ("GET", f"{REPO}/actions/runs/{{run_id}}/approvals"): self._list_approvals,
             ("GET", f"{REPO}/pulls"): self._list_pulls,
             ("GET", f"{REPO}/pulls/{{pull_number}}"): self._pull,
+            ("GET", f"{REPO}/pulls/{{pull_number}}/commits"): self._pull_commits,
             ("GET", f"{REPO}/commits/{{commit_sha}}/pulls"): self._commit_pulls,
-            ("GET", f"{REPO}/collaborators/{{username}}/permission"): self._permission,
             ("GET", "/user"): self._user,
         }
 
@@ -108,18 +101,10 @@ class State:
         head_repo = {**repo, "full_name": fork} if fork else repo
         made["head"].update(sha=head_sha, ref=more.pop("head_ref", "topic"), repo=head_repo)
         made.update(number=number, state="open", draft=False)
+        made["earlier"] = more.pop("earlier", [])  # its commits before the head
         made["linked"] = more.pop("linked", True)  # whether GitHub finds it by its commit
         made.update(more)
         self.pulls[number] = made
-
-    def add_approval(self, run_id: int, environment: str, login: str, *, state: str = "approved") -> None:
-        made = self.description.made(
-            self.description.whole["paths"][f"{REPO}/actions/runs/{{run_id}}/approvals"]["get"]["responses"]["200"][
-                "content"
-            ]["application/json"]["schema"]["items"]
-        )
-        made.update(state=state, user=self.account(login), environments=[{"name": environment}], comment="")
-        self.approvals.setdefault(run_id, []).append(made)
 
     def account(self, login: str) -> dict[str, Any]:
         made = self.description.made({"$ref": "#/components/schemas/simple-user"})
@@ -152,21 +137,6 @@ class State:
     def _delete_comment(self, comment_id: str, **_: Any) -> Reply:
         return (204, None, {}) if self.comments.pop(int(comment_id), None) else _missing()
 
-    def _react(self, comment_id: str, *, body: Any, login: str, **_: Any) -> Reply:
-        if int(comment_id) not in self.comments:
-            return _missing()
-        for each in self.reactions.values():
-            if (each["comment"], each["content"], each["user"]["login"]) == (comment_id, body["content"], login):
-                return 200, self._public(each), {}
-        made = self._sample("POST", f"{REPO}/issues/comments/{{comment_id}}/reactions", 201)
-        made.update(id=self._next(), content=body["content"], user=self.account(login), created_at=moment())
-        made["comment"] = comment_id
-        self.reactions[made["id"]] = made
-        return 201, self._public(made), {}
-
-    def _unreact(self, reaction_id: str, **_: Any) -> Reply:
-        return (204, None, {}) if self.reactions.pop(int(reaction_id), None) else _missing()
-
     def _create_check(self, *, body: Any, **_: Any) -> Reply:
         made = self._sample("POST", f"{REPO}/check-runs", 201)
         made.update(id=self._next(), status="queued", conclusion=None, completed_at=None, pull_requests=[])
@@ -189,14 +159,10 @@ class State:
             made["status"] = "completed"
         return self._public(made)
 
-    def _list_artifacts(self, *, query: Mapping[str, str], **_: Any) -> Reply:
-        found = [each for each in self.artifacts.values() if query.get("name") in (None, each["name"])]
-        return 200, {"total_count": len(found), "artifacts": found[::-1]}, {}
-
     def _list_run_artifacts(self, run_id: str, *, query: Mapping[str, str], **_: Any) -> Reply:
-        status, found, headers = self._list_artifacts(query=query)
-        rows = [each for each in found["artifacts"] if each["workflow_run"]["id"] == int(run_id)]
-        return status, {"total_count": len(rows), "artifacts": rows}, headers
+        named = [each for each in self.artifacts.values() if query.get("name") in (None, each["name"])]
+        rows = [each for each in named if each["workflow_run"] is None or each["workflow_run"]["id"] == int(run_id)]
+        return 200, {"total_count": len(rows), "artifacts": rows[::-1]}, {}
 
     def _download(self, artifact_id: str, **_: Any) -> Reply:
         artifact = self.artifacts.get(int(artifact_id))
@@ -205,9 +171,6 @@ class State:
         if artifact["expired"]:
             return 410, {"message": "Artifact has expired"}, {}
         return 302, None, {"location": f"{self.storage_url}/{artifact_id}?sig=secret-signature"}
-
-    def _list_approvals(self, run_id: str, **_: Any) -> Reply:
-        return 200, self.approvals.get(int(run_id), []), {}
 
     def _list_pulls(self, *, query: Mapping[str, str], **_: Any) -> Reply:
         found = [
@@ -219,19 +182,24 @@ class State:
 
     def _pull(self, pull_number: str, **_: Any) -> Reply:
         pull = self.pulls.get(int(pull_number))
-        return (200, {key: value for key, value in pull.items() if key != "linked"}, {}) if pull else _missing()
+        return (
+            (200, {key: value for key, value in pull.items() if key not in ("linked", "earlier")}, {})
+            if pull
+            else _missing()
+        )
+
+    def _pull_commits(self, pull_number: str, **_: Any) -> Reply:
+        pull = self.pulls.get(int(pull_number))
+        if pull is None:
+            return _missing()
+        sample = self.description.made({"$ref": "#/components/schemas/commit"})
+        return 200, [{**sample, "sha": sha} for sha in (*pull["earlier"], pull["head"]["sha"])], {}
 
     def _commit_pulls(self, commit_sha: str, **_: Any) -> Reply:
         found = [each for each in self.pulls.values() if each["head"]["sha"] == commit_sha]
         if not found:
             return _invalid(f"No commit found for SHA: {commit_sha}")
         return 200, [self._simple(each) for each in found if each["linked"]], {}
-
-    def _permission(self, username: str, **_: Any) -> Reply:
-        if username not in self.roles:
-            return _missing()
-        made = self._sample("GET", f"{REPO}/collaborators/{{username}}/permission", 200)
-        return 200, {**made, "permission": self.roles[username], "role_name": self.roles[username], "user": None}, {}
 
     def _user(self, *, login: str, **_: Any) -> Reply:
         if login.endswith("[bot]"):
@@ -250,7 +218,7 @@ class State:
         return self.description.sample((method, path), status)
 
     def _public(self, kept: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in kept.items() if key not in ("number", "comment", "annotations")}
+        return {key: value for key, value in kept.items() if key not in ("number", "annotations")}
 
     def _next(self) -> int:
         with self.lock:

@@ -15,18 +15,14 @@ HERE = Path(__file__).parent
 CALLS = """
 get post /repos/{owner}/{repo}/issues/{issue_number}/comments
 patch delete /repos/{owner}/{repo}/issues/comments/{comment_id}
-post /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions
-delete /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions/{reaction_id}
 post /repos/{owner}/{repo}/check-runs
 patch /repos/{owner}/{repo}/check-runs/{check_run_id}
-get /repos/{owner}/{repo}/actions/artifacts
 get /repos/{owner}/{repo}/actions/artifacts/{artifact_id}/{archive_format}
 get /repos/{owner}/{repo}/actions/runs/{run_id}/artifacts
-get /repos/{owner}/{repo}/actions/runs/{run_id}/approvals
 get /repos/{owner}/{repo}/pulls
 get /repos/{owner}/{repo}/pulls/{pull_number}
+get /repos/{owner}/{repo}/pulls/{pull_number}/commits
 get /repos/{owner}/{repo}/commits/{commit_sha}/pulls
-get /repos/{owner}/{repo}/collaborators/{username}/permission
 get /user
 """
 PROSE = {"description", "summary", "example", "examples", "externalDocs", "tags"}

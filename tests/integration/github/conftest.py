@@ -8,24 +8,26 @@ from collections.abc import Callable, Iterator
 import pytest
 from builders.github_double import Double, served
 
-from evalgate.github.client import Client
-from evalgate.github.pacing import World
-from evalgate.github.transport import Connection
+from evalgate.github import client as api
+from evalgate.github.client import Client, Connection
 
 TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Clock:
-    """A world in which sleeping takes no time, but counts."""
+    """A clock in which sleeping takes no time, but counts."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
 
-    def now(self) -> float:
+    def time(self) -> float:
         return time.time() + sum(self.slept)
 
-    def world(self) -> World:
-        return World(now=self.now, sleep=self.slept.append, chance=lambda: 0.5)
+    def monotonic(self) -> float:
+        return time.monotonic() + sum(self.slept)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
 
 
 @pytest.fixture
@@ -40,13 +42,16 @@ def double() -> Iterator[Double]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(api, "time", made)
+    monkeypatch.setattr(api.random, "random", lambda: 0.5)
+    return made
 
 
 @pytest.fixture
 def client(double: Double, clock: Clock) -> Iterator[Client]:
-    opened = Client(connection(double.url), clock.world())
+    opened = Client(connection(double.url))
     yield opened
     opened.close()
 
@@ -57,7 +62,7 @@ def another(double: Double, clock: Clock) -> Iterator[Callable[..., Client]]:
     opened: list[Client] = []
 
     def make(**settings) -> Client:
-        opened.append(Client(connection(**{"api_url": double.url, **settings}), clock.world()))
+        opened.append(Client(connection(**{"api_url": double.url, **settings})))
         return opened[-1]
 
     yield make

@@ -1,52 +1,24 @@
-"""Artifacts: found by name and commit, downloaded from the storage without the token, unpacked with care."""
+"""Artifacts of a run: downloaded from the storage without the token, unpacked with care."""
 
 from __future__ import annotations
 
 import pytest
 
 from evalgate.github import artifacts
-from evalgate.github.failures import FailureKind, GitHubFailed
+from evalgate.github.client import FailureKind, GitHubFailed
 
 pytestmark = pytest.mark.integration
 
-NAME = "evalgate-baseline"
-A, B, C = "a" * 40, "b" * 40, "c" * 40
+NAME, RUN = "evalgate", 7
 
 
 def test_they_are_listed_newest_first_over_all_pages(double, client) -> None:
     for number in range(130):
         double.state.add_artifact(NAME, b"x", created_at=f"2026-11-{1 + number % 28:02}T00:00:00Z")
         double.state.add_artifact("other", b"x")
-    found = artifacts.list_named(client, NAME)
+    found = artifacts.list_of_run(client, RUN, name=NAME)
     assert len(found) == 130
-    assert [each.created_at for each in found] == sorted((each.created_at for each in found), reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("made", "candidates", "expected"),
-    [
-        ([{"head_sha": A}, {"head_sha": B}], [B, A], 1),  # the candidates say which is nearer
-        ([{"head_sha": A}, {"head_sha": A}], [A], 1),  # the newest of one commit
-        ([{"head_sha": A}], [B], None),
-        ([{"head_sha": A}, {"head_sha": B, "expired": True}], [B, A], 0),
-        ([{"head_sha": A, "head_repository_id": 666}], [A], None),  # uploaded by a stranger's pull request
-        ([{"head_sha": A, "head_branch": "topic"}, {"head_sha": B}], [A, B], 1),  # not the base branch
-        ([], [A], None),
-    ],
-)
-def test_the_one_of_the_nearest_commit_is_found(double, client, made, candidates, expected) -> None:
-    ids = [
-        double.state.add_artifact(NAME, b"x", created_at=f"2026-11-21T12:00:{at:02}Z", **each)
-        for at, each in enumerate(made)
-    ]
-    found = artifacts.find(client, NAME, candidates, branch="main")
-    assert (found.id if found else None) == (None if expected is None else ids[expected])
-
-
-def test_an_artifact_that_says_nothing_of_its_run_is_a_strangers(double, client) -> None:
-    double.state.add_artifact(NAME, b"x", workflow_run=None)
-    (found,) = artifacts.list_named(client, NAME)
-    assert found.from_fork
+    assert [each.created_at or "" for each in found] == sorted((each.created_at for each in found), reverse=True)
 
 
 def test_files_arrive_and_the_storage_sees_no_token(double, client, tmp_path) -> None:
@@ -77,12 +49,13 @@ def test_a_truncated_zip_is_told_where_github_keeps_no_digest(double, client, tm
 
 
 @pytest.mark.parametrize("how", ["cut", "reset"])
-def test_a_download_that_breaks_off_is_begun_anew(double, client, tmp_path, how) -> None:
+def test_a_download_that_breaks_off_is_begun_anew(double, client, tmp_path, caplog, how) -> None:
     double.state.add_artifact(NAME, {"results.json": "{}"})
     double.fail("GET /storage", how=how)
-    (artifact,) = artifacts.list_named(client, NAME)
+    (artifact,) = artifacts.list_of_run(client, RUN, name=NAME)
     assert artifacts.fetch_files(client, artifact, into=tmp_path, names=["results.json"])
     assert len(double.stored) == 2
+    assert "secret-signature" not in caplog.text
 
 
 def test_what_the_storage_refuses_is_no_missing_permission_and_shows_no_signature(double, client, tmp_path) -> None:
@@ -111,7 +84,7 @@ def test_an_expired_artifact_is_gone(double, client, tmp_path) -> None:
 
 def test_an_artifact_larger_than_it_says_is_cut_off(double, client, tmp_path) -> None:
     double.state.add_artifact(NAME, b"x" * 10_000, size_in_bytes=10)
-    (artifact,) = artifacts.list_named(client, NAME)
+    (artifact,) = artifacts.list_of_run(client, RUN, name=NAME)
     with pytest.raises(GitHubFailed) as caught:
         artifacts.download(client, artifact, tmp_path / "a.zip", most_bytes=1_000)
     assert caught.value.kind is FailureKind.TOO_LARGE
@@ -124,7 +97,7 @@ def test_an_artifact_that_says_it_is_too_large_is_not_downloaded(double, client,
 
 
 def refused(client, folder) -> GitHubFailed:
-    (artifact,) = artifacts.list_named(client, NAME)
+    (artifact,) = artifacts.list_of_run(client, RUN, name=NAME)
     with pytest.raises(GitHubFailed) as caught:
         artifacts.fetch_files(client, artifact, into=folder, names=["results.json"])
     assert list(folder.iterdir()) == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.github import checks
-from evalgate.github.checks import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output
-from evalgate.github.failures import FailureKind, GitHubFailed
+from evalgate.github import check_run
+from evalgate.github.check_run import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output
+from evalgate.github.client import FailureKind, GitHubFailed
 
 pytestmark = pytest.mark.integration
 
@@ -19,7 +19,7 @@ def annotations(count: int) -> list[Annotation]:
 
 
 def begun(client) -> CheckRun:
-    found = checks.start(client, head_sha=SHA, output=OUTPUT, details_url="https://x.example/run", external_id="7")
+    found = check_run.start(client, head_sha=SHA, output=OUTPUT, details_url="https://x.example/run")
     assert isinstance(found, CheckRun)
     return found
 
@@ -32,9 +32,9 @@ def only(double) -> dict:
 def test_it_runs_then_ends(double, client) -> None:
     check = begun(client)
     assert (only(double)["status"], only(double)["head_sha"]) == ("in_progress", SHA)
-    checks.update(client, check, Output(title="40/120", summary=["in progress"]))
+    check_run.update(client, check, Output(title="40/120", summary=["in progress"]))
     assert only(double)["output"]["title"] == "40/120"
-    checks.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(1))
+    check_run.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(1))
     ended = only(double)
     assert (ended["status"], ended["conclusion"]) == ("completed", "failure")
     assert ended["annotations"][0]["path"] == "a/x.evalset.json"
@@ -43,13 +43,13 @@ def test_it_runs_then_ends(double, client) -> None:
 
 @pytest.mark.parametrize("conclusion", list(Conclusion))
 def test_every_conclusion_is_one_of_githubs(double, client, conclusion) -> None:
-    made = checks.publish(client, head_sha=SHA, conclusion=conclusion, output=OUTPUT)
+    made = check_run.publish(client, head_sha=SHA, conclusion=conclusion, output=OUTPUT)
     assert isinstance(made, CheckRun)
     assert only(double)["conclusion"] == conclusion.value
 
 
 def test_annotations_go_out_fifty_by_fifty_the_most_important_with_the_verdict(double, client) -> None:
-    check = checks.complete(
+    check = check_run.complete(
         client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120)
     )
     sent = [seen.json for seen in double.seen if seen.method == "PATCH"]
@@ -60,7 +60,7 @@ def test_annotations_go_out_fifty_by_fifty_the_most_important_with_the_verdict(d
 
 
 def test_far_too_many_annotations_are_counted(double, client) -> None:
-    check = checks.complete(
+    check = check_run.complete(
         client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(700)
     )
     assert len(only(double)["annotations"]) == 500
@@ -70,7 +70,7 @@ def test_far_too_many_annotations_are_counted(double, client) -> None:
 def test_the_verdict_stands_when_github_refuses_the_annotations(double, client) -> None:
     check = begun(client)
     double.fail("PATCH .*/check-runs", status=422, body={"message": "Validation Failed"})
-    ended = checks.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(3))
+    ended = check_run.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(3))
     assert only(double)["conclusion"] == "failure"
     assert ended.left_out == 3
 
@@ -84,7 +84,9 @@ def test_the_verdict_stands_when_later_annotations_fail(double, client) -> None:
         return original(**values)
 
     double.state.handlers[("PATCH", "/repos/{owner}/{repo}/check-runs/{check_run_id}")] = fail_the_rest
-    ended = checks.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120))
+    ended = check_run.complete(
+        client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120)
+    )
     assert only(double)["conclusion"] == "failure"
     assert ended.left_out == 70
 
@@ -92,7 +94,7 @@ def test_the_verdict_stands_when_later_annotations_fail(double, client) -> None:
 @pytest.mark.parametrize("status", [403, 404])
 def test_without_the_permission_there_is_a_value_that_says_so(double, client, status) -> None:
     double.fail("POST .*/check-runs", status=status, body={"message": "Resource not accessible by integration"})
-    found = checks.publish(client, head_sha=SHA, conclusion=Conclusion.SUCCESS, output=OUTPUT)
+    found = check_run.publish(client, head_sha=SHA, conclusion=Conclusion.SUCCESS, output=OUTPUT)
     assert isinstance(found, NotPermitted)
     assert "checks: write" in found.hint
     assert "create the check run" in found.message
@@ -102,7 +104,7 @@ def test_without_the_permission_there_is_a_value_that_says_so(double, client, st
 def test_other_failures_are_failures(double, client, status, kind) -> None:
     double.fail("POST .*/check-runs", status=status)
     with pytest.raises(GitHubFailed) as caught:
-        checks.start(client, head_sha=SHA, output=OUTPUT)
+        check_run.start(client, head_sha=SHA, output=OUTPUT)
     assert caught.value.kind is kind
 
 
@@ -114,7 +116,7 @@ def test_texts_of_any_size_and_kind_are_sent_within_the_limits(double, client) -
         Annotation(path="a.json", line=1, message="", level=Level.NOTICE),
         Annotation(path="a.json", line=1, message="\ud800", level=Level.WARNING),
     ]
-    checks.complete(client, begun(client), conclusion=Conclusion.FAILURE, output=large, annotations=rows)
+    check_run.complete(client, begun(client), conclusion=Conclusion.FAILURE, output=large, annotations=rows)
     output = only(double)["output"]
     assert all(len(output[name].encode()) <= 65_535 for name in ("summary", "text"))
     assert output["summary"].startswith("**must**")

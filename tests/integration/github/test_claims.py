@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import zipfile
@@ -17,21 +18,22 @@ from cmarkgfm.cmark import Options
 
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, UnavailableError
+from evalgate.github.client import GitHubFailed
+from evalgate.github.comment import Speaker
 from evalgate.github.events import EventContext, EventKind
-from evalgate.github.failures import GitHubFailed
+from evalgate.github.publish import Job
 from evalgate.model import Links
 from evalgate.results import file as results_file
 from evalgate.wiring import claims
-from evalgate.wiring.posts import Job
 
 pytestmark = pytest.mark.integration
 
 SHA = "b" * 40
 RUN = 77
+RUNS = itertools.count(100)
 EVENT = EventContext(
     kind=EventKind.WORKFLOW_RUN,
     name="workflow_run",
-    action="completed",
     repository="o/r",
     head_sha=SHA,
     head_ref="topic",
@@ -76,7 +78,7 @@ def upload(double, files: Any, **more: Any) -> None:
 
 def post(client, tmp_path: Path, event: EventContext = EVENT, **given: Any) -> claims.Posted:
     choice = Settings(**given, root=tmp_path)
-    job = Job(workflow="post", job="post", run=100, address=LINKS.workflow_run, revision=SHA[:7])
+    job = Job(speaker=Speaker(run=next(RUNS)), address=LINKS.workflow_run)
     return claims.post(choice, event, client, job=job, links=LINKS)
 
 

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.github import checks, comments
-from evalgate.github.checks import Conclusion, NotPermitted, Output
-from evalgate.github.client import Client, connection_of
-from evalgate.github.failures import GitHubFailed
-from evalgate.github.layout import Section
+from evalgate.github import check_run, comment
+from evalgate.github.check_run import Conclusion, NotPermitted, Output
+from evalgate.github.client import Client, GitHubFailed, connection_of
+from evalgate.github.comment import Speaker
 
 pytestmark = pytest.mark.integration
 
 PROGRAM = Path(__file__).parents[2] / "builders" / "github_double.py"
-SECTION = Section(key="a", title="a", headline="pass")
+TEXT = comment.render("", Speaker(run=7), headline="pass")
 
 
 def test_it_speaks_logs_and_ends(tmp_path) -> None:
@@ -44,7 +43,7 @@ def speak(url: str) -> None:
     environ = {"GITHUB_API_URL": url, "GITHUB_REPOSITORY": "o/r"}
     client = Client(connection_of(environ, token="ghs_x"))
     output = Output(title="t", summary=["s"])
-    made = checks.publish(client, head_sha="b" * 40, conclusion=Conclusion.SUCCESS, output=output)
+    made = check_run.publish(client, head_sha="b" * 40, conclusion=Conclusion.SUCCESS, output=output)
     assert isinstance(made, NotPermitted)
     with pytest.raises(GitHubFailed):
-        comments.post_section(client, 12, SECTION, key="k")
+        comment.post(client, 12, "", TEXT)

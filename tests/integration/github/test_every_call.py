@@ -4,46 +4,43 @@ from __future__ import annotations
 
 import pytest
 
-from evalgate.github import approvals, artifacts, checks, comments, endpoints, pulls
-from evalgate.github.checks import CheckRun, Conclusion, Output
-from evalgate.github.layout import Section
+from evalgate.github import artifacts, check_run, comment, forks
+from evalgate.github import client as api
+from evalgate.github.check_run import CheckRun, Conclusion, Output
+from evalgate.github.comment import Speaker
+from evalgate.github.events import EventContext, EventKind
 
 pytestmark = pytest.mark.integration
+
+EARLIER, HEAD = "a" * 40, "b" * 40
 
 
 def test_all_calls_are_judged_by_githubs_description(double, client, another, tmp_path) -> None:
     state = double.state
-    mine = Section(key="a", title="a", headline="pass")
-    for _ in range(2):
-        state.add_comment(1, "<!-- evalgate:k:v1 [] -->", login="octocat")
-    comments.post_section(another(token="ghp_person"), 1, mine, key="k")
-    comments.post_section(client, 1, mine, key="k")
+    for run in (1, 2):
+        text = comment.render("", Speaker(run=run), headline="pass")
+        state.add_comment(1, text, login="octocat")
+    comment.post(another(token="ghp_person"), 1, "", comment.render("", Speaker(run=3), headline="pass"))
+    comment.post(client, 1, "", comment.render("", Speaker(run=3), headline="pass"))
 
     output = Output(title="t", summary=["s"])
-    check = checks.start(client, head_sha="b" * 40, output=output)
+    check = check_run.start(client, head_sha=HEAD, output=output)
     assert isinstance(check, CheckRun)
-    checks.complete(client, check, conclusion=Conclusion.SUCCESS, output=output)
+    check_run.complete(client, check, conclusion=Conclusion.SUCCESS, output=output)
 
     state.add_artifact("base", {"results.json": "{}"}, run_id=7)
-    found = artifacts.find(client, "base", ["a" * 40])
-    assert artifacts.list_of_run(client, 7) == (found,)
+    (found,) = artifacts.list_of_run(client, 7, name="base")
     artifacts.fetch_files(client, found, into=tmp_path, names=["results.json"])
 
-    state.add_pull(1, fork="x/y", linked=False)
-    pulls.fetch_pull(client, 1)
-    pulls.find_by_head(client, "b" * 40, head_repository="x/y", head_ref="topic")
-    state.roles["octocat"] = "write"
-    approvals.fetch_may_write(client, "octocat")
-    approvals.fetch_approvals(client, 7)
+    state.add_pull(1, fork="x/y", linked=False, earlier=[EARLIER])
+    forks.resolve(EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=1, head_sha=EARLIER), client)
+    ended = EventContext(kind=EventKind.WORKFLOW_RUN, head_sha=HEAD, head_repository="x/y", head_ref="topic")
+    forks.find_by_head(client, ended)
 
     made = {seen.call for seen in double.seen if 200 <= seen.status < 400}
-    assert made == {(each.method, each.path) for each in endpoints.ENDPOINTS}
-
-
-def test_the_table_holds_every_endpoint_there_is() -> None:
-    named = {each for each in vars(endpoints).values() if isinstance(each, endpoints.Endpoint)}
-    assert named == set(endpoints.ENDPOINTS)
-    assert len(endpoints.ENDPOINTS) == len(set(endpoints.ENDPOINTS))
+    endpoints = [each for each in vars(api).values() if isinstance(each, api.Endpoint)]
+    assert made == {(each.method, each.path) for each in endpoints}
+    assert len(endpoints) == len(set(endpoints)) == len(made)
 
 
 def test_a_judge_that_finds_nothing_would_be_no_judge(double) -> None:

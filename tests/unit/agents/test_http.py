@@ -74,7 +74,7 @@ def test_a_function_that_fails_is_a_failure_of_the_answer() -> None:
     assert failed.value.failure.kind is FailureKind.PROTOCOL
 
 
-@pytest.mark.parametrize("path", ["answer", "a[", "a b", "", "nofunction("])
+@pytest.mark.parametrize("path", ["$.answer", "a[", "a b", "", "nofunction("])
 def test_a_path_that_cannot_be_read_is_named(path: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(repr(path))} is not a JMESPath expression"):
         http.parse_path(path)

@@ -7,9 +7,10 @@ from builders import build
 
 from evalgate.errors import ExitCode
 from evalgate.exhibits import guidance
-from evalgate.github.checks import Conclusion
+from evalgate.github import publish
+from evalgate.github.check_run import Conclusion
 from evalgate.model import FailOn, Policy
-from evalgate.wiring import concluding, posts
+from evalgate.wiring import concluding
 
 REPAIR, ADVICE = "Repair the agent", "This says nothing about the agent's quality"
 
@@ -30,6 +31,6 @@ REPAIR, ADVICE = "Repair the agent", "This says nothing about the agent's qualit
 def test_what_blocks_speaks(words: str, fail_on: str, exit_code: ExitCode, conclusion: Conclusion, step: str) -> None:
     report = build.report(words, policy=Policy(fail_on=frozenset(map(FailOn, fail_on.split()))))
     assert concluding.exit_code_of(report.run, report.verdict) is exit_code
-    assert posts.conclusion_of(report) is conclusion
+    assert publish.conclusion_of(report) is conclusion
     assert guidance.next_step(report).startswith(step)
     assert step or not guidance.next_step(report)

@@ -39,7 +39,6 @@ MOCK: dict[str, Any] = {"tools": {"mode": "mock", "mocks": "a.yml"}}
         ({"data-branch": "data"}, {"data-branch": "mine"}, ["data_branch: data > mine"]),
         ({}, {"baseline-folder": "here"}, ["baseline_folder: unset > here"]),
         ({"baseline-folder": "here"}, {}, []),  # then the base is run, or is not measured
-        ({}, {"baseline-artifact": "x"}, ["baseline_artifact: unset > x"]),
         ({}, {"max-baseline-age": 100}, ["max_baseline_age: 14 > 100"]),
         ({}, {"max_baseline_age": 3}, []),
         # how much is measured

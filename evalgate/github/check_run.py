@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from evalgate import words
-from evalgate.github import endpoints
-from evalgate.github.client import Client
-from evalgate.github.failures import FailureKind, GitHubFailed
-from evalgate.github.replies import CheckRun as CheckReply
-from evalgate.markup import plain
+from evalgate.errors import EvalgateError
+from evalgate.github import client as api
+from evalgate.github.client import CheckReply, Client, FailureKind, GitHubFailed
+from evalgate.markup import github, plain
 
 NAME: Final = "evalgate"
 MOST_BYTES: Final = 65_535
 BATCH: Final = 50
 MOST_ANNOTATIONS: Final = 500
+QUIET_S = 60.0
+EVERY_S = 30.0
+SHARE = 0.05
 _LONGEST_TITLE = 255
 _LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB; nobody reads that beside a line
 
@@ -82,17 +84,18 @@ class NotPermitted:
 
 
 def start(
-    client: Client, *, head_sha: str, output: Output, name: str = NAME, details_url: str = "", external_id: str = ""
+    client: Client, *, head_sha: str, output: Output, name: str = NAME, details_url: str = ""
 ) -> CheckRun | NotPermitted:
     """Create it, in progress. Raises GitHubFailed for anything but a missing permission."""
-    body = {"name": name, "head_sha": head_sha, "status": "in_progress", "started_at": _moment(client)}
-    return _create(client, {**body, **_links(details_url, external_id), "output": _shown(output)})
+    body = {"name": name, "head_sha": head_sha, "status": "in_progress", "started_at": _moment()}
+    link = {"details_url": details_url} if details_url else {}
+    return _create(client, {**body, **link, "output": _shown(output)})
 
 
 def update(client: Client, check: CheckRun, output: Output) -> None:
     """Show how far it is. Raises GitHubFailed."""
     body = {"status": "in_progress", "output": _shown(output)}
-    client.send(endpoints.UPDATE_CHECK, CheckReply, body=body, check_run_id=check.id)
+    client.send(api.UPDATE_CHECK, CheckReply, body=body, check_run_id=check.id)
 
 
 def complete(
@@ -104,7 +107,7 @@ def complete(
     for them. The rest is added fifty by fifty.
     """
     batches = _batches(annotations)
-    ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _moment(client)}
+    ending = {"status": "completed", "conclusion": conclusion.value, "completed_at": _moment()}
     shown = _shown(output)
     first = [_row(each) for each in batches[0]] if batches else []
     try:
@@ -135,10 +138,9 @@ def publish(
     annotations: Sequence[Annotation] = (),
     name: str = NAME,
     details_url: str = "",
-    external_id: str = "",
 ) -> CheckRun | NotPermitted:
     """Create and end it at once, where nothing was started. Raises GitHubFailed."""
-    begun = start(client, head_sha=head_sha, output=output, name=name, details_url=details_url, external_id=external_id)
+    begun = start(client, head_sha=head_sha, output=output, name=name, details_url=details_url)
     if isinstance(begun, NotPermitted):
         return begun
     return complete(client, begun, conclusion=conclusion, output=output, annotations=annotations)
@@ -166,9 +168,44 @@ def fit(parts: Sequence[str], *, where: str, most_bytes: int = MOST_BYTES) -> st
     return "\n\n".join([*kept, left_out])
 
 
+class Progress:
+    """Calls `tell(done, total)` once a run is long, then at most every half minute, and ever more seldom.
+
+    The first failure is the last try: a run never waits for a comment that cannot be written.
+    """
+
+    def __init__(self, tell: Callable[[int, int], object], *, now: Callable[[], float]) -> None:
+        self._tell = tell
+        self._now = now
+        self._started = now()
+        self._told: float | None = None
+        self.failure: EvalgateError | None = None
+
+    def report(self, done: int, total: int) -> bool:
+        """Tell, if it is time; whether it was told."""
+        now = self._now()
+        elapsed = now - self._started
+        if self.failure is not None or done >= total or elapsed < QUIET_S:
+            return False
+        if self._told is not None and now - self._told < max(EVERY_S, elapsed * SHARE):
+            return False
+        self._told = now
+        try:
+            self._tell(done, total)
+        except EvalgateError as failure:
+            self.failure = failure
+            return False
+        return True
+
+
+def render_progress(done: int, total: int) -> str:
+    """What the comment and the check run say meanwhile."""
+    return github.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
+
+
 def _create(client: Client, body: Mapping[str, Any]) -> CheckRun | NotPermitted:
     try:
-        reply, _ = client.send(endpoints.CREATE_CHECK, CheckReply, body=body)
+        reply = client.send(api.CREATE_CHECK, CheckReply, body=body)
     except GitHubFailed as failed:
         if failed.not_permitted:
             return NotPermitted(message=failed.message, hint=failed.hint)
@@ -177,8 +214,7 @@ def _create(client: Client, body: Mapping[str, Any]) -> CheckRun | NotPermitted:
 
 
 def _patch(client: Client, check_id: int, body: Mapping[str, Any]) -> CheckReply:
-    reply, _ = client.send(endpoints.UPDATE_CHECK, CheckReply, body=body, check_run_id=check_id)
-    return reply
+    return client.send(api.UPDATE_CHECK, CheckReply, body=body, check_run_id=check_id)
 
 
 def _shown(output: Output) -> dict[str, Any]:
@@ -202,13 +238,8 @@ def _row(annotation: Annotation) -> dict[str, Any]:
     return {**row, "title": plain.label(annotation.title, _LONGEST_TITLE)} if annotation.title else row
 
 
-def _links(details_url: str, external_id: str) -> dict[str, str]:
-    named = {"details_url": details_url, "external_id": external_id}
-    return {name: value for name, value in named.items() if value}
-
-
-def _moment(client: Client) -> str:
-    return datetime.fromtimestamp(client.world.now(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _moment() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _size(text: str) -> int:

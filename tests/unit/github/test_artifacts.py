@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.github import archives
-from evalgate.github.archives import Limits
-from evalgate.github.failures import FailureKind, GitHubFailed
+from evalgate.github import artifacts
+from evalgate.github.artifacts import Limits
+from evalgate.github.client import FailureKind, GitHubFailed
 
 NAMES = ["results.json", "comment.md"]
 SMALL = Limits(entries=20, file_bytes=10_000, total_bytes=15_000)
@@ -37,7 +37,7 @@ def extract(folder, content: bytes, *, limits: Limits = SMALL) -> dict[str, byte
     into = folder / "into"
     into.mkdir(exist_ok=True)
     (folder / "a.zip").write_bytes(content)
-    found = archives.extract(folder / "a.zip", into=into, names=NAMES, limits=limits)
+    found = artifacts.extract(folder / "a.zip", into=into, names=NAMES, limits=limits)
     assert {path.name for path in into.iterdir()} == set(found)
     return {name: path.read_bytes() for name, path in found.items()}
 
@@ -135,4 +135,4 @@ def test_damage_is_a_failure_of_ours_or_harmless(tmp_path_factory, noise, at) ->
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a\\b", "x" * 200, "a\n"])
 def test_only_plain_names_can_be_asked_for(tmp_path, name) -> None:
     with pytest.raises(ValueError, match="plain file name"):
-        archives.extract(tmp_path / "a.zip", into=tmp_path, names=[name])
+        artifacts.extract(tmp_path / "a.zip", into=tmp_path, names=[name])

@@ -10,22 +10,22 @@ import dataclasses
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
-from evalgate.github import checks, comments
-from evalgate.github.checks import CheckRun, Conclusion, NotPermitted
-from evalgate.github.client import Client
-from evalgate.github.layout import Section
-from evalgate.github.progress import Progress
-from evalgate.github.transport import Connection
-from evalgate.model import AgentFailure, Outcome, Report, TrialKey
+from evalgate.exhibits import remarks, sentences
+from evalgate.exhibits.remarks import Remark
+from evalgate.github import check_run, comment
+from evalgate.github.check_run import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output, Progress
+from evalgate.github.client import Client, Connection
+from evalgate.github.comment import Speaker
+from evalgate.markup import github, plain
+from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
 from evalgate.plugins import Watcher
-from evalgate.wiring import posts
-from evalgate.wiring.posts import Decided, Job
+from evalgate.reports import comment as comment_report
 
-COMMENT_KEY = "evalgate"
 FAREWELL_S = 3.0
 """What a run that is cancelled may wait for a request that is under way, and for each of its last ones: a runner kills
 within seconds."""
@@ -37,10 +37,128 @@ PUBLISHING_S = 75.0
 for at a secondary limit; a GitHub that does not answer must not hold the runner for longer than that and a few tries.
 """
 
+_TITLE_WIDTH = 200
+_REASON_WIDTH = 2_000
+
 Errand = Callable[[], None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Who speaks: the gate's name, this run of it, and where that can be read."""
+
+    name: str = ""
+    speaker: Speaker = dataclasses.field(default_factory=Speaker)
+    address: str = ""
+
+    @property
+    def check_name(self) -> str:
+        """Its check run: what branch protection asks for."""
+        return f"{check_run.NAME}: {self.name}" if self.name else check_run.NAME
+
+
+def job_of(environ: Mapping[str, str], settings: Settings, *, address: str) -> Job:
+    """The job that a runner's environment describes."""
+    run, attempt = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
+    speaker = Speaker(run=_number(run), attempt=_number(attempt))
+    return Job(name=settings.name, speaker=speaker, address=address)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A verdict, ready to be posted. `create`: whether a comment is to be made where there is none."""
+
+    conclusion: Conclusion
+    output: Output
+    annotations: tuple[Annotation, ...]
+    headline: str
+    details: str
+    create: bool
+
+
+def decided(report: Report, *, when: str) -> Decided:
+    """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`."""
+    head, rest = comment_report.render_head(report), comment_report.render_rest(report)
+    headline = sentences.headline(report.verdict) if report.run.complete else "cancelled"
+    title = plain.one_line(f"{headline}: {report.verdict.reason}")
+    return Decided(
+        conclusion=conclusion_of(report),
+        output=Output(title=plain.clip_end(title, _TITLE_WIDTH), summary=[head], text=[rest]),
+        annotations=tuple(_annotation(each) for each in remarks.collect(report)),
+        headline=head,
+        details=rest,
+        create=is_worth_a_comment(report, when),
+    )
+
+
+def just_begun() -> Output:
+    """The check run before anything is known."""
+    return Output(title="in progress", summary=["The gate is running."])
+
+
+def under_way(done: int, total: int) -> Output:
+    """The check run of a long run."""
+    return Output(title=f"in progress, {done:,}/{total:,}", summary=[check_run.render_progress(done, total)])
+
+
+def undecided(reason: str) -> Output:
+    """The check run of a run that came to no verdict."""
+    return Output(title=plain.clip_end(plain.one_line(f"no verdict: {reason}"), _TITLE_WIDTH), summary=[_why(reason)])
+
+
+def comment_undecided(job: Job, reason: str) -> str:
+    """The comment of a run that came to no verdict: what an earlier run said does not stand any more."""
+    log = f" See the log of {github.link('this workflow run', job.address)}." if job.address else ""
+    return _why(reason) + log
+
+
+def is_worth_a_comment(report: Report, when: str) -> bool:
+    """Whether a comment is to be made where there is none; one that is there is always brought up to date.
+
+    `changes`: something turned, failed or could not be measured, or the change lowers its own bar. A run that was
+    cancelled makes none: mostly a newer push did that, and its own run will speak.
+    """
+    if not report.run.complete:
+        return False
+    failed = report.verdict.kind is not VerdictKind.PASS
+    if when == "always":
+        return True
+    if when == "failures":
+        return failed
+    comparison = report.comparison
+    turned = comparison is not None and (
+        bool(comparison.loosened) or any(case.broken or case.fixed for case in comparison.cases)
+    )
+    return when == "changes" and (failed or turned)
+
+
+def conclusion_of(report: Report) -> Conclusion:
+    """How the check run ends: what the policy lets through never blocks a required check."""
+    verdict = report.verdict
+    if not report.run.complete:
+        return Conclusion.CANCELLED
+    if verdict.kind is VerdictKind.PASS:
+        return Conclusion.SUCCESS
+    if not verdict.blocks:
+        return Conclusion.NEUTRAL
+    return Conclusion.ACTION_REQUIRED if verdict.blocked_by is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _why(reason: str) -> str:
+    said = github.prose(plain.clip_end(plain.one_line(reason), _REASON_WIDTH))
+    return github.alert("CAUTION", f"**No verdict**: {said}")
+
+
+def _annotation(remark: Remark) -> Annotation:
+    level = Level.FAILURE if remark.level is remarks.Level.ERROR else Level.WARNING
+    return Annotation(path=remark.file, line=remark.line or 1, message=remark.message, title=remark.title, level=level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where to post: `number` of a pull request, None where there is none; `head_sha`: the commit that is judged."""
 
@@ -85,16 +203,16 @@ class Posting:
 
     def prepare(self, report: Report) -> None:
         """Take the report in: its conversations can be read now, and not any more when the run is over."""
-        self._decided = posts.decided(self._job, report, comment=self._comment)
+        self._decided = decided(report, when=self._comment)
 
     def finish(self) -> tuple[Problem, ...]:
         """Post what was prepared, and wait until that is done, for PUBLISHING_S at most; what could not be posted."""
         self._tells_progress = False
         self._client.end_within(PUBLISHING_S)
-        decided = self._decided
-        if decided is not None:
-            self._errands.put(lambda: self._end_check(self._client, decided))
-            self._errands.put(lambda: self._end_comment(self._client, decided))
+        ready = self._decided
+        if ready is not None:
+            self._errands.put(lambda: self._end_check(self._client, ready))
+            self._errands.put(lambda: self._end_comment(self._client, ready))
         self._errands.put(None)
         self._thread.join(PUBLISHING_S + FAREWELL_S)
         if self._thread.is_alive():  # some waits know no limit: a host's name that is looked up, for one
@@ -141,9 +259,9 @@ class Posting:
             self._errands.task_done()
 
     def _begin_check(self) -> None:
-        output, name, address = posts.begun(), self._job.check_name, self._job.address
+        output, name, address = just_begun(), self._job.check_name, self._job.address
         try:
-            begun = checks.start(
+            begun = check_run.start(
                 self._client, head_sha=self._place.head_sha, output=output, name=name, details_url=address
             )
         except EvalgateError:
@@ -163,37 +281,38 @@ class Posting:
             return
         try:
             if self._check is not None:
-                checks.update(self._client, self._check, posts.under_way(done, total))
+                check_run.update(self._client, self._check, under_way(done, total))
             if self._comment == "always":
-                self._write(self._client, posts.section_under_way(self._job, done, total), create=True)
+                self._write(self._client, check_run.render_progress(done, total), create=True)
         except EvalgateError:
             self._tells_progress = False
 
-    def _end_check(self, client: Client, decided: Decided) -> None:
+    def _end_check(self, client: Client, ready: Decided) -> None:
         if not self._wants_check or self._completed:
             return
-        conclusion, output, annotations = decided.conclusion, decided.output, decided.annotations
+        conclusion, output, annotations = ready.conclusion, ready.output, ready.annotations
         try:
             if self._check is None:
                 name, address, sha = self._job.check_name, self._job.address, self._place.head_sha
-                self._took(checks.start(client, head_sha=sha, output=posts.begun(), name=name, details_url=address))
+                self._took(check_run.start(client, head_sha=sha, output=just_begun(), name=name, details_url=address))
             if self._check is not None:
-                checks.complete(client, self._check, conclusion=conclusion, output=output, annotations=annotations)
+                check_run.complete(client, self._check, conclusion=conclusion, output=output, annotations=annotations)
                 self._completed = True
         except EvalgateError as error:
             self._failed("check run", error)
 
-    def _end_comment(self, client: Client, decided: Decided) -> None:
+    def _end_comment(self, client: Client, ready: Decided) -> None:
         if self._comment == "off":
             return
         try:
-            self._write(client, decided.section, create=decided.create)
+            self._write(client, ready.headline, ready.details, create=ready.create)
         except EvalgateError as error:
             self._failed("comment", error)
 
-    def _write(self, client: Client, section: Section, *, create: bool) -> None:
+    def _write(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
         if self._place.number is not None:
-            comments.post_section(client, self._place.number, section, key=COMMENT_KEY, create=create)
+            text = comment.render(self._job.name, self._job.speaker, headline=headline, details=details)
+            comment.post(client, self._place.number, self._job.name, text, create=create)
 
     # --- on the thread that runs the gate -------------------------------------------------------------
 
@@ -214,7 +333,7 @@ class Posting:
             return
         conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
         try:
-            checks.complete(client, self._check, conclusion=conclusion, output=posts.undecided(reason))
+            check_run.complete(client, self._check, conclusion=conclusion, output=undecided(reason))
         except EvalgateError as error:
             self._failed("check run", error)
 
@@ -222,7 +341,7 @@ class Posting:
         if self._comment == "off":
             return
         try:
-            self._write(client, posts.section_undecided(self._job, reason), create=not hurried)
+            self._write(client, comment_undecided(self._job, reason), create=not hurried)
         except EvalgateError as error:
             self._failed("comment", error)
 

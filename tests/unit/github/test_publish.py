@@ -9,15 +9,13 @@ import pytest
 from builders import build
 
 from evalgate.config.settings import Settings
-from evalgate.github import checks, comments
-from evalgate.github.checks import CheckRun, Conclusion, NotPermitted
-from evalgate.github.failures import FailureKind, GitHubFailed
-from evalgate.github.transport import Connection
+from evalgate.github import check_run, comment, publish
+from evalgate.github.check_run import CheckRun, Conclusion, NotPermitted
+from evalgate.github.client import Connection, FailureKind, GitHubFailed
+from evalgate.github.comment import Speaker
+from evalgate.github.publish import Job, Place, Posting
 from evalgate.model import TrialKey
 from evalgate.plugins.watching import SilentWatcher
-from evalgate.wiring import posting, posts
-from evalgate.wiring.posting import Place, Posting
-from evalgate.wiring.posts import Job
 
 KEY = TrialKey(suite="s", case_id="c", repeat=0)
 PLACE = Place(connection=Connection(repository="o/r", token="t"), head_sha="a" * 40, number=7)
@@ -34,16 +32,16 @@ class GitHub:
         self.hold = threading.Event()
         self.hold.set()
         self.busy = threading.Event()
-        monkeypatch.setattr(checks, "start", self.start)
-        monkeypatch.setattr(checks, "update", lambda _, check, output: self.asked("update", output.title))
-        monkeypatch.setattr(checks, "complete", lambda *_, conclusion, **__: self.asked("complete", conclusion))
-        monkeypatch.setattr(comments, "post_section", self.post)
+        monkeypatch.setattr(check_run, "start", self.start)
+        monkeypatch.setattr(check_run, "update", lambda _, check, output: self.asked("update", output.title))
+        monkeypatch.setattr(check_run, "complete", lambda *_, conclusion, **__: self.asked("complete", conclusion))
+        monkeypatch.setattr(comment, "post", self.post)
 
     def start(self, *_: object, name: str, **__: object) -> CheckRun | NotPermitted:
         self.asked("start", name)
         return NotPermitted(message="may not", hint="grant it") if self.denied else CheckRun(id=1)
 
-    def post(self, _: object, number: int, section: object, *, key: str, create: bool) -> None:
+    def post(self, _: object, number: int, name: str, text: str, *, create: bool) -> None:
         self.asked("comment", create)
 
     def asked(self, what: str, about: object) -> None:
@@ -62,7 +60,7 @@ def github(monkeypatch: pytest.MonkeyPatch) -> GitHub:
 def opened(
     settings: Settings | None = None, *, now: Callable[[], float] = lambda: 0.0, place: Place = PLACE
 ) -> Posting:
-    made = Posting(place, Job(workflow="w", job="j", run=1), settings or Settings(), now=now)
+    made = Posting(place, Job(speaker=Speaker(run=1)), settings or Settings(), now=now)
     made.start()
     return made
 
@@ -200,7 +198,7 @@ def test_a_run_that_ends_before_it_began_leaves_nothing_behind(github: GitHub) -
 
 
 def test_a_farewell_does_not_wait_for_a_github_that_hangs(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "FAREWELL_S", 0.05)
+    monkeypatch.setattr(publish, "FAREWELL_S", 0.05)
     github.hold.clear()
     made = opened(Settings(comment="off"))
     assert made.give_up("cancelled", hurried=True) == ()
@@ -212,8 +210,8 @@ def test_a_farewell_does_not_wait_for_a_github_that_hangs(github: GitHub, monkey
 def test_a_verdict_does_not_wait_for_a_github_that_hangs_and_says_so(
     github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting, "PUBLISHING_S", 0.04)
-    monkeypatch.setattr(posting, "FAREWELL_S", 0.01)
+    monkeypatch.setattr(publish, "PUBLISHING_S", 0.04)
+    monkeypatch.setattr(publish, "FAREWELL_S", 0.01)
     github.hold.clear()
     made = opened()
     made.prepare(build.report("pass"))
@@ -253,18 +251,15 @@ def test_only_what_is_wanted_is_posted(github: GitHub, settings: Settings, place
 )
 def test_when_a_comment_is_made(words: str, when: str, *, expected: bool) -> None:
     report = build.report(words)
-    assert posts.is_worth_a_comment(report, when) is (expected if when != "off" else False)
+    assert publish.is_worth_a_comment(report, when) is (expected if when != "off" else False)
 
 
-def test_jobs_are_told_apart_by_name_and_else_by_workflow_and_job() -> None:
-    jobs = [Job(workflow="w", job="a"), Job(workflow="w", job="b"), Job(workflow="v", job="a"), Job(name="a")]
-    assert len({job.key for job in jobs}) == 4
-    assert Job(name="a", workflow="w").key == Job(name="a", workflow="v", job="x").key
+def test_a_named_gate_has_a_check_run_of_its_own() -> None:
     assert (Job().check_name, Job(name="travel").check_name) == ("evalgate", "evalgate: travel")
 
 
 def test_a_reason_can_neither_ping_nor_render() -> None:
-    section = posts.section_undecided(Job(), "@team <b>\n> # `x` ![i](http://x)")
-    assert "@team" not in section.headline
-    assert "<b>" not in section.headline
-    assert len(posts.undecided("x" * 100_000).title) <= 200
+    said = publish.comment_undecided(Job(), "@team <b>\n> # `x` ![i](http://x)")
+    assert "@team" not in said
+    assert "<b>" not in said
+    assert len(publish.undecided("x" * 100_000).title) <= 200

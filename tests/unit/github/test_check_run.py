@@ -1,12 +1,35 @@
-"""The running state, told seldom."""
+"""A check run: its texts within GitHub's limits, the running state told seldom."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from evalgate.github import progress
-from evalgate.github.failures import FailureKind, GitHubFailed
-from evalgate.github.progress import Progress
+from evalgate.github import check_run
+from evalgate.github.check_run import Progress
+from evalgate.github.client import FailureKind, GitHubFailed
+
+
+@pytest.mark.parametrize(
+    ("parts", "most", "fitted"),
+    [
+        (["a", "", "b"], 100, "a\n\nb"),
+        (["a" * 99, "b"], 100, "b\n\n_1 section left out here for want of room: see it._"),
+        (["one\ntwo " + "x" * 200], 100, "one\n\n_The rest left out here for want of room: see it._"),
+        ([], 100, ""),
+    ],
+)
+def test_parts_give_way(parts, most, fitted) -> None:
+    assert check_run.fit(parts, where="it", most_bytes=most) == fitted
+
+
+@given(st.lists(st.text(max_size=400), max_size=8), st.integers(200, 900))
+def test_the_limit_is_kept_in_bytes(parts, most) -> None:
+    text = check_run.fit(parts, where="the job summary", most_bytes=most)
+    assert len(text.encode("utf-8", "replace")) <= most
+    shown = [part for part in parts if part.strip()]
+    assert text == "\n\n".join(shown) or "left out here" in text
 
 
 def times_told(duration_s: int, *, fails: bool = False) -> list[int]:
@@ -54,5 +77,4 @@ def test_the_end_is_told_by_the_report() -> None:
 
 
 def test_what_is_said() -> None:
-    assert progress.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40/1,200 runs of cases."
-    assert progress.render_progress(40, 120, failed=1).endswith("40/120 runs of cases. 1 case failed so far.")
+    assert check_run.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40/1,200 runs of cases."

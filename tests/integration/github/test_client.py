@@ -9,14 +9,20 @@ import traceback
 import pytest
 
 from evalgate.errors import ConfigError, ExitCode
-from evalgate.github import comments, pulls, transport
-from evalgate.github.failures import FailureKind, GitHubFailed
-from evalgate.github.layout import Section
+from evalgate.github import client as api
+from evalgate.github.client import CheckReply, FailureKind, GitHubFailed, Pull
 
 pytestmark = pytest.mark.integration
 
 PULL = "GET /repos/o/r/pulls/1"
-SECTION = Section(key="gate", title="gate", headline="pass")
+
+
+def pull(client) -> Pull:
+    return client.fetch(api.FETCH_PULL, Pull, pull_number=1)
+
+
+def comments(client) -> list[api.Comment]:
+    return client.fetch_all(api.LIST_COMMENTS, api.Comment, issue_number=1)
 
 
 def failed_with(call) -> GitHubFailed:
@@ -61,10 +67,10 @@ def later(seconds: float) -> str:
         # trouble that does not end
         ({"status": 502, "body": "<html>Bad gateway"}, "server", "githubstatus.com", 5),
         ({"how": "reset"}, "unreachable", "GITHUB_API_URL", 5),
-        ({"how": "cut"}, "unreachable", "GITHUB_API_URL", 5),
+        ({"how": "cut"}, "unreachable", "GITHUB_API_URL", 1),
         # something else answers in GitHub's place
-        ({"how": "html", "status": 200}, "malformed", "GITHUB_API_URL", 5),
-        ({"how": "garbage"}, "malformed", "GITHUB_API_URL", 5),
+        ({"how": "html", "status": 200}, "malformed", "GITHUB_API_URL", 1),
+        ({"how": "garbage"}, "malformed", "GITHUB_API_URL", 1),
         # limits that last longer than we wait
         (
             {"status": 403, "headers": {"x-ratelimit-remaining": "0", "x-ratelimit-reset": later(3000)}},
@@ -77,7 +83,7 @@ def later(seconds: float) -> str:
 )
 def test_what_fails_for_good_is_told_with_the_next_step(double, client, fault, kind, told, tries) -> None:
     double.fail(PULL, times=99, **fault)
-    failed = failed_with(lambda: pulls.fetch_pull(client, 1))
+    failed = failed_with(lambda: pull(client))
     assert failed.kind == kind
     assert told in f"{failed.message} {failed.hint}"
     assert failed.message.startswith("could not read the pull request: ")
@@ -88,11 +94,10 @@ def test_what_fails_for_good_is_told_with_the_next_step(double, client, fault, k
 @pytest.mark.parametrize(
     ("fault", "slept"),
     [
-        ({"status": 500}, 0.375),
-        ({"status": 503, "times": 2}, 0.375 + 0.75),
-        ({"how": "reset"}, 0.375),
-        ({"how": "cut"}, 0.375),
-        ({"how": "html", "status": 200}, 0.375),
+        ({"status": 500}, 0),  # the first time at once
+        ({"status": 503, "times": 3}, 1 + 2 + 2 * 0.25),
+        ({"how": "reset"}, 0),
+        ({"status": 503, "headers": {"retry-after": "7"}}, 7.5),
         ({"status": 429, "headers": {"retry-after": "7"}}, 7.5),
         ({"status": 403, "headers": {"retry-after": "7"}}, 7.5),
         # a secondary limit that only speaks
@@ -103,30 +108,30 @@ def test_what_fails_for_good_is_told_with_the_next_step(double, client, fault, k
 def test_what_passes_is_waited_for(double, client, clock, fault, slept) -> None:
     double.state.add_pull(1)
     double.fail(PULL, **fault)
-    assert pulls.fetch_pull(client, 1).number == 1
+    assert pull(client).number == 1
     assert sum(clock.slept) == pytest.approx(slept)
 
 
 def test_a_primary_limit_is_waited_for_until_its_reset(double, client, clock) -> None:
     double.state.add_pull(1)
     double.fail(PULL, status=403, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": later(30)})
-    assert pulls.fetch_pull(client, 1).number == 1
+    assert pull(client).number == 1
     assert 29 <= sum(clock.slept) <= 33
 
 
 def test_all_waits_together_are_bounded(double, client, clock) -> None:
     double.state.add_pull(1)
     double.fail(PULL, status=429, headers={"retry-after": "50"}, times=2)
-    pulls.fetch_pull(client, 1)
+    pull(client)
     double.fail(PULL, status=429, headers={"retry-after": "50"})
-    assert failed_with(lambda: pulls.fetch_pull(client, 1)).kind is FailureKind.RATE_LIMITED
+    assert failed_with(lambda: pull(client)).kind is FailureKind.RATE_LIMITED
     assert sum(clock.slept) < 120
 
 
 def test_an_answer_that_never_comes_ends_in_time(double, another) -> None:
     double.fail(PULL, how="hang", times=9)
     began = time.monotonic()
-    failed = failed_with(lambda: pulls.fetch_pull(another(timeout_s=0.2), 1))
+    failed = failed_with(lambda: pull(another(timeout_s=0.2)))
     assert failed.kind is FailureKind.TIMEOUT
     assert time.monotonic() - began < 5
 
@@ -137,41 +142,40 @@ def test_all_calls_together_end_in_the_time_that_they_are_given(double, another,
     double.fail(PULL, how="hang", times=9)
     began = time.monotonic()
     for _ in range(3):
-        assert failed_with(lambda: pulls.fetch_pull(client, 1)).kind is FailureKind.TIMEOUT
+        assert failed_with(lambda: pull(client)).kind is FailureKind.TIMEOUT
     assert time.monotonic() - began < 5
     assert len(double.seen) == 1, "no time was left for another"
 
     client.end_within(30)
     double.faults.clear()
     double.fail(PULL, status=429, headers={"retry-after": "50"})
-    assert failed_with(lambda: pulls.fetch_pull(client, 1)).kind is FailureKind.RATE_LIMITED
+    assert failed_with(lambda: pull(client)).kind is FailureKind.RATE_LIMITED
     assert clock.slept == [], "a wait that ends too late is not begun"
 
 
 def test_nobody_listens(another) -> None:
-    failed = failed_with(lambda: pulls.fetch_pull(another(api_url="http://127.0.0.1:9"), 1))
+    failed = failed_with(lambda: pull(another(api_url="http://127.0.0.1:9")))
     assert failed.kind is FailureKind.UNREACHABLE
     assert "HTTPS_PROXY" in failed.hint
 
 
 def test_an_answer_has_a_largest_size(double, client, monkeypatch, another) -> None:
-    monkeypatch.setattr(transport, "MOST_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(api, "MOST_ANSWER_BYTES", 1_000)
     double.fail(PULL, status=200, body="x" * 2_000)
-    assert failed_with(lambda: pulls.fetch_pull(another(), 1)).kind is FailureKind.TOO_LARGE
+    assert failed_with(lambda: pull(another())).kind is FailureKind.TOO_LARGE
 
 
-@pytest.mark.parametrize("status", [500, 502])
-def test_a_comment_is_not_created_twice_for_an_answer_that_got_lost(double, client, status) -> None:
-    double.fail("POST .*/comments", status=status, done=True)
-    comments.post_section(client, 1, SECTION, key="k")
+def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
+    double.fail("POST .*/comments", status=502)
+    body = {"body": "x"}
+    failed = failed_with(lambda: client.send(api.CREATE_COMMENT, api.Comment, body=body, issue_number=1))
+    assert failed.kind is FailureKind.SERVER
+    double.fail("POST .*/comments", status=403, headers={"retry-after": "7"})  # a limit: nothing was done
+    client.send(api.CREATE_COMMENT, api.Comment, body=body, issue_number=1)
     assert len(double.state.comments) == 1
-
-
-def test_a_locked_conversation_is_named(double, client) -> None:
-    double.fail("POST .*/comments", status=403, body={"message": "Unable to create comment because issue is locked."})
-    failed = failed_with(lambda: comments.post_section(client, 1, SECTION, key="k"))
-    assert "locked" in failed.hint
-    assert "permissions" not in failed.hint
+    double.fail("POST .*/check-runs", status=502)  # the newest of a name counts
+    client.send(api.CREATE_CHECK, CheckReply, body={"name": "x", "head_sha": "b" * 40})
+    assert len(double.state.checks) == 1
 
 
 # --- where the token goes -----------------------------------------------------------------------------
@@ -180,24 +184,24 @@ def test_a_locked_conversation_is_named(double, client) -> None:
 def test_no_redirect_and_no_link_takes_the_token_to_another_host(double, client) -> None:
     elsewhere = double.state.storage_url  # another port is another origin; it would remember
     double.fail(PULL, status=301, headers={"location": f"{elsewhere}/1001"})
-    assert failed_with(lambda: pulls.fetch_pull(client, 1)).kind is FailureKind.REDIRECTED
+    assert failed_with(lambda: pull(client)).kind is FailureKind.REDIRECTED
     double.fail("GET .*/comments", status=200, body=[], headers={"link": f'<{elsewhere}/1001>; rel="next"'})
-    failed = failed_with(lambda: comments.post_section(client, 1, SECTION, key="k"))
+    failed = failed_with(lambda: comments(client))
     assert failed.kind is FailureKind.REDIRECTED
     double.fail("GET .*/comments", status=200, body=[], headers={"link": '<http://[oops>; rel="next"'})
-    failed_with(lambda: comments.post_section(client, 1, SECTION, key="k"))
+    failed_with(lambda: comments(client))
     assert double.stored == []
 
 
 def test_a_renamed_repository_is_followed_on_the_same_host(double, client) -> None:
     double.state.add_pull(1)
     double.fail(PULL, status=301, headers={"location": f"{double.url}/repos/new/name/pulls/1"})
-    assert pulls.fetch_pull(client, 1).number == 1
+    assert pull(client).number == 1
 
 
 def test_a_redirect_in_circles_ends(double, client) -> None:
     double.fail(PULL, status=302, headers={"location": "/repos/o/r/pulls/1"}, times=99)
-    assert failed_with(lambda: pulls.fetch_pull(client, 1)).kind is FailureKind.REDIRECTED
+    assert failed_with(lambda: pull(client)).kind is FailureKind.REDIRECTED
 
 
 def test_the_token_is_in_no_log_exception_or_repr(double, another, caplog) -> None:
@@ -206,11 +210,11 @@ def test_the_token_is_in_no_log_exception_or_repr(double, another, caplog) -> No
     double.fail(PULL, status=403, body={"message": f"who is {token}?"})
     double.fail(PULL, status=401, body={"message": f"who is {token}?"})
     with caplog.at_level(logging.DEBUG):
-        told = [failed_with(lambda: pulls.fetch_pull(client, 1)) for _ in range(2)]
+        told = [failed_with(lambda: pull(client)) for _ in range(2)]
     double.fail(PULL, how="reset", times=9)
     with caplog.at_level(logging.DEBUG):
-        told.append(failed_with(lambda: pulls.fetch_pull(client, 1)))
-    shown = [repr(client), repr(client._transport), repr(client._transport._connection), caplog.text]
+        told.append(failed_with(lambda: pull(client)))
+    shown = [repr(client), repr(client._session), repr(api.connection_of({}, token=token)), caplog.text]
     for failed in told:
         shown += [str(failed), repr(failed), "".join(traceback.format_exception(failed))]
     assert token not in "".join(shown)
@@ -234,30 +238,29 @@ def test_what_is_no_repository_is_refused(another, repository) -> None:
 # --- how it asks ----------------------------------------------------------------------------------------
 
 
-def test_what_was_read_is_asked_for_by_its_etag(double, client) -> None:
-    double.state.add_pull(1)
-    first, second = pulls.fetch_pull(client, 1), pulls.fetch_pull(client, 1)
-    assert first == second
-    assert [seen.status for seen in double.seen] == [200, 304]
-    double.state.pulls[1]["draft"] = True
-    assert pulls.fetch_pull(client, 1).draft
-
-
 def test_an_enterprise_server_has_its_api_under_a_folder(double, another) -> None:
     double.state.add_pull(1)
-    assert pulls.fetch_pull(another(api_url=f"{double.url}/api/v3/"), 1).number == 1
+    assert pull(another(api_url=f"{double.url}/api/v3/")).number == 1
 
 
-def test_a_proxy_is_used_as_the_environment_says(double, another) -> None:
+def test_a_proxy_is_used_as_the_environment_says(double, another, monkeypatch) -> None:
     double.state.add_pull(1)
-    through = another(api_url="http://github.invalid", environment={"HTTP_PROXY": double.url})
-    assert pulls.fetch_pull(through, 1).number == 1
-    around = another(api_url="http://github.invalid", environment={"HTTP_PROXY": double.url, "NO_PROXY": ".invalid"})
-    failed_with(lambda: pulls.fetch_pull(around, 1))
+    for name in ("http_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", double.url)
+    assert pull(another(api_url="http://github.invalid")).number == 1
+    monkeypatch.setenv("NO_PROXY", ".invalid")
+    failed_with(lambda: pull(another(api_url="http://github.invalid")))
+
+
+def test_netrc_never_stands_in_for_the_token(double, client, monkeypatch, tmp_path) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login x password y\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    double.state.add_pull(1)
+    pull(client)
+    assert double.seen[0].headers["authorization"].startswith("Bearer ")
 
 
 def test_names_in_addresses_are_quoted(double, client) -> None:
-    from evalgate.github import approvals
-
-    assert approvals.fetch_may_write(client, "a/../../b?c#d") is False
-    assert double.seen[0].target == "/repos/o/r/collaborators/a%2F..%2F..%2Fb%3Fc%23d/permission"
+    failed_with(lambda: client.fetch_all(api.LIST_COMMIT_PULLS, Pull, commit_sha="a/../../b?c#d"))
+    assert double.seen[0].target == "/repos/o/r/commits/a%2F..%2F..%2Fb%3Fc%23d/pulls?per_page=100"

@@ -1,0 +1,160 @@
+"""The one comment of a gate on a pull request: found by its marker among all comments, and only ever our own."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import re
+import uuid
+from dataclasses import dataclass, field
+
+from evalgate.github import client as api
+from evalgate.github.client import AMBIGUOUS, Client, Comment, FailureKind, GitHubFailed, User
+from evalgate.markup import budget, github, plain
+
+LIMIT = 65_536
+ACTIONS_BOT = "github-actions[bot]"
+_MOST_TRIES = 3
+_MARKER = "<!-- evalgate:{key}:v1 "
+_SPEAKER = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
+_NO_ROOM = "There is no room here for the details: they are in the summary of the job."
+
+
+class Writing(enum.StrEnum):
+    """What became of a comment."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    SUPERSEDED = "superseded"  # a newer run has spoken
+    ABSENT = "absent"  # there is none, and none was to be created
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Speaker:
+    """Who writes: a workflow run and its attempt, growing numbers, and by `once` this very job of it."""
+
+    run: int = 0
+    attempt: int = 0
+    once: str = field(default_factory=lambda: uuid.uuid4().hex[:8], compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What became of a comment, and where it is."""
+
+    writing: Writing
+    comment_id: int | None = None
+    url: str = ""
+
+
+def key_of(name: str) -> str:
+    """What a gate's comment is found by: readable, and different for different names."""
+    if not name:
+        return "evalgate"
+    readable = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "x"
+    return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def render(name: str, speaker: Speaker, *, headline: str, details: str = "") -> str:
+    """The comment's text, at most LIMIT characters: the marker, the headline, and the details where there is room."""
+    marker = f"{_MARKER.format(key=key_of(name))}{speaker.run}.{speaker.attempt}.{speaker.once} -->"
+    title = f"### {github.prose(plain.label(name, 60))}\n\n" if name else ""
+    text = f"{marker}\n{title}{_clean(headline)}"
+    whole = f"{text}\n\n{_clean(details)}".rstrip()
+    if budget.length(whole) <= LIMIT:
+        return whole
+    note = f"\n\n{github.alert('NOTE', _NO_ROOM)}"
+    return f"{text[: LIMIT // 2 - len(note)]}{note}"  # half of it, should each character count twice
+
+
+def fetch_login(client: Client) -> str:
+    """Whose comments are ours: the token's own user. An app's token cannot ask, and is taken for the job's own.
+
+    Raises GitHubFailed.
+    """
+    if client.token_of_app:
+        return ACTIONS_BOT
+    try:
+        return client.fetch(api.FETCH_USER, User).login
+    except GitHubFailed as failed:
+        if failed.not_permitted:
+            return ACTIONS_BOT
+        raise
+
+
+def post(client: Client, number: int, name: str, text: str, *, create: bool = True) -> Posted:
+    """Write what `render` made into the comment of the gate `name` on pull request `number`.
+
+    Without `create`, only a comment that is there is updated. An older run never overwrites a newer one. Raises
+    GitHubFailed, also where another job of the same run has written there.
+    """
+    login, mine = fetch_login(client), _speaker_of(text, name)
+    made: Comment | None = None
+    for tries in range(_MOST_TRIES + 1):
+        found = _ours(client, number, name, login)
+        try:
+            if not found:
+                if not create:
+                    return Posted(writing=Writing.ABSENT)
+                made = client.send(api.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
+                login = made.user.login if made.user else login  # an app knows its name only now
+                continue
+            return _update(client, found, text, made=made, superseded=_is_superseded(mine, found, name))
+        except GitHubFailed as failed:
+            # It may have been created all the same, or somebody removed it meanwhile: look again.
+            again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
+            if not again or tries == _MOST_TRIES:
+                raise
+    raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: what is written disappears")
+
+
+def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, superseded: bool) -> Posted:
+    """Bring the oldest comment up to date and remove its doubles: of runs that began at once, of an app that did not
+    know its own."""
+    oldest, doubles, writing = found[0], found[1:], Writing.UPDATED
+    if superseded:
+        doubles, writing = [each for each in doubles if made and each.id == made.id], Writing.SUPERSEDED
+    elif made is not None and oldest.id == made.id:
+        writing = Writing.CREATED
+    else:
+        client.send(api.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
+    for double in doubles:
+        client.delete(api.DELETE_COMMENT, comment_id=double.id)
+    return Posted(writing=writing, comment_id=oldest.id, url=oldest.html_url)
+
+
+def _is_superseded(mine: Speaker, found: list[Comment], name: str) -> bool:
+    newest = max(_speaker_of(each.body or "", name) for each in found)
+    if mine.run and newest == mine and newest.once != mine.once:
+        raise GitHubFailed(
+            FailureKind.CONFLICT,
+            "another job of this workflow run has written the comment of this gate",
+            hint="Give each job a `name` of its own.",
+        )
+    return newest > mine
+
+
+def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
+    """The gate's comments, oldest first: the token's own user wrote them, and they begin with our marker; a quotation
+    never does both."""
+    marker = _MARKER.format(key=key_of(name))
+    found = client.fetch_all(api.LIST_COMMENTS, Comment, issue_number=number)
+    ours = [
+        each
+        for each in found
+        if each.user is not None
+        and each.user.login.lower() == login.lower()
+        and (each.user.type == "Bot" or not login.endswith("[bot]"))
+        and (each.body or "").startswith(marker)
+    ]
+    return sorted(ours, key=lambda each: each.id)
+
+
+def _speaker_of(text: str, name: str) -> Speaker:
+    found = _SPEAKER.match(text[len(_MARKER.format(key=key_of(name))) :])
+    return Speaker(run=int(found[1]), attempt=int(found[2]), once=found[3]) if found else Speaker()
+
+
+def _clean(text: str) -> str:
+    unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
+    return unix.encode("utf-8", "replace").decode().strip()

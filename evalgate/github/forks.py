@@ -1,0 +1,132 @@
+"""Whose code may run where secrets are: what each event may do, and which pull request a commit belongs to."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from evalgate.config.settings import Settings
+from evalgate.errors import ConfigError
+from evalgate.github import client as api
+from evalgate.github.client import Client, Commit, FailureKind, GitHubFailed, Pull
+from evalgate.github.events import EventContext, EventKind
+
+TARGET = (
+    "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
+    "from a pull request would have both"
+)
+TARGET_HINT = (
+    "Use `on: pull_request`: a fork's pull request is evaluated there without secrets, and `mode: post` in a second "
+    "workflow posts the result. For a run with secrets a maintainer starts a `workflow_dispatch` with the number of "
+    "the pull request and the SHA that was reviewed (docs/forks.md)."
+)
+
+
+def check(event: EventContext, settings: Settings, *, root: Path) -> None:
+    """Raises ConfigError where the event must not do what the settings ask for. `root`: what is checked out."""
+    if event.kind is EventKind.PULL_REQUEST_TARGET:
+        raise ConfigError(TARGET, hint=TARGET_HINT)
+    if settings.mode == "merge" and not settings.results:
+        raise ConfigError("`mode: merge` needs `results`", hint="Name the folder that the parts' artifacts are in.")
+    if settings.mode == "merge" and settings.shard:
+        raise ConfigError("`shard` and `mode: merge` exclude each other")
+    if settings.mode == "post":
+        _check_post(event)
+    elif event.kind is EventKind.WORKFLOW_RUN and event.is_fork and settings.mode == "run":
+        raise ConfigError(
+            "workflow_run after a fork's run: it has the repository's secrets, and no code of the fork may run here",
+            hint="Set `mode: post`, which runs nothing.",
+        )
+    elif event.kind is EventKind.WORKFLOW_DISPATCH and event.number is not None:
+        _check_checkout(event.head_sha, root)
+
+
+def resolve(event: EventContext, client: Client) -> EventContext:
+    """A `workflow_dispatch` that names a pull request and a commit, with the base and head that the API knows.
+
+    Raises ConfigError where the commit is none of the pull request's, GitHubFailed.
+    """
+    assert event.number is not None
+    pull = client.fetch(api.FETCH_PULL, Pull, pull_number=event.number)
+    if event.head_sha != pull.head.sha:
+        commits = client.fetch_all(api.LIST_PULL_COMMITS, Commit, pull_number=event.number)
+        if event.head_sha not in {each.sha for each in commits}:
+            raise ConfigError(
+                f"workflow_dispatch: {event.head_sha[:7]} is not a commit of pull request #{event.number}, whose head "
+                f"is {pull.head.sha[:7]}",
+                hint="Start the workflow with the full SHA of the commit that was reviewed; after a force push, review "
+                "the new one.",
+            )
+    return dataclasses.replace(
+        event,
+        base_sha=pull.base.sha,
+        head_ref=pull.head.ref,
+        head_repository=pull.head.repo.full_name if pull.head.repo else "",
+        is_fork=pull.is_fork,
+    )
+
+
+def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
+    """The open pull requests into this repository whose head is the event's right now, by number.
+
+    The commit is asked first; of a fork's commit that may say nothing, so the branch is asked next. Empty: closed, or
+    pushed to since. Raises GitHubFailed.
+    """
+    try:
+        found = client.fetch_all(api.LIST_COMMIT_PULLS, Pull, commit_sha=event.head_sha)
+    except GitHubFailed as failed:
+        # 422: a commit that this repository does not know, as of a fork whose branch was removed.
+        if failed.kind not in (FailureKind.INVALID, FailureKind.NOT_FOUND):
+            raise
+        found = []
+    matching = _with_head(found, event.head_sha, client.repository)
+    owner = event.head_repository.partition("/")[0]
+    if not matching and owner and event.head_ref:
+        query = {"state": "open", "head": f"{owner}:{event.head_ref}"}
+        listed = client.fetch_all(api.LIST_PULLS, Pull, query=query)
+        matching = _with_head(listed, event.head_sha, client.repository)
+    return tuple(sorted(matching, key=lambda each: each.number))
+
+
+def _with_head(pulls: list[Pull], head_sha: str, repository: str) -> list[Pull]:
+    return [
+        pull
+        for pull in pulls
+        if pull.state == "open"
+        and pull.head.sha == head_sha
+        and pull.base.repo is not None
+        and pull.base.repo.full_name.lower() == repository.lower()
+    ]
+
+
+def _check_post(event: EventContext) -> None:
+    if event.kind is not EventKind.WORKFLOW_RUN:
+        raise ConfigError(
+            f"`mode: post` works on workflow_run, not on {event.name or 'a local run'}",
+            hint="examples/workflows/fork-safe-post.yml is such a workflow.",
+        )
+    if event.trigger != "pull_request":
+        raise ConfigError(f"`mode: post`: the run that ended was on {event.trigger or '?'}, not on pull_request")
+
+
+def _check_checkout(sha: str, root: Path) -> None:
+    """Raises ConfigError unless exactly the commit that was reviewed is checked out, without the token."""
+    folder = next((each for each in (root, *root.parents) if (each / ".git").is_dir()), None)
+    if folder is None or _text(folder / ".git" / "HEAD").strip() != sha:
+        raise ConfigError(
+            f"workflow_dispatch: the input `sha` is {sha[:7]}, and another commit is checked out",
+            hint="Set `ref: ${{ inputs.sha }}` at actions/checkout.",
+        )
+    config = _text(folder / ".git" / "config").lower()
+    if "extraheader" in config or "includeif" in config:
+        raise ConfigError(
+            "workflow_dispatch: the checkout keeps the token in git's configuration, where the agent can read it",
+            hint="Set `persist-credentials: false` at actions/checkout.",
+        )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

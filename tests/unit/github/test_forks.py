@@ -1,0 +1,88 @@
+"""Which events may do what, and what a stranger's commit needs to run where secrets are."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate.config.settings import Settings, doors_of
+from evalgate.errors import ConfigError
+from evalgate.github import forks
+from evalgate.github.events import EventContext, EventKind
+
+SHA = "b" * 40
+TARGET = EventContext(kind=EventKind.PULL_REQUEST_TARGET, name="pull_request_target", head_sha=SHA, number=5)
+RUN = EventContext(kind=EventKind.WORKFLOW_RUN, name="workflow_run", trigger="pull_request", is_fork=True, head_sha=SHA)
+PULL = EventContext(kind=EventKind.PULL_REQUEST, name="pull_request", head_sha=SHA, is_fork=True)
+DISPATCH = EventContext(kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", head_sha=SHA, number=5)
+
+
+def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path:
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text(f"{head}\n")
+    (folder / ".git" / "config").write_text(config)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("event", "given", "words"),
+    [
+        (TARGET, {}, "pull_request_target is refused"),
+        (TARGET, {"mode": "merge", "results": "parts"}, "pull_request_target is refused"),
+        (TARGET, {"mode": "post"}, "pull_request_target is refused"),
+        (PULL, {"mode": "post"}, "works on workflow_run, not on pull_request"),
+        (EventContext(kind=EventKind.NONE), {"mode": "post"}, "not on a local run"),
+        (dataclasses.replace(RUN, trigger="push"), {"mode": "post"}, "was on push"),
+        (RUN, {}, "no code of the fork may run here"),
+        (PULL, {"mode": "merge"}, "needs `results`"),
+        (PULL, {"mode": "merge", "results": "x", "shard": "1/2"}, "exclude each other"),
+        (dataclasses.replace(DISPATCH, head_sha="c" * 40), {}, "another commit is checked out"),
+    ],
+)
+def test_what_is_refused(event: EventContext, given: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        forks.check(event, Settings(**given), root=checkout(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("event", "given"),
+    [
+        (PULL, {"env": "KEY"}),  # GitHub gives such a run no secrets
+        (DISPATCH, {"env": "KEY"}),
+        (RUN, {"mode": "post"}),
+        (dataclasses.replace(RUN, is_fork=False), {}),
+        (EventContext(kind=EventKind.PUSH), {}),
+        (EventContext(kind=EventKind.WORKFLOW_DISPATCH, head_sha="c" * 40), {}),
+        (EventContext(kind=EventKind.NONE), {"shard": "1/2"}),
+    ],
+)
+def test_what_is_allowed(event: EventContext, given: dict[str, Any], tmp_path: Path) -> None:
+    forks.check(event, Settings(**given), root=checkout(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic x\n',
+        '[includeIf "gitdir:/x/.git"]\n\tpath = /runner/_temp/credentials.config\n',  # newer versions of the checkout
+    ],
+)
+def test_a_checkout_that_keeps_the_token_is_refused(config: str, tmp_path: Path) -> None:
+    root = checkout(tmp_path, config=config) / "agents" / "one"
+    with pytest.raises(ConfigError, match="keeps the token"):
+        forks.check(DISPATCH, Settings(), root=root)
+
+
+def test_a_branch_that_is_checked_out_is_not_the_reviewed_commit(tmp_path: Path) -> None:
+    root = checkout(tmp_path / "branch", head="ref: refs/heads/topic")
+    for place in (root, tmp_path):
+        with pytest.raises(ConfigError, match="another commit is checked out"):
+            forks.check(DISPATCH, Settings(), root=place)
+
+
+def test_evalgate_yml_cannot_set_any_of_it() -> None:
+    for name in ("mode", "results", "artifact", "shard"):
+        assert "file" not in doors_of(name), name
