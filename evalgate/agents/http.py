@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from evalgate import words
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -27,6 +26,7 @@ from evalgate.process import redaction
 from evalgate.sessions.adk_server import AdkServerConversation
 from evalgate.sessions.endpoints import Line
 from evalgate.sessions.mapped_endpoint import PLACES, EndpointShape, MappedConversation
+from evalgate.text import words
 from evalgate.web import json_path, placeholders
 from evalgate.web.exchange import Exchange
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evalgate.baseline.git import GitFailed
 from evalgate.baseline.repository import Repository
-from evalgate.words import counted
+from evalgate.text.words import counted
 
 LONGEST_POINTER = 1024  # bytes, by the specification of Git LFS
 _POINTER = re.compile(

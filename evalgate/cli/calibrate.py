@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from evalgate import publish, words
+from evalgate import publish
 from evalgate.cli import door, options
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
 from evalgate.exhibits import calibration as exhibit
 from evalgate.gate import calibrations
-from evalgate.markup import plain
 from evalgate.model import Calibration
 from evalgate.pipeline import stored
+from evalgate.text import plain, words
 from evalgate.wire import calibration as calibration_files
 from evalgate.wiring import calibrating, choosing, drafting, folders
 from evalgate.wiring.asking_labels import Desk

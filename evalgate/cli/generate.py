@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from evalgate import words
 from evalgate.cli import door, options
 from evalgate.errors import ExitCode
-from evalgate.markup import plain
+from evalgate.text import plain, words
 from evalgate.wiring import choosing, generating, recorded_cases
 from evalgate.wiring.generating import Order
 

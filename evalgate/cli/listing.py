@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from evalgate import criteria, words
+from evalgate import criteria
 from evalgate.cli import door, options
 from evalgate.errors import ExitCode
-from evalgate.markup import plain
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
 from evalgate.project import estimate
 from evalgate.project.estimate import Estimate
 from evalgate.settings import Settings
+from evalgate.text import plain, words
 from evalgate.wiring import choosing, preparing
 
 _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)

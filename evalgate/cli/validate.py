@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from evalgate import words
 from evalgate.cli import door, options
 from evalgate.errors import ExitCode, Severity
+from evalgate.text import words
 from evalgate.wiring import choosing, preparing
 
 

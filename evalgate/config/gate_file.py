@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evalgate import settings, words
+from evalgate import settings
 from evalgate.config import yaml_documents
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.settings import Settings
+from evalgate.text import words
 from evalgate.wire import generation_config
 from evalgate.wire.generation_config import GenerationConfig
 

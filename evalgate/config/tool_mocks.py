@@ -8,11 +8,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evalgate import words
 from evalgate.config import yaml_documents
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.matching import Matcher
+from evalgate.text import words
 
 LONGEST_LATENCY_S = 600.0
 

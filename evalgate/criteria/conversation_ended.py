@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evalgate import words
 from evalgate.model import CriterionUse, Ending, Evidence, Finding, Grade, NotEvaluated, Reason, Score
 from evalgate.plugins import Criterion, CriterionServices, CriterionSpec
+from evalgate.text import words
 from evalgate.wire.shapes import Wire
 
 

@@ -6,9 +6,9 @@ import functools
 
 from pydantic import BaseModel, ConfigDict
 
-from evalgate import words
 from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
 from evalgate.plugins import Criterion, CriterionServices, CriterionSpec, MetricRunner
+from evalgate.text import words
 
 
 class Options(BaseModel):

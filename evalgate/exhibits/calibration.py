@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalgate import words
-from evalgate.markup import commands, plain
 from evalgate.model import (
     Calibration,
     ConfusionKind,
@@ -16,6 +14,7 @@ from evalgate.model import (
     Rate,
     RateChange,
 )
+from evalgate.text import plain, words, workflow_commands
 
 NAME = 60
 TEXT = 160
@@ -45,7 +44,7 @@ def render(
         *(line for each in calibration.criteria for line in _examples(each)),
         *_drift(drift, before),
     ]
-    return commands.disarm("\n".join(lines)) + "\n"
+    return workflow_commands.disarm("\n".join(lines)) + "\n"
 
 
 _FIGURES = ("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.gate import agreement
 from evalgate.model import (
     Calibration,
@@ -16,6 +15,7 @@ from evalgate.model import (
     JudgeIdentity,
     LabelledVerdict,
 )
+from evalgate.text import words
 
 EXAMPLES = 5
 """Of each kind of confusion."""

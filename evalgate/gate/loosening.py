@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.model import (
     AgentUse,
     Case,
@@ -20,6 +19,7 @@ from evalgate.model import (
     Suite,
     ThresholdRule,
 )
+from evalgate.text import words
 
 WHICH = ("path", "agent", "app_name", "call", "command", "cwd", "url", "flavour")
 """Options of drivers that say which agent it is."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from evalgate import words
 from evalgate.github import endpoints
 from evalgate.github.client import Client
 from evalgate.github.failures import FailureKind, GitHubFailed
 from evalgate.github.replies import CheckRun as CheckReply
-from evalgate.markup import plain
+from evalgate.text import plain, words
 
 NAME: Final = "evalgate"
 MOST_BYTES: Final = 65_535

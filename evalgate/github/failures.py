@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from evalgate.errors import UnavailableError
 from evalgate.github.endpoints import Endpoint
-from evalgate.markup import plain
+from evalgate.text import plain
 from evalgate.web.exchange import Answer, ExchangeFailed, Fault
 
 _LONGEST_SAYING = 300

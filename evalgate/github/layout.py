@@ -15,8 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evalgate import words
-from evalgate.markup import budget, github, plain
+from evalgate.text import markdown, plain, words
 
 LIMIT = 65_536
 MOST_SECTIONS = 60
@@ -118,7 +117,7 @@ def render(sections: Sequence[Section], key: str, *, where: str = "the summary o
     text = _render(shown, key, where=where, left_out=left_out)
     for shrink in (_without_details, _without_text):
         for position in lightest:
-            if budget.length(text) <= LIMIT:
+            if markdown.length(text) <= LIMIT:
                 return text
             shown[position] = shrink(shown[position])
             text = _render(shown, key, where=where, left_out=left_out)
@@ -168,21 +167,21 @@ def _parse_row(row: tuple[Any, ...], rest: str) -> Section | None:
 def _lead(section: Section, revision: str, *, alone: bool, first: bool) -> str:
     if alone:
         return ""
-    title = f"### {github.prose(section.title)}"
+    title = f"### {markdown.prose(section.title)}"
     if section.revision != revision:
-        title += f" (an earlier commit, {github.code(section.revision[:7] or 'unknown')})"
+        title += f" (an earlier commit, {markdown.code(section.revision[:7] or 'unknown')})"
     return f"{'' if first else _RULE}{title}\n\n"
 
 
 def _note(cut: Sequence[Section], *, where: str, left_out: int) -> str:
     said = []
     if cut:
-        names = [github.code(each.title) for each in cut[:_NAMED_IN_NOTE]]
+        names = [markdown.code(each.title) for each in cut[:_NAMED_IN_NOTE]]
         more = f" and {len(cut) - len(names)} more" if len(cut) > len(names) else ""
         said.append(f"No room here for all that {', '.join(names)}{more} had to say: it is in {where}.")
     if left_out:
         said.append(f"{words.counted(left_out, 'older section')} left out.")
-    return f"{_RULE}{github.alert('NOTE', ' '.join(said))}" if said else ""
+    return f"{_RULE}{markdown.alert('NOTE', ' '.join(said))}" if said else ""
 
 
 def _sealed(section: Section) -> Section:

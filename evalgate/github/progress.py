@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evalgate import words
 from evalgate.errors import EvalgateError
-from evalgate.markup import github
+from evalgate.text import markdown, words
 
 QUIET_S = 60.0
 EVERY_S = 30.0
@@ -46,4 +45,4 @@ class Progress:
 def render_progress(done: int, total: int, *, failed: int = 0) -> str:
     """What the comment and the check run say meanwhile."""
     beside = f" {words.counted(failed, 'case')} failed so far." if failed else ""
-    return github.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.{beside}")
+    return markdown.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.{beside}")

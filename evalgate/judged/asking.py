@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from evalgate import words
 from evalgate.judged.options import JudgedOptions
 from evalgate.model import Evidence, Finding, Grade, NotEvaluated, Opinion, Reason
 from evalgate.plugins import (
@@ -26,6 +25,7 @@ from evalgate.plugins import (
 )
 from evalgate.prompts import question as questions
 from evalgate.prompts.question import Question
+from evalgate.text import words
 
 REFUSED = frozenset({JudgeFailureKind.UNAUTHORIZED, JudgeFailureKind.FORBIDDEN, JudgeFailureKind.NOT_CONFIGURED})
 """Kinds of failure that only other credentials cure."""

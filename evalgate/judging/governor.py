@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from evalgate import words
 from evalgate.judging.clock import Clock
 from evalgate.judging.lanes import Lane, Pace, Throttle
 from evalgate.plugins import JudgeFailed, JudgeFailure, JudgeFailureKind
+from evalgate.text import words
 
 Reply = TypeVar("Reply")
 

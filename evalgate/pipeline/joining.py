@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from evalgate import words
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import (
     AgentDetails,
@@ -23,6 +22,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.pipeline.parts import Part
+from evalgate.text import words
 
 Value = TypeVar("Value")
 CaseKey = tuple[str, str]

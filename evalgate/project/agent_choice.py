@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from evalgate import words
 from evalgate.config.gate_file import AgentRule, GateFile
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, EvalSet
 from evalgate.project import agent_finding, globs
 from evalgate.project.agent_finding import Absent, AgentFolders, Ambiguous, Found, ReadSource
+from evalgate.text import words
 
 UNKNOWN = AgentUse(driver="adk", options={"path": "."}, found_by="nothing found")
 """Stands in where no agent was found: the problem beside it is an error, so that it never runs."""

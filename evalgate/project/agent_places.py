@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from evalgate import words
 from evalgate.config.yaml_places import Locator
 from evalgate.errors import Problem, Severity
 from evalgate.model import AgentUse
 from evalgate.project import reading, source_files, tree
 from evalgate.project.agent_finding import AgentFolders
+from evalgate.text import words
 
 _RULE = re.compile(r"agents\[(\d+)\]$")
 _LOADABLE = (".py", ".pyc", ".so", ".pyd")

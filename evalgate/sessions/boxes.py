@@ -8,7 +8,6 @@ import threading
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from evalgate import words
 from evalgate.sessions import losses
 from evalgate.sessions.losses import Loss
 from evalgate.sessions.messages import (
@@ -21,6 +20,7 @@ from evalgate.sessions.messages import (
     TurnFailed,
 )
 from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
+from evalgate.text import words
 
 MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
 

@@ -7,7 +7,6 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 
-from evalgate import words
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
@@ -30,6 +29,7 @@ from evalgate.sessions.messages import EndedSaid, EventSaid, SessionMessage, Sta
 from evalgate.sessions.tool_line import ToolLine
 from evalgate.sessions.tool_messages import ToolCallSaid, ToolResultSaid
 from evalgate.sessions.worker import Worker
+from evalgate.text import words
 from evalgate.wire import assembly
 from evalgate.wire.assembly import StepEvent
 

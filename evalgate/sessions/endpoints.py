@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from evalgate import words
 from evalgate.model import AgentFailure, FailureKind, Invocation
 from evalgate.plugins import AgentFailed, AgentLimits
 from evalgate.sessions.allowance import Allowance
+from evalgate.text import words
 from evalgate.web import waiting
 from evalgate.web.exchange import Answer, Exchange, ExchangeFailed, Fault
 

@@ -6,12 +6,12 @@ import queue
 import time
 from collections.abc import Callable
 
-from evalgate import words
 from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
 from evalgate.sessions import messages
 from evalgate.sessions.boxes import Phase
 from evalgate.sessions.messages import MetricResult
 from evalgate.sessions.worker import Worker
+from evalgate.text import words
 
 
 def run_metric(

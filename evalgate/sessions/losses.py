@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.model import FailureKind
 from evalgate.process.child import Ended
+from evalgate.text import words
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)

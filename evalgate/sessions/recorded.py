@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from evalgate import words
 from evalgate.errors import Severity
 from evalgate.model import Transcript
 from evalgate.sessions import recorded_items
+from evalgate.text import words
 from evalgate.wire import recordings
 
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evalgate import words
 from evalgate.model import AgentFailure, Case, Content, FailureKind, Invocation, Json, Text, Transcript, TrialKey
 from evalgate.plugins import AgentFailed
 from evalgate.sessions.recorded import Record, Shelf
+from evalgate.text import words
 
 
 def no_recording(message: str, *, turn: int | None = None, partial: tuple[Invocation, ...] = ()) -> AgentFailed:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalgate import words
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.plugins import AgentFailed, AgentLimits
 from evalgate.process import redaction
@@ -21,6 +20,7 @@ from evalgate.sessions import losses, messages
 from evalgate.sessions.boxes import Boxes
 from evalgate.sessions.losses import Loss
 from evalgate.sessions.messages import Fatal, ProtocolError, Ready, WorkerMessage
+from evalgate.text import words
 
 DETAIL_BYTES = 8_000
 HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evalgate import words
-from evalgate.exhibits import calls
-from evalgate.model import Json, ToolCall
+from evalgate.model import Json, ToolCall, call_diff
+from evalgate.text import words
 from evalgate.tools import canonical
 
 MOST_NAMED = 4
@@ -15,7 +14,7 @@ MOST_NAMED = 4
 
 def spell(tool: str, args: Json) -> str:
     """`get_weather(city="Paris")` in backticks."""
-    return f"`{calls.spell(ToolCall(name=tool, args=args))}`"
+    return f"`{call_diff.spell(ToolCall(name=tool, args=args))}`"
 
 
 def nearest(args: Json, recorded: Iterable[Json]) -> Json | None:

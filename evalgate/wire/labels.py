@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from pydantic import Field, ValidationError
 
-from evalgate import words
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Case, Content, Evidence, Invocation, Label, Text, TrialKey
+from evalgate.text import words
 from evalgate.wire import complaints
 from evalgate.wire.invocations import InvocationWire, RubricWire
 from evalgate.wire.ledger import Ledger

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
+from evalgate.text import words
 from evalgate.wiring import agent_pools, base_checkout, base_sought, policies, simulating, weaker
 from evalgate.wiring.bases import Base, Rules
 from evalgate.wiring.choosing import Choice

@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from evalgate import words
 from evalgate.baseline import commits, repository, worktree
 from evalgate.baseline.commits import BaseCommit
 from evalgate.baseline.repository import Repository
@@ -18,6 +17,7 @@ from evalgate.model import AgentUse, BaseOrigin, BaseSource, Suite
 from evalgate.pipeline import stored as stored_results
 from evalgate.pipeline import trials
 from evalgate.settings import Settings
+from evalgate.text import words
 from evalgate.wiring import (
     agent_code,
     agent_pools,

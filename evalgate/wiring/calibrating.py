@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate import __version__, criteria, formats, words
+from evalgate import __version__, criteria, formats
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.gate import agreement, calibrations
 from evalgate.model import (
@@ -21,6 +21,7 @@ from evalgate.model import (
 )
 from evalgate.pipeline import stored
 from evalgate.project import reading
+from evalgate.text import words
 from evalgate.wire import calibration as calibration_files
 from evalgate.wire import labels as label_files
 from evalgate.wiring import asking_labels, labelled

@@ -23,10 +23,10 @@ from evalgate.github.client import Client
 from evalgate.github.events import EventContext
 from evalgate.github.failures import GitHubFailed
 from evalgate.github.pulls import PullRequest
-from evalgate.markup import github
 from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.pipeline import distrust
 from evalgate.pipeline.stored import Stored
+from evalgate.text import markdown
 from evalgate.wire import comparison as comparison_wire
 from evalgate.wiring import calibrated, comparisons, confirming, policies, posts
 from evalgate.wiring.choosing import Choice
@@ -79,7 +79,7 @@ def post(choice: Choice, event: EventContext, client: Client, *, job: Job, links
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
         head, base = _fetched(choice, event, client, Path(folder))
     report = decide(choice, head, base, links=links)
-    lead = github.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
+    lead = markdown.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
     client.end_within(PUBLISHING_S)
     problems = _posted(choice, client, found[0], report, job=job, lead=lead)
     wanted = (choice.settings.comment != "off") + choice.settings.check_run

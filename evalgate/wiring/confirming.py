@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Comparison, FailureOrigin, Policy, Run, Suite, ThresholdRule
+from evalgate.text import words
 from evalgate.wiring import agent_pools
 
 SPARE = 2

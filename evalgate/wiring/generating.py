@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate import criteria, formats, judges, words
+from evalgate import criteria, formats, judges
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.judging import opening
 from evalgate.judging.options import ADK_MODEL, JudgeDefaults
@@ -30,6 +30,7 @@ from evalgate.pipeline import fingerprints, trials
 from evalgate.plugins import AgentFailed, JudgeFailed, JudgeRequest, Panel
 from evalgate.project import discovery
 from evalgate.prompts import generating, shown
+from evalgate.text import words
 from evalgate.wire import case_writing
 from evalgate.wiring import agent_pools, folders, judging, preparing
 from evalgate.wiring.agent_pools import Surroundings

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalgate import words
 from evalgate.errors import Problem, Severity
 from evalgate.judged import labelling
 from evalgate.model import Case, CriterionUse, Evidence, JudgeIdentity, Label, Suite, Transcript, TrialKey
 from evalgate.pipeline.stored import Stored
 from evalgate.prompts import shown
+from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from evalgate import criteria, words
+from evalgate import criteria
 from evalgate.errors import Severity
 from evalgate.judged import identity, labelling
 from evalgate.model import (
@@ -21,6 +21,7 @@ from evalgate.pipeline import fingerprints
 from evalgate.pipeline.stored import Stored
 from evalgate.plugins import CriterionSpec, Need, Verdicts
 from evalgate.prompts import shown
+from evalgate.text import words
 from evalgate.wire.labels import Vocabulary
 from evalgate.wiring import label_places
 from evalgate.wiring.label_places import Asked, Finds

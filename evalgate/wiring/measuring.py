@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate import criteria, words
+from evalgate import criteria
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation, two_stage
 from evalgate.gate.pairing import CaseKey
@@ -32,6 +32,7 @@ from evalgate.pipeline.journal import Journal
 from evalgate.pipeline.measure import Measuring
 from evalgate.plugins import Agent, Criterion, CriterionServices, Panel, Watcher
 from evalgate.settings import Settings
+from evalgate.text import words
 from evalgate.wiring import agent_code, agent_pools, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 

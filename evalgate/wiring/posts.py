@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evalgate.exhibits import remarks, sentences
-from evalgate.exhibits.remarks import Remark
 from evalgate.github import checks, layout, progress
 from evalgate.github.checks import Annotation, Conclusion, Level, Output
 from evalgate.github.layout import Section
-from evalgate.markup import github, plain
 from evalgate.model import Report, VerdictKind
 from evalgate.reports import comment as comment_report
+from evalgate.reports import view, wording
+from evalgate.reports.view import Remark
 from evalgate.settings import Settings
+from evalgate.text import markdown, plain
 
 WEIGHTS = {VerdictKind.PASS: 0, VerdictKind.INCONCLUSIVE: 1, VerdictKind.NOT_MEASURED: 2, VerdictKind.FAIL: 3}
 NO_VERDICT = 4
@@ -76,12 +76,12 @@ class Decided:
 def decided(job: Job, report: Report, *, comment: str) -> Decided:
     """What is posted of a report, rendered while its conversations can be read; `comment`: the setting."""
     head, rest = comment_report.render_head(report), comment_report.render_rest(report)
-    headline = sentences.headline(report.verdict) if report.run.complete else "cancelled"
+    headline = wording.headline(report.verdict) if report.run.complete else "cancelled"
     title = plain.one_line(f"{headline}: {report.verdict.reason}")
     return Decided(
         conclusion=conclusion_of(report),
         output=Output(title=plain.clip_end(title, _TITLE_WIDTH), summary=[head], text=[rest]),
-        annotations=tuple(_annotation(each) for each in remarks.collect(report)),
+        annotations=tuple(_annotation(each) for each in view.remarks(report)),
         section=_section(job, headline=head, details=rest, weight=WEIGHTS[report.verdict.kind]),
         create=is_worth_a_comment(report, comment),
     )
@@ -109,7 +109,7 @@ def section_under_way(job: Job, done: int, total: int) -> Section:
 
 def section_undecided(job: Job, reason: str) -> Section:
     """The comment of a run that came to no verdict: what an earlier run said does not stand any more."""
-    log = f" See the log of {github.link('this workflow run', job.address)}." if job.address else ""
+    log = f" See the log of {markdown.link('this workflow run', job.address)}." if job.address else ""
     return _section(job, headline=_why(reason) + log, weight=NO_VERDICT)
 
 
@@ -158,10 +158,10 @@ def _section(job: Job, *, headline: str, details: str = "", weight: int = 0) -> 
 
 
 def _why(reason: str) -> str:
-    said = github.prose(plain.clip_end(plain.one_line(reason), _REASON_WIDTH))
-    return github.alert("CAUTION", f"**No verdict**: {said}")
+    said = markdown.prose(plain.clip_end(plain.one_line(reason), _REASON_WIDTH))
+    return markdown.alert("CAUTION", f"**No verdict**: {said}")
 
 
 def _annotation(remark: Remark) -> Annotation:
-    level = Level.FAILURE if remark.level is remarks.Level.ERROR else Level.WARNING
+    level = Level.FAILURE if remark.level is view.Level.ERROR else Level.WARNING
     return Annotation(path=remark.file, line=remark.line or 1, message=remark.message, title=remark.title, level=level)

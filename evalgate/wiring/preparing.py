@@ -10,12 +10,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from evalgate import agents, criteria, words
+from evalgate import agents, criteria
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
 from evalgate.settings import Settings
+from evalgate.text import words
 from evalgate.wiring import calibrated, judging, simulating, tooling
 from evalgate.wiring.choosing import Choice
 

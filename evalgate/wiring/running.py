@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evalgate import __version__, words
+from evalgate import __version__
 from evalgate.errors import ConfigError, Severity
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Run, Shard
@@ -17,6 +17,7 @@ from evalgate.pipeline import fingerprints, sharding
 from evalgate.pipeline.journal import Journal
 from evalgate.plugins import Agent
 from evalgate.settings import Settings
+from evalgate.text import words
 from evalgate.wiring import (
     agent_code,
     agent_pools,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from evalgate import agents, words
+from evalgate import agents
 from evalgate.config import tool_mocks
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.tool_mocks import MockReading
@@ -14,6 +14,7 @@ from evalgate.model import Suite
 from evalgate.plugins import ToolHandling, ToolMode
 from evalgate.process import redaction
 from evalgate.settings import Settings
+from evalgate.text import words
 from evalgate.tools import toolbox
 from evalgate.tools.toolbox import Toolbox
 from evalgate.wiring.choosing import Choice

@@ -1,17 +1,14 @@
-"""A calibration at the desk and corrected scores in reports: what stands there, and that nothing in it commands."""
+"""A calibration in a terminal: what it says, and that nothing in it commands."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from builders.build import WORDS, report
 from builders.labels import JUDGE, MATCH, calibrated, labelled
 
-from evalgate import reports
 from evalgate.exhibits import calibration as exhibit
-from evalgate.exhibits import corrected, totals
-from evalgate.gate import agreement, calibrations, judge_bias
-from evalgate.model import Calibration, CriterionCalibration, JudgedCriterion, Report
+from evalgate.gate import agreement, calibrations
+from evalgate.model import Calibration, CriterionCalibration
 from evalgate.wire import calibration as files
 
 HOSTILE = "::error::x\n##[group]\x1b[31m`</details><script>@everyone #1 | ![](http://x) <!-- evil -->\u202e"
@@ -66,44 +63,3 @@ def test_hostile_labels_and_answers_command_neither_terminal_nor_runner() -> Non
     assert "\u202e" not in shown
     assert not [line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line]
     assert files.parse(files.render(calibration)).criteria[0].examples == made.examples
-
-
-def judged(words: str, outcomes: str = "pass pass wrong pass") -> Report:
-    made = report(outcomes)
-    calibration = calibrated(words, criterion=WORDS)
-    value = judge_bias.correct(0.75, cases=4, calibration=calibration)
-    one = JudgedCriterion(
-        suite=made.run.suites[0].key, criterion=WORDS, judge=JUDGE, calibration=calibration, corrected=value
-    )
-    return dataclasses.replace(made, judged=(one,))
-
-
-def test_a_corrected_score_stands_beside_the_raw_one_everywhere() -> None:
-    made = judged("y/y*45 y/n*5 n/n*40 n/y*10")
-    (row,) = [row for row in totals.by_criterion(made) if row.name == WORDS]
-    cell = corrected.cell(row.corrected)
-    assert cell.startswith("0.79 (")  # (0.75 + 0.8 - 1) / 0.7
-    assert row.mean == 0.75
-    for renderer in reports.RENDERERS.values():
-        if renderer.file_name in ("comment.md", "summary.md", "report.html"):
-            page = renderer.render(made)
-            assert cell in page
-            assert corrected.LEGEND in page
-    assert cell in reports.render_terminal(made)
-
-
-def test_a_judge_that_guesses_corrects_nothing_and_that_is_said() -> None:
-    made = judged("y/y*5 y/n*5 n/n*5 n/y*5")
-    for page in (
-        *(each.render(made) for each in reports.RENDERERS.values() if each.file_name in ("comment.md", "report.html")),
-        reports.render_terminal(made),
-    ):
-        assert "refused" in page
-        assert "no better than chance" in page
-
-
-def test_without_labels_nothing_is_added() -> None:
-    made = report("pass wrong")
-    assert not corrected.any_of(totals.by_criterion(made))
-    for renderer in reports.RENDERERS.values():
-        assert corrected.TITLE not in renderer.render(made)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evalgate.github import layout
 from evalgate.github.layout import Section
-from evalgate.markup import budget, github
+from evalgate.text import markdown
 
 KEY = "evals"
 HOSTILE = [
@@ -93,7 +93,7 @@ def test_the_limit_is_kept_and_nothing_is_lost_silently(sizes, data) -> None:
         )
     )
     text = layout.render(written, KEY)
-    assert budget.length(text) <= layout.LIMIT
+    assert markdown.length(text) <= layout.LIMIT
     found = layout.parse(text, KEY)
     assert [each.key for each in found] == [each.key for each in written]
     for each in found:
@@ -113,7 +113,7 @@ def test_the_least_important_gives_way_first() -> None:
 
 def test_headlines_that_do_not_fit_give_way_too() -> None:
     text = layout.render(together(*(section(f"k{at}", headline="y" * 30_000, weight=at) for at in range(4))), KEY)
-    assert budget.length(text) <= layout.LIMIT
+    assert markdown.length(text) <= layout.LIMIT
     assert [bool(each.headline) for each in layout.parse(text, KEY)] == [False, False, True, True]
 
 
@@ -206,9 +206,16 @@ def test_what_is_no_key(key) -> None:
 @given(TEXTS)
 def test_untrusted_text_cannot_hold_the_beginning_of_a_marker(text) -> None:
     """The reports' markup parts `<!--`, in prose, code, fences and raw HTML: a second wall before the first line."""
-    for shown in (github.prose, github.raw_prose, github.code, github.raw_code, github.cell_code, github.fence):
+    for shown in (
+        markdown.prose,
+        markdown.raw_prose,
+        markdown.code,
+        markdown.raw_code,
+        markdown.cell_code,
+        markdown.fence,
+    ):
         assert "<!--" not in shown(text)
-    assert "<!--" not in github.escape_html(text)
+    assert "<!--" not in markdown.escape_html(text)
 
 
 def test_replacing_keeps_the_others_words() -> None:

@@ -10,7 +10,7 @@ from builders.scenarios import SCENARIOS
 
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Policy, Shard
-from evalgate.reports import annotations, outputs, terminal
+from evalgate.reports import annotations, terminal
 
 
 def test_a_passing_run_annotates_nothing() -> None:
@@ -89,7 +89,7 @@ def test_hostile_text_makes_no_command_of_its_own() -> None:
 
 
 def test_outputs() -> None:
-    found = outputs.render(build.report("pass fail error"))
+    found = annotations.render_outputs(build.report("pass fail error"))
     assert json.loads(found.pop("scores")) == {build.TOOLS: 0.5, build.WORDS: 1.0}
     assert found == {
         "verdict": "fail",
@@ -105,12 +105,12 @@ def test_outputs() -> None:
 
 
 def test_unknown_scores_are_null() -> None:
-    found = outputs.render(build.report("error"))
+    found = annotations.render_outputs(build.report("error"))
     assert json.loads(found["scores"]) == {build.TOOLS: None, build.WORDS: None}
 
 
 def test_outputs_are_single_lines() -> None:
-    assert all(len(value.splitlines()) <= 1 for value in outputs.render(SCENARIOS["hostile"]()).values())
+    assert all(len(value.splitlines()) <= 1 for value in annotations.render_outputs(SCENARIOS["hostile"]()).values())
 
 
 def test_the_terminal_ends_with_the_verdict() -> None:

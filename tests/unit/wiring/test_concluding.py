@@ -6,9 +6,9 @@ import pytest
 from builders import build
 
 from evalgate.errors import ExitCode
-from evalgate.exhibits import guidance
 from evalgate.github.checks import Conclusion
 from evalgate.model import FailOn, Policy
+from evalgate.reports import wording
 from evalgate.wiring import concluding, posts
 
 REPAIR, ADVICE = "Repair the agent", "This says nothing about the agent's quality"
@@ -31,5 +31,5 @@ def test_what_blocks_speaks(words: str, fail_on: str, exit_code: ExitCode, concl
     report = build.report(words, policy=Policy(fail_on=frozenset(map(FailOn, fail_on.split()))))
     assert concluding.exit_code_of(report.run, report.verdict) is exit_code
     assert posts.conclusion_of(report) is conclusion
-    assert guidance.next_step(report).startswith(step)
-    assert step or not guidance.next_step(report)
+    assert wording.next_step(report).startswith(step)
+    assert step or not wording.next_step(report)
