@@ -42,7 +42,7 @@ def render(report: Report) -> str:
     )
     style, script = (templates.source(name, package=__package__) for name in ("report.css", "report.js"))
     policy = html.policy(style=style, script=script)
-    page: str = _page().page(v, shown, dropped, relaxed, style, script, policy)
+    page = str(_page().page(v, shown, dropped, relaxed, style, script, policy))
     return page.strip("\n") + "\n"
 
 

@@ -151,7 +151,7 @@ def _test_case(case: CaseView) -> TestCase:
         case VerdictKind.PASS:
             pass
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.excuse is not None and not case.skipped:
-            made.add_skipped_info(message=f"non-blocking ({case.whose}): {_failure_message(case) or _why(case)}")
+            made.add_skipped_info(message=f"allowed: {case.whose}; {_failure_message(case) or _why(case)}")
         case VerdictKind.FAIL if not case.agent_failed:
             made.add_failure_info(message=_failure_message(case), output=_body(case), failure_type="fail")
         case VerdictKind.NOT_MEASURED if case.skipped:

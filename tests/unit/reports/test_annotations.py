@@ -60,7 +60,7 @@ def test_problems_take_the_room_that_cases_leave() -> None:
     lines = annotations.render(report)
     assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"] * 10
     assert ["odd thing" in line for line in lines[:20]] == [False] * 2 + [True] * 8 + [False] * 9 + [True]
-    assert "4 more errors, 11 more warnings and 3 more notices: the log of this step" in lines[-1]
+    assert "4 more errors, 11 more warnings and 3 more notices: see the log of this step" in lines[-1]
 
 
 def test_each_is_said_to_be_where_it_is() -> None:
@@ -68,7 +68,7 @@ def test_each_is_said_to_be_where_it_is() -> None:
     (*_, last) = annotations.render(dataclasses.replace(build.report(" ".join(["error"] * 12)), problems=told))
     assert last.endswith(
         "2 more warnings about cases and rules: see the job summary and report.html. "
-        "1 more warning: the log of this step has them all."
+        "1 more warning: see the log of this step."
     )
 
 
@@ -93,7 +93,7 @@ def test_outputs() -> None:
     assert json.loads(found.pop("scores")) == {build.TOOLS: 0.5, build.WORDS: 1.0}
     assert found == {
         "verdict": "fail",
-        "reason": f"1 of 3 cases below its threshold in {build.SUITE}; 1 could not be measured.",
+        "reason": f"1 of 3 cases failed in {build.SUITE}; 1 could not be evaluated.",
         "passed": "1",
         "failed": "1",
         "not-measured": "1",

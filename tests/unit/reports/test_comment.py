@@ -19,7 +19,7 @@ from evalgate.text import markdown
     [
         ("pass", Policy(), "TIP", "pass."),
         ("fail", Policy(), "CAUTION", "fail."),
-        ("fail", Policy(fail_on=frozenset()), "WARNING", "fail, but the policy does not block on it."),
+        ("fail", Policy(fail_on=frozenset()), "WARNING", "fail (non-blocking)."),
         ("error", Policy(), "WARNING", "not measured."),
     ],
 )
@@ -101,15 +101,15 @@ def test_text_that_no_event_marks_as_the_answer_is_told(parts: tuple[Part, ...],
     report = told(case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]}))
     assert "gave no answer; expected:" in comment.render(report)
     for shown in (comment.render(report), html_report.render(report)):
-        assert ("said text, but in no event that is marked final, so that it gave no answer" in shown) is told_so
-    assert ("  actual:   text, but in no event that is marked final" in junit.render(report)) is told_so
+        assert ("produced text, but in no event that is marked as final, so it gave no answer" in shown) is told_so
+    assert ("  actual:   text, but in no event that is marked as final" in junit.render(report)) is told_so
 
 
 def test_a_broken_agent_is_quoted() -> None:
     asked = case("c", turn("x"))
     failed = build.failed(FailureKind.EXITED, "exit code 3", detail="\n".join(f"line {n}" for n in range(100)))
     shown = comment.render(told(asked, failed))
-    assert "The agent ended by itself in turn 1 (exited): exit code 3" in shown
+    assert "The agent exited in turn 1 (exited): exit code 3" in shown
     assert "line 5\n[... 88 lines left out ...]\nline 94\n" in shown
     assert "line 93" not in shown
 
@@ -194,7 +194,7 @@ def test_a_suite_is_named_where_there_are_several() -> None:
 
 def test_beside_a_base_the_comment_says_how_to_get_the_same_numbers() -> None:
     shown = comment.render(SCENARIOS["base_regressed"]())
-    _, _, desk = shown.partition("Run it at your desk")
+    _, _, desk = shown.partition("Reproduce locally")
     assert f"--base {comparing.BASE_SHA[:12]}" in desk
     assert "seed 7, 9,999 draws, alpha 0.05" in desk
     assert "alpha" not in comment.render(SCENARIOS["base_broken"]())  # nothing was compared

@@ -101,7 +101,7 @@ def test_the_step_contradicts_neither_the_counts_nor_who_decides(
 
 
 def test_failures_that_the_base_has_too_are_called_so() -> None:
-    assert "The base fails every one of these" in wording.next_step(comparing.report("pass fail", "pass fail"))
+    assert "The base fails all of these" in wording.next_step(comparing.report("pass fail", "pass fail"))
 
 
 @pytest.mark.parametrize(
