@@ -187,16 +187,19 @@ def _section(kind: VerdictKind, found: Sequence[CaseView], v: View, *, room: int
     comment = _comment()
     groups, alone = _grouped(found) if kind is VerdictKind.NOT_MEASURED else ([], found)
     items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
-    items += [
-        Item(line=comment.case_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns))
-        for each in alone
-    ]
+    items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
     heading = comment.heading(kind.value, len(found))
     filled = markdown.fill(items, room=room - markdown.length(heading) - 300, most=depth.cases)
     folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
     lines = markdown.tidy(comment.lines(filled.lines, folded)) if filled.lines else ""
     rest = comment.left_out(filled.dropped, depth.summary).strip() if filled.dropped else ""
     return _joined((heading, *filled.full, lines, rest))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _line(v: View, case: CaseView) -> str:
+    """The line of a case, which the comment tries twice and the summary has as well."""
+    return str(_comment().case_line(v, case))
 
 
 def _whole(macro: Callable[..., str], *about: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from urllib.parse import quote
@@ -96,18 +96,6 @@ def file_address(*, repository: str, commit: str, path: str, line: int | None) -
     return f"{repository}/blob/{quote(commit, safe='')}/{quote(shown, safe='/')}{anchor}"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()) -> str:
-    """A table of ready-made cells; the columns in `right` are aligned to the right."""
-    numeric = frozenset(right)
-    rule = ["--:" if column in numeric else ":--" for column in range(len(header))]
-    return "\n".join(_row(cells) for cells in (header, rule, *rows))
-
-
-def details(summary: str, body: str, *, opened: bool = False) -> str:
-    """A folded section: `summary` is raw HTML (see `raw_prose`), `body` is Markdown."""
-    return f"<details{' open' if opened else ''}><summary>{summary}</summary>\n\n{body.strip()}\n\n</details>"
-
-
 def alert(kind: str, body: str) -> str:
     """A coloured alert: TIP, NOTE, IMPORTANT, WARNING or CAUTION."""
     return "\n".join([f"> [!{kind}]", *(f"> {line}".rstrip() for line in body.split("\n"))])
@@ -128,10 +116,6 @@ def tidy(text: str) -> str:
             continue
         kept.append(line if until else line.rstrip())
     return "\n".join(kept).strip("\n")
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _shown(text: str) -> str:

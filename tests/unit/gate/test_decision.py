@@ -182,7 +182,11 @@ def test_unreliable_cases_do_not_decide() -> None:
 @pytest.mark.parametrize(
     ("advisory", "reason"),
     [
-        (False, "Every case is quarantined (non-blocking). 6 cases are quarantined (`admission`: not yet reliable in 1 base run): "),
+        (
+            False,
+            "Every case is quarantined (non-blocking). 6 cases are quarantined (`admission`: not yet reliable in 1 base "
+            "run): ",
+        ),
         (True, "Every suite is advisory (non-blocking)."),  # also once they are reliable
     ],
 )

@@ -11,7 +11,7 @@ from evalgate.model import FailOn, Policy
 from evalgate.reports import wording
 from evalgate.wiring import concluding, posts
 
-REPAIR, ADVICE = "Repair the agent", "This says nothing about the agent's quality"
+REPAIR, ADVICE = "Fix the agent", "This is not a result about the agent"
 
 
 @pytest.mark.parametrize(
