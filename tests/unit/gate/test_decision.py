@@ -184,8 +184,10 @@ def test_unreliable_cases_do_not_decide() -> None:
     [
         (
             False,
-            "Every case is quarantined (non-blocking). 6 cases are quarantined (`admission`: not yet reliable in 1 base "
-            "run): ",
+            (
+                "Every case is quarantined (non-blocking). 6 cases are quarantined (`admission`: not yet reliable in 1 "
+                "base run): "
+            ),
         ),
         (True, "Every suite is advisory (non-blocking)."),  # also once they are reliable
     ],
