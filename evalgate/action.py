@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalgate import __version__, publish, reports, words
+from evalgate import __version__, publish, reports
 from evalgate.config import load
 from evalgate.config import settings as settings_table
 from evalgate.config.settings import Settings
@@ -24,9 +24,9 @@ from evalgate.github import publish as posts
 from evalgate.github.client import Client, connection_of
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Place, Posting
-from evalgate.markup import commands
 from evalgate.plugins import Watcher
 from evalgate.system import process
+from evalgate.text import words, workflow_commands
 from evalgate.wiring import claims, linking, merging, preparing, running, step_log, watching
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.preparing import Prepared
@@ -70,13 +70,13 @@ def main(environ: Mapping[str, str]) -> int:
         _write_error_outputs(environ, told, reason=error.message, exit_code=error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
-        step_log.say(commands.render_command("error", "cancelled"))
+        step_log.say(workflow_commands.render_command("error", "cancelled"))
         _write_error_outputs(environ, told, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
         reason = f"this is a bug in evalgate {__version__}: {type(error).__name__}: {error}"
-        step_log.say(commands.render_command("error", f"{reason}. Please report it with the lines below."))
-        step_log.say(commands.disarm(traceback.format_exc()))
+        step_log.say(workflow_commands.render_command("error", f"{reason}. Please report it with the lines below."))
+        step_log.say(workflow_commands.disarm(traceback.format_exc()))
         _write_error_outputs(environ, told, reason=reason, exit_code=ExitCode.BUG)
         return ExitCode.BUG
 
@@ -215,7 +215,7 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
         if posted.report is not None:
             sys.stdout.write(reports.render_terminal(posted.report))
     if posted.report is None:
-        step_log.say(commands.render_command("notice", f"nothing to post: {posted.why}"))
+        step_log.say(workflow_commands.render_command("notice", f"nothing to post: {posted.why}"))
         _write_error_outputs(environ, told, reason=posted.why, exit_code=ExitCode.PASS)
         return ExitCode.PASS
     for problem in posted.problems:
@@ -255,17 +255,19 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
     if not _is_told(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
     if event.is_fork and event.kind is EventKind.PULL_REQUEST:
-        step_log.say(commands.render_command("notice", FORK))
+        step_log.say(workflow_commands.render_command("notice", FORK))
         return None
     if token is None:
-        step_log.say(commands.render_command("notice", UNTOLD))
+        step_log.say(workflow_commands.render_command("notice", UNTOLD))
         return None
     job = posts.job_of(environ, settings, address=linking.links_of(environ, event).workflow_run)
     try:
         place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
         return Posting(place, job, settings)
     except ConfigError as error:
-        step_log.say(commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
+        step_log.say(
+            workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]")
+        )
         return None
 
 
@@ -308,7 +310,7 @@ def _tell(gated: Gated, environ: Mapping[str, str], told: _Told, *, workspace: P
         if problem is not None:
             step_log.tell_problem(problem, folder=linking.folder_of(environ))
     if debug:
-        step_log.say(commands.disarm(f"files: {dict(gated.files)}"))
+        step_log.say(workflow_commands.disarm(f"files: {dict(gated.files)}"))
 
 
 def _write_error_outputs(environ: Mapping[str, str], told: _Told, *, reason: str, exit_code: ExitCode) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from evalgate import words
 from evalgate.model import Evidence, Grade, Invocation, NotEvaluated, Reason, Score, Text
+from evalgate.text import words
 
 Pairs: TypeAlias = tuple[tuple[Invocation, Invocation], ...]
 

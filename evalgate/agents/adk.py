@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from evalgate import words
 from evalgate.agents import python_process
 from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools.base import ToolHandling
+from evalgate.text import words
 
 
 class AdkOptions(PythonOptions):

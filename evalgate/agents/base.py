@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel
 
 from evalgate.agents.tools.base import ToolHandling, ToolSource
-from evalgate.markup import plain
 from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
+from evalgate.text import plain
 
 LABEL_WIDTH = 100
 """Characters of a command or an address that are shown."""

@@ -13,7 +13,7 @@ from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, 
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.tools.base import ToolHandling
 from evalgate.agents.worker_process import Launch
-from evalgate.markup import plain
+from evalgate.text import plain
 
 
 class CommandOptions(BaseModel):

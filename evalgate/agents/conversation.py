@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from evalgate import words
 from evalgate.agents import protocol, worker_process
 from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.protocol import (
@@ -37,6 +36,7 @@ from evalgate.model import (
     ToolResponse,
     TrialKey,
 )
+from evalgate.text import words
 from evalgate.wire import assembly
 from evalgate.wire.assembly import StepEvent
 

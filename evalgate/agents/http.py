@@ -14,7 +14,6 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evalgate import words
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation
 from evalgate.agents.conversation import Allowance
 from evalgate.model import (
@@ -38,6 +37,7 @@ from evalgate.model import (
 )
 from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
+from evalgate.text import words
 from evalgate.wire import assembly, writing
 from evalgate.wire.session_events import SessionEventWire
 

@@ -7,12 +7,12 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, Field
 
-from evalgate import words
 from evalgate.agents import python_process
 from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools.base import ToolHandling
+from evalgate.text import words
 
 
 class CallOptions(PythonOptions):

@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate import words
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.protocol import MetricResult
@@ -19,6 +18,7 @@ from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
 from evalgate.system import python_env
 from evalgate.system.python_env import InstallFailed, Interpreter, Wanted, World
+from evalgate.text import words
 
 WORKER = Path(__file__).parent / "worker" / "server.py"
 LOADABLE = (".py", ".pyc", ".so", ".pyd")

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evalgate import words
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentSetting, Checkout, Conversation, Missing, exists
 from evalgate.agents.tools.base import ToolHandling
 from evalgate.errors import Severity
@@ -35,6 +34,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
+from evalgate.text import words
 from evalgate.wire import recordings
 from evalgate.wire.recordings import CaseList
 

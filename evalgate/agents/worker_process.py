@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from evalgate import words
 from evalgate.agents import protocol
 from evalgate.agents.base import AgentFailed, AgentLimits
 from evalgate.agents.protocol import (
@@ -33,6 +32,7 @@ from evalgate.agents.protocol import (
 from evalgate.model import AgentFailure, FailureKind
 from evalgate.system import redact
 from evalgate.system.process import Child, ChildClosed, ChildStartError, Ended, LineSplitter, LineTooLong
+from evalgate.text import words
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)

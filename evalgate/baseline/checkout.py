@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate import words
 from evalgate.errors import UnavailableError
 from evalgate.system import git
 from evalgate.system.git import GitFailed, Repository
+from evalgate.text import words
 
 LONGEST_POINTER = 1024  # bytes, by the specification of Git LFS
 _POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:[0-9a-f]{64}\nsize \d+\n")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate.errors import UnavailableError
-from evalgate.words import size
+from evalgate.text.words import size
 
 RUNS = "runs"
 README = "README.md"

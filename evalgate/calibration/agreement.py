@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from evalgate import words
 from evalgate.gate import proportions
 from evalgate.model import (
     Calibration,
@@ -25,6 +24,7 @@ from evalgate.model import (
     LabelledVerdict,
     Rate,
 )
+from evalgate.text import words
 
 DRAWS = 10_000
 ALPHA = 0.05

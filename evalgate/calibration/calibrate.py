@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate import __version__, criteria, formats, words
+from evalgate import __version__, criteria, formats
 from evalgate.calibration import agreement, evidence, labels
 from evalgate.calibration.evidence import Asked
 from evalgate.calibration.labels import LabelsReading
@@ -41,6 +41,7 @@ from evalgate.pipeline.trials import Task
 from evalgate.project import agent_choice, discovery, reading
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored
+from evalgate.text import words
 from evalgate.wire import calibration as calibration_files
 from evalgate.wiring import judging
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evalgate import criteria, words
+from evalgate import criteria
 from evalgate.calibration.labels import Vocabulary
 from evalgate.criteria import judges as criterion_judges
 from evalgate.criteria import vertex
@@ -32,6 +32,7 @@ from evalgate.model import (
 )
 from evalgate.pipeline import fingerprints
 from evalgate.results.file import Stored
+from evalgate.text import words
 from evalgate.wire.invocations import RubricWire
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from evalgate import criteria, words
+from evalgate import criteria
 from evalgate.criteria import judges as criterion_judges
 from evalgate.criteria.base import Need, Verdicts
 from evalgate.errors import Place, Problem, Severity
@@ -31,6 +31,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.results.file import Stored
+from evalgate.text import words
 from evalgate.wire import complaints, writing
 from evalgate.wire.invocations import InvocationWire, RubricWire
 from evalgate.wire.ledger import Ledger

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalgate import words
-from evalgate.markup import commands, plain
-from evalgate.model import (
-    Calibration,
-    ConfusionKind,
-    CriterionCalibration,
-    Example,
-    JudgeIdentity,
-    Rate,
-)
+from evalgate.model import Calibration, ConfusionKind, CriterionCalibration, Example, JudgeIdentity, Rate
+from evalgate.text import plain, words, workflow_commands
 
 NAME = 60
 TEXT = 160
@@ -40,7 +32,7 @@ def render(
         *(f"note: {note}" for note in notes),
         *(line for each in calibration.criteria for line in _examples(each)),
     ]
-    return commands.disarm("\n".join(lines)) + "\n"
+    return workflow_commands.disarm("\n".join(lines)) + "\n"
 
 
 _FIGURES = ("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")

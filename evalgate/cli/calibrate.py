@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from evalgate import cli, publish, words
+from evalgate import cli, publish
 from evalgate.calibration import agreement, calibrate, labels, report
 from evalgate.calibration.calibrate import Calibrated, Desk, Order
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.markup import plain
 from evalgate.model import Calibration
 from evalgate.results import file as results_file
+from evalgate.text import plain, words
 from evalgate.wire import calibration as calibration_files
 from evalgate.wiring import folders
 

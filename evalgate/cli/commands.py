@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 import click
 
-from evalgate import cli, reports, words
+from evalgate import cli, reports
 from evalgate.config import load
 from evalgate.config import settings as settings_table
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem, Severity
+from evalgate.text import words
 from evalgate.wiring import comparing_files, merging, preparing, running, watching
 from evalgate.wiring.concluding import Gated
 from evalgate.wiring.scenes import Scene

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from evalgate import cli, words
+from evalgate import cli
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.errors import ExitCode
-from evalgate.markup import plain
+from evalgate.text import plain, words
 from evalgate.wiring import generating, recorded_cases
 from evalgate.wiring.generating import Order
 

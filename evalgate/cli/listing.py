@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from evalgate import agents, cli, criteria, words
+from evalgate import agents, cli, criteria
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode
-from evalgate.markup import plain
 from evalgate.model import AgentUse, ConfigOrigin, CriterionUse, Suite
 from evalgate.project import estimate
 from evalgate.project.estimate import Estimate
+from evalgate.text import plain, words
 from evalgate.wiring import preparing
 
 

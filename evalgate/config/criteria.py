@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from evalgate import words
 from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import CriterionUse
+from evalgate.text import words
 from evalgate.wire import generation_config, spelling
 
 Specs = Mapping[str, CriterionSpec]

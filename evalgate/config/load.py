@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from evalgate import formats, words
+from evalgate import formats
 from evalgate.config import gate_file as gate_files
 from evalgate.config import globs, yaml
 from evalgate.config import settings as settings_table
@@ -31,6 +31,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
+from evalgate.text import words
 from evalgate.wire import generation_config
 
 HARMLESS = (

@@ -6,10 +6,10 @@ import functools
 
 from pydantic import BaseModel, ConfigDict
 
-from evalgate import words
 from evalgate.agents.base import MetricRunner
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
+from evalgate.text import words
 
 
 class Options(BaseModel):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from evalgate import turns, words
+from evalgate import turns
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.judges import prompting
 from evalgate.judges.base import (
@@ -32,6 +32,7 @@ from evalgate.judges.base import (
 )
 from evalgate.judges.prompting import Question
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Opinion, Reason, Score
+from evalgate.text import words
 from evalgate.wire.generation_config import GenerationConfig
 from evalgate.wire.invocations import RubricWire
 from evalgate.wire.shapes import Wire

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from evalgate import words
 from evalgate.criteria import judged
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
 from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
@@ -28,6 +27,7 @@ from evalgate.model import (
     Score,
 )
 from evalgate.prompts import personas
+from evalgate.text import words
 from evalgate.wire.shapes import Wire
 
 NO_SCENARIO = NotEvaluated(

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic.alias_generators import to_snake
 
-from evalgate import words
 from evalgate.errors import Place
 from evalgate.formats.readings import Dialect, EvalSetReading
 from evalgate.model import Case, EvalSet
+from evalgate.text import words
 from evalgate.wire import agents_cli, eval_sets
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger, Path

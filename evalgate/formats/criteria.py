@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from evalgate import words
 from evalgate.formats import simulators
 from evalgate.formats.readings import CriteriaReading
 from evalgate.model import CriterionUse, SimulatorUse
+from evalgate.text import words
 from evalgate.wire import documents, spelling
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger, Path

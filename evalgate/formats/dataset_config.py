@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from evalgate import words
 from evalgate.errors import Place
 from evalgate.formats.readings import CriteriaReading
+from evalgate.text import words
 from evalgate.wire.complaints import described
 from evalgate.wire.ledger import Ledger
 

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from evalgate import words
 from evalgate.model import SimulatorUse
 from evalgate.prompts import templates
+from evalgate.text import words
 from evalgate.wire import complaints, spelling
 from evalgate.wire.complaints import described
 from evalgate.wire.generation_config import GenerationConfig

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from evalgate import words
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Comparison, FailureOrigin, Policy, Run, Standing, ThresholdRule
+from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +29,17 @@ class Allowances:
         return frozenset(failures) - self.excused - self.unsettled
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
-        """`1 new, 2 known and 1 flaky`; empty where there is no base."""
+        """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
         counts = Counter(self.origins[key] for key in failures if key in self.origins)
-        return words.listed(f"{counts[origin]} {SAID[origin]}" for origin in FailureOrigin if counts[origin])
+        return words.listed(SAID[origin].format(counts[origin]) for origin in FailureOrigin if counts[origin])
 
 
 SAID: Mapping[FailureOrigin, str] = {
-    FailureOrigin.NEW: "new",
-    FailureOrigin.KNOWN: "known",
-    FailureOrigin.FLAKY: "flaky",
-    FailureOrigin.UNKNOWN: "unknown on the base",
-    FailureOrigin.UNCONFIRMED: "unconfirmed",
+    FailureOrigin.NEW: "{} new",
+    FailureOrigin.KNOWN: "{} pre-existing",
+    FailureOrigin.FLAKY: "{} flaky",
+    FailureOrigin.UNKNOWN: "no base result for {}",
+    FailureOrigin.UNCONFIRMED: "{} unconfirmed",
 }
 
 NONE = Allowances()

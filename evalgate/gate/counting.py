@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import CaseVerdict, VerdictKind
+from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +68,17 @@ def judge(  # noqa: PLR0911 - a row each
     if total == 0:
         return VerdictKind.NOT_MEASURED, "no case"
     if total - failed < _needed(total, required):
-        return VerdictKind.FAIL, f"{failed} of {words.counted(total, 'case')} failed"
+        return VerdictKind.FAIL, f"{failed} of {total:,} cases failed"
     if measured + unrun == 0 or measured + unrun < _needed(total, min_measured):
-        return VerdictKind.NOT_MEASURED, f"{total - measured} of {words.counted(total, 'case')} could not be measured"
+        return VerdictKind.NOT_MEASURED, f"{total - measured} of {total:,} cases could not be evaluated"
     if unrun and not counts.enough(required=required, min_measured=min_measured):
-        return VerdictKind.INCONCLUSIVE, f"{unrun} of {words.counted(total, 'case')} not run to the end"
+        return VerdictKind.INCONCLUSIVE, f"{unrun} of {total:,} cases did not finish"
     if passed < _needed(measured, required):
         return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
-        return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold as far as measured"
-    return VerdictKind.PASS, f"{words.counted(counts.excused, 'failure')} let pass" if counts.excused else ""
+        return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"
+    return VerdictKind.PASS, f"{words.counted(counts.excused, 'failure')} allowed" if counts.excused else ""
 
 
 def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset[VerdictKind]:

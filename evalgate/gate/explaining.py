@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from evalgate import words
-from evalgate.exhibits import compared
 from evalgate.model import CaseComparison, Change, CriterionComparison, Standing
+from evalgate.text import words
 
 
 def regressed(rows: Sequence[CriterionComparison]) -> str:
@@ -25,7 +24,7 @@ def moved(row: CriterionComparison) -> str:
     if delta == 0:
         return f"`{row.name}` stayed at {_value(row.head)}"
     verb = _verb(row, delta)
-    base, head = compared.means(row)
+    base, head, _ = words.compared(row.base, row.head)
     return f"`{row.name}` {verb} from {base} to {head} ({difference(row)})"
 
 
@@ -37,12 +36,12 @@ def difference(row: CriterionComparison) -> str:
     """`-0.24, 95 % CI -0.38 to -0.10`, or that it is no sample."""
     if row.delta is None:
         return "unknown"
-    told = compared.moved(row)
+    told = words.compared(row.base, row.head)[2]
     if row.fact:
-        return f"{told}, the same in every run"
+        return f"{told}, exact"
     if row.interval is None:
         return told
-    return f"{told}, 95 % CI {compared.between(row)}"
+    return f"{told}, 95 % CI {words.between(row.interval.low, row.interval.high, like=told)}"
 
 
 def _turned(row: CriterionComparison) -> str:
@@ -56,24 +55,24 @@ def not_measured(rows: Sequence[CriterionComparison]) -> str:
     """How much of the worst-measured criterion is missing."""
     if apart := next((row for row in rows if row.apart), None):
         return (
-            f"`{apart.name}` is read from a clock and the base was measured at another time: "
-            "it can decide where the base is run beside the head (`baseline: rerun`)."
+            f"`{apart.name}` measures time and the base was measured at another time: "
+            "set `baseline: rerun` to run the base alongside."
         )
     worst = max(rows, key=lambda row: row.unpaired)
     others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
     lack = f"{words.counted(worst.unpaired, 'case')} {'lacks' if worst.unpaired == 1 else 'lack'} a score"
-    return f"Too little to compare `{worst.name}` with the base: {lack}{others}."
+    return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
 
 
 def cut_short(truncated: str) -> str:
     """That a budget ended the run before the sides could be compared."""
-    return f"The comparison with the base was cut short ({truncated}): nothing is claimed."
+    return f"The comparison with the base was cut short ({truncated}): no result."
 
 
 def inconclusive(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that could have fallen furthest."""
     worst = max(rows, key=_possible)
-    return f"{moved(worst)}, which {words.counted(worst.cases, 'case')} cannot tell from noise."
+    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases, 'case')}."
 
 
 def _possible(row: CriterionComparison) -> float:
@@ -84,14 +83,13 @@ def _possible(row: CriterionComparison) -> float:
 
 
 def passed(rows: Sequence[CriterionComparison]) -> str:
-    """That nothing fell by more than is let pass."""
-    said = f"No criterion is worse than on the base over {words.counted(max(row.cases for row in rows), 'case')}"
+    """That nothing fell by more than is tolerated."""
+    cases = words.counted(max(row.cases for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
     broken = max((row.broken for row in rows), default=0)
-    if broken:
-        said += f" by more than is let pass ({words.counted(broken, 'case')} broke)"
+    beyond = f" beyond the tolerated drop ({words.counted(broken, 'case')} broke)" if broken else ""
     rose = f"; {words.listed(better)} improved" if better else ""
-    return f"{said}{rose}."
+    return f"No regression in {cases}{beyond}{rose}."
 
 
 def nothing_paired(cases: Sequence[CaseComparison]) -> str:

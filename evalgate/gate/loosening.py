@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.model import (
     AgentUse,
     Case,
@@ -20,6 +19,7 @@ from evalgate.model import (
     Suite,
     ThresholdRule,
 )
+from evalgate.text import words
 
 EXCUSED = " (what misses it on both sides is let pass)"
 """Under `threshold: new` a stricter bar makes known failures of what the base passed by its own."""

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from evalgate import words
 from evalgate.errors import EvalgateError
 from evalgate.github import client as api
 from evalgate.github.client import CheckReply, Client, FailureKind, GitHubFailed
-from evalgate.markup import github, plain
+from evalgate.text import markdown, plain, words
 
 NAME: Final = "evalgate"
 MOST_BYTES: Final = 65_535
@@ -200,7 +199,7 @@ class Progress:
 
 def render_progress(done: int, total: int) -> str:
     """What the comment and the check run say meanwhile."""
-    return github.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
+    return markdown.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
 
 
 def _create(client: Client, body: Mapping[str, Any]) -> CheckRun | NotPermitted:

@@ -26,7 +26,7 @@ from urllib3.exceptions import InvalidHeader, MaxRetryError, ReadTimeoutError
 
 from evalgate import __version__
 from evalgate.errors import ConfigError, UnavailableError
-from evalgate.markup import plain
+from evalgate.text import plain
 
 if TYPE_CHECKING:
     from types import TracebackType

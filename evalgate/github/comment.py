@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from evalgate.github import client as api
 from evalgate.github.client import AMBIGUOUS, Client, Comment, FailureKind, GitHubFailed, User
-from evalgate.markup import budget, github, plain
+from evalgate.text import markdown, plain
 
 LIMIT = 65_536
 ACTIONS_BOT = "github-actions[bot]"
@@ -58,12 +58,12 @@ def key_of(name: str) -> str:
 def render(name: str, speaker: Speaker, *, headline: str, details: str = "") -> str:
     """The comment's text, at most LIMIT characters: the marker, the headline, and the details where there is room."""
     marker = f"{_MARKER.format(key=key_of(name))}{speaker.run}.{speaker.attempt}.{speaker.once} -->"
-    title = f"### {github.prose(plain.label(name, 60))}\n\n" if name else ""
+    title = f"### {markdown.prose(plain.label(name, 60))}\n\n" if name else ""
     text = f"{marker}\n{title}{_clean(headline)}"
     whole = f"{text}\n\n{_clean(details)}".rstrip()
-    if budget.length(whole) <= LIMIT:
+    if markdown.length(whole) <= LIMIT:
         return whole
-    note = f"\n\n{github.alert('NOTE', _NO_ROOM)}"
+    note = f"\n\n{markdown.alert('NOTE', _NO_ROOM)}"
     return f"{text[: LIMIT // 2 - len(note)]}{note}"  # half of it, should each character count twice
 
 

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
-from evalgate.exhibits import remarks, sentences
-from evalgate.exhibits.remarks import Remark
 from evalgate.github import check_run, comment
 from evalgate.github.check_run import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output, Progress
 from evalgate.github.client import Client, Connection
 from evalgate.github.comment import Speaker
-from evalgate.markup import github, plain
 from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
 from evalgate.plugins import Watcher
 from evalgate.reports import comment as comment_report
+from evalgate.reports import view, wording
+from evalgate.reports.view import Remark
+from evalgate.text import markdown, plain
 
 FAREWELL_S = 3.0
 """What a run that is cancelled may wait for a request that is under way, and for each of its last ones: a runner kills
@@ -79,12 +79,12 @@ class Decided:
 def decided(report: Report, *, when: str) -> Decided:
     """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`."""
     head, rest = comment_report.render_head(report), comment_report.render_rest(report)
-    headline = sentences.headline(report.verdict) if report.run.complete else "cancelled"
+    headline = wording.headline(report.verdict) if report.run.complete else "cancelled"
     title = plain.one_line(f"{headline}: {report.verdict.reason}")
     return Decided(
         conclusion=conclusion_of(report),
         output=Output(title=plain.clip_end(title, _TITLE_WIDTH), summary=[head], text=[rest]),
-        annotations=tuple(_annotation(each) for each in remarks.collect(report)),
+        annotations=tuple(_annotation(each) for each in view.remarks(report)),
         headline=head,
         details=rest,
         create=is_worth_a_comment(report, when),
@@ -108,7 +108,7 @@ def undecided(reason: str) -> Output:
 
 def comment_undecided(job: Job, reason: str) -> str:
     """The comment of a run that came to no verdict: what an earlier run said does not stand any more."""
-    log = f" See the log of {github.link('this workflow run', job.address)}." if job.address else ""
+    log = f" See the log of {markdown.link('this workflow run', job.address)}." if job.address else ""
     return _why(reason) + log
 
 
@@ -149,12 +149,12 @@ def _number(text: str) -> int:
 
 
 def _why(reason: str) -> str:
-    said = github.prose(plain.clip_end(plain.one_line(reason), _REASON_WIDTH))
-    return github.alert("CAUTION", f"**No verdict**: {said}")
+    said = markdown.prose(plain.clip_end(plain.one_line(reason), _REASON_WIDTH))
+    return markdown.alert("CAUTION", f"**No verdict**: {said}")
 
 
 def _annotation(remark: Remark) -> Annotation:
-    level = Level.FAILURE if remark.level is remarks.Level.ERROR else Level.WARNING
+    level = Level.FAILURE if remark.level is view.Level.ERROR else Level.WARNING
     return Annotation(path=remark.file, line=remark.line or 1, message=remark.message, title=remark.title, level=level)
 
 

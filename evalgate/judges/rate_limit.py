@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from evalgate import words
 from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgeFailure, JudgeFailureKind
+from evalgate.text import words
 
 Reply = TypeVar("Reply")
 

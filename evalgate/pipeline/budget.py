@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.judges import models as model_names
 from evalgate.model import AgentFailure, Outcome
+from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Container, Generator, Iterable, Iterator, 
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from evalgate import words
 from evalgate.agents.base import Agent, AgentFailed
 from evalgate.model import (
     INFRASTRUCTURE,
@@ -30,6 +29,7 @@ from evalgate.pipeline.pacing import Pace
 from evalgate.pipeline.talking import Simulate
 from evalgate.pipeline.timing import Stopwatch, TimedConversation
 from evalgate.plugins import UserSimulator
+from evalgate.text import words
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

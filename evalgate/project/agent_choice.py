@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from evalgate import agents, words
+from evalgate import agents
 from evalgate.config import globs
 from evalgate.config.gate_file import AgentRule, GateFile
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import AgentUse, EvalSet
 from evalgate.project import agent_finding
 from evalgate.project.agent_finding import Absent, AgentFolders, Ambiguous, Found, ReadSource
+from evalgate.text import words
 
 UNKNOWN = AgentUse(
     driver=agents.DEFAULT, options={agents.DRIVERS[agents.DEFAULT].argument: "."}, found_by="nothing found"

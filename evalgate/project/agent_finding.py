@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from evalgate import words
 from evalgate.errors import Place, Problem, Severity
 from evalgate.project import agent_source
+from evalgate.text import words
 
 ReadSource = Callable[[str], str]
 """The text of a file of the repository by its posix path; empty where it cannot be read."""

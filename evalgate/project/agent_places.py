@@ -8,13 +8,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from evalgate import agents, words
+from evalgate import agents
 from evalgate.config.yaml import Locator
 from evalgate.errors import Problem, Severity
 from evalgate.model import AgentUse
 from evalgate.project import reading, source_files, tree
 from evalgate.project.agent_finding import AgentFolders
 from evalgate.project.tree import Tree
+from evalgate.text import words
 
 _RULE = re.compile(r"agents\[(\d+)\]$")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from evalgate import formats, words
+from evalgate import formats
 from evalgate.config import criteria, globs
 from evalgate.config.gate_file import GateFile, SuiteRule
 from evalgate.config.yaml import Locator
@@ -18,6 +18,7 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import FileKind
 from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse
 from evalgate.project import reading
+from evalgate.text import words
 
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 """What ADK scores where no config is found (google-adk 2.13, eval_config)."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from evalgate import words
 from evalgate.config import globs
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.project import tree
+from evalgate.text import words
 
 Places = Callable[..., Place]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from evalgate import words
 from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Suite
 from evalgate.project import passed_over, reading, tree
 from evalgate.project.tree import Tree
+from evalgate.text import words
 
 MOST_READ = 100
 LARGEST_BYTES = 1024 * 1024

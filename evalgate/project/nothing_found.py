@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from evalgate import words
 from evalgate.errors import NothingToDo, Problem
 from evalgate.project import near_names
 from evalgate.project.tree import Tree
+from evalgate.text import words
 
 MOST_LOOKALIKES_READ = 300
 

@@ -6,12 +6,12 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from evalgate import words
 from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.project import criteria_files, reading
 from evalgate.project.tree import Tree
+from evalgate.text import words
 
 FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULTS})
 """Origins of criteria that nobody named, so that another file could have been theirs."""

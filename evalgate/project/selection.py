@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from evalgate import words
 from evalgate.config import globs
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Case, EvalSet
 from evalgate.project import opening
+from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evalgate.plugins import Renderer
-from evalgate.reports import annotations, comment, html_report, junit, outputs, sarif, summary, terminal
+from evalgate.reports import annotations, comment, html_report, junit, sarif, terminal
 
 RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
     {
@@ -17,7 +17,7 @@ RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
         for row in (
             Renderer(name="junit", file_name="junit.xml", render=junit.render),
             Renderer(name="comment", file_name="comment.md", render=comment.render),
-            Renderer(name="summary", file_name="summary.md", render=summary.render),
+            Renderer(name="summary", file_name="summary.md", render=comment.render_summary),
             Renderer(name="html", file_name="report.html", render=html_report.render),
             Renderer(name="sarif", file_name="findings.sarif", render=sarif.render),
         )
@@ -25,6 +25,6 @@ RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
 )
 
 render_annotations = annotations.render
-render_outputs = outputs.render
-render_summary = summary.render
+render_outputs = annotations.render_outputs
+render_summary = comment.render_summary
 render_terminal = terminal.render

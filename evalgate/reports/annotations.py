@@ -1,18 +1,25 @@
-"""Annotations: workflow commands that put what broke, and what else is wrong, beside the line of its file."""
+"""What a workflow hears: commands that put what is wrong beside the line of its file, and outputs for later steps."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import json
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from evalgate import words
 from evalgate.errors import Problem, Severity
-from evalgate.exhibits import remarks
-from evalgate.exhibits.remarks import Level, Remark
-from evalgate.markup import commands, plain
 from evalgate.model import Report
+from evalgate.reports import view
+from evalgate.reports.view import Level, Remark
+from evalgate.text import plain, words, workflow_commands
 
+REASON_LIMIT = 1_000
+NAMES = 1_000
+NAME_LIMIT = 100
+"""GitHub takes 1 MB of outputs in all."""
 PER_LEVEL = 10
 """GitHub shows ten errors, ten warnings and ten notices of one step."""
 
@@ -24,7 +31,7 @@ def render(report: Report) -> tuple[str, ...]:
     A part of a run tells its errors alone: what joins the parts tells the rest, once.
     """
     is_part = report.run.shard is not None
-    found = () if is_part else remarks.collect(report)
+    found = () if is_part else view.remarks(report)
     problems = [
         each.below(report.links.folder) for each in report.problems if each.severity is Severity.ERROR or not is_part
     ]
@@ -56,7 +63,7 @@ class _Kind:
         limit: int,
     ) -> _Kind:
         of_cases = [_line(each) for each in found if each.level is level]
-        of_problems = [commands.render_problem(_short(each)) for each in problems if each.severity is severity]
+        of_problems = [workflow_commands.render_problem(_short(each)) for each in problems if each.severity is severity]
         room = max(0, limit - len(of_cases))
         return cls(
             shown=(*of_cases[:limit], *of_problems[:room]),
@@ -66,14 +73,14 @@ class _Kind:
 
 
 def _line(remark: Remark) -> str:
-    return commands.render_command(
+    return workflow_commands.render_command(
         remark.level.value, remark.message, file=remark.file, line=remark.line, title=remark.title
     )
 
 
 def _short(problem: Problem) -> Problem:
     """No longer than what is said of a case: the log has it all."""
-    message, hint = (plain.clip(text, remarks.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
+    message, hint = (plain.clip(text, view.MESSAGE_LIMIT) for text in (problem.message, problem.hint))
     return dataclasses.replace(problem, message=message, hint=hint)
 
 
@@ -91,12 +98,57 @@ def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
     ]
     said = [
         _counted(of_cases, "see the job summary and report.html."),
-        _counted(of_problems, "the log of this step has them all."),
+        _counted(of_problems, "see the log of this step."),
     ]
     message = " ".join(each for each in said if each)
-    return [commands.render_command("notice", message, title="evalgate")] if message else []
+    return [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
 
 
 def _counted(counts: Sequence[str], where: str) -> str:
     told = words.listed(count for count in counts if count)
     return f"{told}: {where}" if told else ""
+
+
+def render_outputs(report: Report) -> Mapping[str, str]:
+    """Name to value, as action.yml lists them.
+
+    `scores` is a JSON object: the mean of each criterion over all cases that have a value, null where none has. So is
+    `delta`: head's mean minus base's by criterion; `{}` without a comparison. `judge-cost-usd` is empty where the price
+    of any call is unknown.
+    """
+    counts = view.of(report).totals
+    return {
+        "verdict": report.verdict.kind.value,
+        "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
+        "passed": str(counts.passed),
+        "failed": str(counts.failed),
+        "not-measured": str(counts.not_measured),
+        "total": str(counts.total),
+        "scores": _scores(report),
+        "delta": _delta(report),
+        "judge-calls": str(view.judges_total(report.run.judges).calls),
+        "judge-cost-usd": _cost(report),
+    }
+
+
+def _delta(report: Report) -> str:
+    comparison = report.comparison
+    rows = comparison.criteria if comparison is not None else ()
+    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
+    return json.dumps(deltas, separators=(",", ":"))
+
+
+def _cost(report: Report) -> str:
+    exact = view.exact_cost_usd(report.run.judges)
+    return "" if exact is None else f"{exact:.6f}".rstrip("0").rstrip(".")
+
+
+def _scores(report: Report) -> str:
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for suite in report.verdict.suites:
+        for case in suite.cases:
+            for each in case.criteria:
+                known = [each.value] if each.value is not None and math.isfinite(each.value) else []
+                found[plain.label(each.name, NAME_LIMIT)] += known
+    means = {name: fmean(values) if values else None for name, values in list(found.items())[:NAMES]}
+    return json.dumps(means, separators=(",", ":"))

@@ -1,108 +1,366 @@
-"""comment.md: the pull-request comment, understood in ten seconds, within GitHub's 65,536 characters."""
+"""comment.md and summary.md: which parts of their templates find room, within GitHub's 65,536 characters and 1 MiB."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from evalgate import words
-from evalgate.exhibits import cases, totals
-from evalgate.exhibits.cases import CaseExhibit
-from evalgate.exhibits.gfm import compared, lists, overview
-from evalgate.exhibits.gfm.lists import Depth
-from evalgate.markup import budget
-from evalgate.model import Report, VerdictKind
+from evalgate.model import CriterionComparison, Interval, Report, ToolCall, VerdictKind, call_diff
+from evalgate.reports import cases, trends, turns, view, wording
+from evalgate.reports.cases import CaseView
+from evalgate.reports.view import View
+from evalgate.text import diff, markdown, plain, templates, words
+from evalgate.text.diff import Piece
+from evalgate.text.markdown import Item
+from evalgate.text.templates import Safe
 
-LIMIT = 65_536
+COMMENT_LIMIT = 65_536
 RESERVED = 1_536
 """Kept free for what a publisher adds (a hidden marker, a note on where files are)."""
 HEAD_ROOM = 24_000
-LOOSENED_ROOM = 12_000
 FOOT_ROOM = 16_000
-CRITERIA = 20
-PROBLEMS = 10
-FLAKY = 20
+RELAXED_ROOM = 12_000
+LATER_SHARE = 0.2
+CRITERIA, PROBLEMS, FLAKY = 20, 10, 20
+
+SUMMARY_LIMIT = 1024 * 1024
+BYTES_A_UNIT = 3
+"""GitHub counts bytes of UTF-8 in a summary; a UTF-16 unit takes three at most."""
+SUMMARY_RESERVED = 64 * 1024
+SUMMARY_RELAXED_ROOM = 60_000
+TABLE_SHARE = 0.5
+
+NAME, NAMED = 80, 12
+FOLD_FROM = 10
+GROUP_FROM = 4
+WIDTH = 96
+ANSWER_LIMIT = 1_200
+CALL_LINES = 40
+SHORT_LINES = 3
+ALIKE = 0.35
+LONG_STRETCH = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """How much is told where room is no question: at most so many whole cases, so many turns of each."""
+
+    cases: int
+    turns: int
+    summary: bool = False
+
+
 FAILED = Depth(cases=25, turns=3)
 UNKNOWN = Depth(cases=10, turns=1)
-LATER_SHARE = 0.2
+SUMMARY = Depth(cases=200, turns=10, summary=True)
 
 
 def render(report: Report) -> str:
     """The comment. What must be said comes first and is bounded; failing cases get the room that is left, then cases
-    that could not be measured; what finds no room is counted, with the place where it can be read."""
-    return "\n\n".join(part for part in (render_head(report), render_rest(report)) if part) + "\n"
+    that could not be evaluated; what finds no room is counted, with the place where it can be read."""
+    return _joined((render_head(report), render_rest(report))) + "\n"
 
 
 def render_head(report: Report) -> str:
-    """What is always said: the verdict, what the change weakens, the figures, the criteria."""
-    return _head(report)
+    """What is always said: the verdict, rules that the change relaxes, the figures, the criteria."""
+    v, comment = view.of(report), _comment()
+    parts = [comment.verdict(v), *_rules(report, room=RELAXED_ROOM), _figures(v)]
+    if report.comparison is not None and report.comparison.criteria:
+        parts.append(comment.compared(report.comparison, CRITERIA))
+    else:
+        parts.append(comment.criteria(v.criteria, CRITERIA))
+    return _joined(markdown.keep([markdown.tidy(part) for part in parts], room=HEAD_ROOM))
 
 
 def render_rest(report: Report) -> str:
     """What is said where there is room: the cases, and what stands below them."""
-    foot = _foot(report)
-    room = LIMIT - RESERVED - budget.length(_head(report)) - budget.length(foot) - 100
-    return "\n\n".join(part for part in (*_cases(report, room=room), foot) if part)
+    v, foot = view.of(report), _foot(report)
+    room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
+    return _joined((*_cases(v, room=room), foot))
 
 
-def _head(report: Report) -> str:
-    found = totals.count(report)
+def render_summary(report: Report) -> str:
+    """The job summary: verdict, figures, criteria, what broke in full, and the table of all cases.
+
+    Bounded in bytes: the table of cases may take half, what broke takes what is left; the rest is counted.
+    """
+    v, comment, summary = view.of(report), _comment(), _summary()
+    head = [comment.verdict(v), *_rules(report, room=SUMMARY_RELAXED_ROOM), _figures(v), *_beside(v)]
+    head += [comment.criteria(v.criteria, 200), summary.trend_table(report.trends, 50) if report.trends else ""]
+    head = [markdown.tidy(part) for part in head]
+    room = (SUMMARY_LIMIT - SUMMARY_RESERVED) // BYTES_A_UNIT - sum(map(markdown.length, head))
+    table = _table(v, room=int(room * TABLE_SHARE))
+    foot = [
+        _flaky(v, limit=100),
+        summary.judges(report.run.judges, 100) if report.run.judges else "",
+        comment.problems(report.problems, 50) if report.problems else "",
+        comment.reproduce(v),
+        comment.footer(v),
+    ]
+    foot = [markdown.tidy(part) for part in foot]
+    room -= markdown.length(table) + sum(map(markdown.length, foot))
+    return _joined((*head, *_broken(v, room=room), table, *foot)) + "\n"
+
+
+def _rules(report: Report, *, room: int) -> list[str]:
     comparison = report.comparison
-    parts = [overview.render_verdict(report)]
-    if comparison is not None:
-        parts.append(compared.render_rules(comparison, room=LOOSENED_ROOM))
-    parts.append(compared.render_strip(report, found) or overview.render_figures(report, found))
-    if comparison is not None and comparison.criteria:
-        parts.append(compared.render_criteria(comparison, limit=CRITERIA))
-    else:
-        parts.append(overview.render_criteria(totals.by_criterion(report), limit=CRITERIA))
-    return "\n\n".join(budget.keep([part for part in parts if part], room=HEAD_ROOM))
+    if comparison is None:
+        return []
+    relaxed = view.relaxed(
+        comparison.loosened,
+        mark=lambda text: markdown.code(plain.label(text, NAME)),
+        named=NAMED,
+        room=room,
+        size=lambda text: markdown.length(text) + len("> - \n"),
+    )
+    return [_comment().rules(comparison, relaxed)]
+
+
+def _figures(v: View) -> str:
+    made: str = _comment().figures(v) if v.comparison is None else _comment().changes(v)
+    return made
 
 
 def _foot(report: Report) -> str:
-    again = overview.render_reproduce(report)
-    flaky = [exhibit for exhibit in cases.collect(report) if exhibit.flaky]
-    asides = [
-        *_apart(report),
-        lists.render_flaky(flaky, limit=FLAKY),
-        overview.render_problems(report.problems, limit=PROBLEMS),
-    ]
-    kept = budget.keep(asides, room=FOOT_ROOM - budget.length(again))
-    return "\n\n".join(part for part in (*kept, again, overview.render_footer(report)) if part)
+    v, comment = view.of(report), _comment()
+    again = markdown.tidy(comment.reproduce(v))
+    asides = [comment.fixed(v.comparison), comment.excluded(v.comparison)] if v.comparison is not None else []
+    asides += [_flaky(v, limit=FLAKY), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
+    kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
+    return _joined((*kept, again, comment.footer(v)))
 
 
-def _apart(report: Report) -> list[str]:
-    comparison = report.comparison
-    if comparison is None or comparison.problem:
-        return []
-    parts = [compared.render_fixed(comparison), compared.render_apart(comparison)]
-    return [part for part in parts if part]
-
-
-def _cases(report: Report, *, room: int) -> tuple[str, ...]:
+def _cases(v: View, *, room: int) -> tuple[str, ...]:
     """Failing, undecided and unmeasured cases; the latter two may take a share each, what they leave the first has."""
-    exhibits = cases.collect(report)
-    failing = cases.worst_first(cases.of_kind(exhibits, VerdictKind.FAIL))
+    failing = cases.worst_first(cases.of_kind(v.cases, VerdictKind.FAIL))
     share = int(room * LATER_SHARE)
-    undecided, unknown = _undecided(exhibits, report, room=share), _unknown(exhibits, report, room=share)
-    title = f"{words.counted(len(failing), 'case')} failed"
-    left = room - budget.length(undecided) - budget.length(unknown)
-    first = lists.render_cases(title, failing, report, room=left, depth=FAILED, where=_WHERE)
-    left -= budget.length(first)
-    undecided = _undecided(exhibits, report, room=left + budget.length(undecided))
-    left = room - budget.length(first) - budget.length(undecided)
-    return first, undecided, _unknown(exhibits, report, room=left)
+    undecided, unknown = _undecided(v, room=share), _unknown(v, room=share)
+    left = room - markdown.length(undecided) - markdown.length(unknown)
+    first = _section(VerdictKind.FAIL, failing, v, room=left, depth=FAILED)
+    left -= markdown.length(first)
+    undecided = _undecided(v, room=left + markdown.length(undecided))
+    left = room - markdown.length(first) - markdown.length(undecided)
+    return first, undecided, _unknown(v, room=left)
 
 
-def _undecided(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> str:
-    found = cases.of_kind(exhibits, VerdictKind.INCONCLUSIVE)
-    title = f"{words.counted(len(found), 'case')} inconclusive"
-    return lists.render_cases(title, found, report, room=room, depth=FAILED, where=_WHERE)
+def _undecided(v: View, *, room: int) -> str:
+    found = cases.of_kind(v.cases, VerdictKind.INCONCLUSIVE)
+    return _section(VerdictKind.INCONCLUSIVE, found, v, room=room, depth=FAILED)
 
 
-def _unknown(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> str:
-    found = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED)
-    title = f"{words.counted(len(found), 'case')} could not be measured"
-    return lists.render_unmeasured(title, found, report, room=room, depth=UNKNOWN, where=_WHERE)
+def _unknown(v: View, *, room: int) -> str:
+    found = cases.of_kind(v.cases, VerdictKind.NOT_MEASURED)
+    return _section(VerdictKind.NOT_MEASURED, found, v, room=room, depth=UNKNOWN)
 
 
-_WHERE = "the job summary lists every case, `report.html` has every conversation"
+def _beside(v: View) -> list[str]:
+    """How head stands beside the base, whole."""
+    comparison = v.comparison
+    if comparison is None:
+        return []
+    comment, drawn = _comment(), chart(comparison.criteria, limit=20)
+    return [
+        _summary().chart(drawn) if drawn else "",
+        comment.compared(comparison, 200),
+        comment.fixed(comparison),
+        comment.excluded(comparison),
+    ]
+
+
+def _broken(v: View, *, room: int) -> Iterator[str]:
+    kinds = (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURED)
+    found = {kind: cases.of_kind(v.cases, kind) for kind in kinds}
+    share = room // (sum(map(bool, found.values())) or 1)
+    for kind, chosen in found.items():
+        ordered = cases.worst_first(chosen) if kind is VerdictKind.FAIL else chosen
+        yield _section(kind, ordered, v, room=share, depth=SUMMARY)
+
+
+def _section(kind: VerdictKind, found: Sequence[CaseView], v: View, *, room: int, depth: Depth) -> str:
+    """A section of cases: whole ones, then lines, then a count; "" without any. Of those not measured GROUP_FROM and
+    more of one and the same reason are told as one, largest group first."""
+    if not found:
+        return ""
+    comment = _comment()
+    groups, alone = _grouped(found) if kind is VerdictKind.NOT_MEASURED else ([], found)
+    items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
+    items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
+    heading = comment.heading(kind.value, len(found))
+    filled = markdown.fill(items, room=room - markdown.length(heading) - 300, most=depth.cases)
+    folded = bool(filled.full) and len(filled.lines) >= FOLD_FROM
+    lines = markdown.tidy(comment.lines(filled.lines, folded)) if filled.lines else ""
+    rest = comment.left_out(filled.dropped, depth.summary).strip() if filled.dropped else ""
+    return _joined((heading, *filled.full, lines, rest))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _line(v: View, case: CaseView) -> str:
+    """The line of a case, which the comment tries twice and the summary has as well."""
+    return str(_comment().case_line(v, case))
+
+
+def _whole(macro: Callable[..., str], *about: object) -> str:
+    return markdown.tidy(macro(*about))
+
+
+def _grouped(found: Sequence[CaseView]) -> tuple[list[list[CaseView]], list[CaseView]]:
+    groups: dict[str, list[CaseView]] = {}
+    for each in found:
+        groups.setdefault(wording.why_unmeasured(each), []).append(each)
+    large = sorted((group for group in groups.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
+    return large, [each for group in groups.values() if len(group) < GROUP_FROM for each in group]
+
+
+def _flaky(v: View, *, limit: int) -> str:
+    found = [case for case in v.cases if case.flaky]
+    rows = [(case, verdict) for case in found for verdict in case.flaky]
+    made: str = _comment().flaky(found, rows, limit) if rows else ""
+    return markdown.tidy(made)
+
+
+def _table(v: View, *, room: int) -> str:
+    if not v.cases:
+        return ""
+    several = len({case.suite.key for case in v.cases}) > 1
+    rows: list[str] = []
+    for case in v.cases:
+        row = _summary().row(case, several)
+        room -= markdown.length(row) + 1
+        if room < 0:
+            break
+        rows.append(row)
+    return markdown.tidy(_summary().all_cases(rows, len(v.cases), several))
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+@functools.cache
+def _comment() -> Any:
+    return templates.load("comment.md.j2", package=__package__, known=_KNOWN)
+
+
+@functools.cache
+def _summary() -> Any:
+    return templates.load("summary.md.j2", package=__package__, known=_KNOWN)
+
+
+def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] | None) -> Safe:
+    """The tool calls as a diff block: `-` expected, `+` actual, blank both; wrapped, at most CALL_LINES lines."""
+    rows = [
+        f"{line.mark} {text}"
+        for line in call_diff.difference(call_diff.pair(expected or (), actual or ()))
+        for text in plain.wrap(plain.flat(line.text), WIDTH)
+    ]
+    if len(rows) > CALL_LINES:
+        rows = [*rows[:CALL_LINES], f"@@ {len(rows) - CALL_LINES} more lines in report.html @@"]
+    return Safe(markdown.fence("\n".join(rows), language="diff"))
+
+
+def diff_answers(expected: str, actual: str) -> Safe:
+    """The answers under a line that says how to read them: short or unlike ones as a diff of lines, long and alike
+    ones word by word."""
+    left, right = _lines(expected), _lines(actual)
+    compared = diff.compare(expected, actual)
+    if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:
+        rows = [*(f"- {line}" for line in left), *(f"+ {line}" for line in right)]
+        block = markdown.fence("\n".join(rows), language="diff")
+        return Safe(f"Answer, `-` expected, `+` actual:\n{block}")
+    words_of = _word_difference(compared.pieces)
+    return Safe(f"Answer, <del>expected</del> <ins>actual</ins>:\n<pre>{words_of}</pre>")
+
+
+def _lines(text: str) -> list[str]:
+    return plain.wrap(plain.visible(plain.clip(text.strip(), ANSWER_LIMIT)), WIDTH)
+
+
+def _word_difference(pieces: Sequence[Piece]) -> str:
+    """Inside `<pre>`, which does not wrap on GitHub: so the lines are broken here."""
+    shown: list[str] = []
+    column = 0
+    for index, piece in enumerate(pieces):
+        last = index == len(pieces) - 1
+        kept = _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
+        text, column = _wrapped(kept, column)
+        escaped = markdown.escape_html(text)
+        shown.append({"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark])
+    return "".join(shown)
+
+
+def _shortened(text: str, *, first: bool, last: bool) -> str:
+    if len(text) <= LONG_STRETCH:
+        return text
+    head = "" if first else text[: LONG_STRETCH // 3]
+    tail = "" if last else text[-LONG_STRETCH // 3 :]
+    return f"{head} [...] {tail}"
+
+
+def _wrapped(text: str, column: int) -> tuple[str, int]:
+    """`text` with line feeds where it passes WIDTH, begun at `column`; and the column after it."""
+    rows = plain.wrap(text, WIDTH, start=column)
+    return "\n".join(rows), plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
+
+
+HALF = 24
+CHART_NAME = 32
+AXIS, TOLERATED = "\N{BOX DRAWINGS LIGHT VERTICAL}", "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
+LEFT, RIGHT = "\N{BOX DRAWINGS LIGHT VERTICAL AND RIGHT}", "\N{BOX DRAWINGS LIGHT VERTICAL AND LEFT}"
+LINE, POINT = "\N{BOX DRAWINGS LIGHT HORIZONTAL}", "\N{BLACK CIRCLE}"
+
+
+def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
+    """Criteria on the scale 0 to 1 that decide, drawn in characters, each with its interval beside the tolerated drop:
+    worse to the left, better to the right; "" where nothing moved."""
+    shown = [row for row in rows if row.gating and row.delta is not None and max(map(abs, _ends(row))) <= 1][:limit]
+    reach = max((abs(end) for row in shown for end in _ends(row)), default=0.0)
+    if not reach:
+        return ""
+    reach = max(reach, *(row.floor for row in shown))
+    width = max(plain.columns(plain.label(row.name, CHART_NAME)) for row in shown)
+    half = f"{'worse':<{HALF}}0{'better':>{HALF}}"
+    return "\n".join([f"{'':{width}}  {half}", *(_chart_line(row, reach=reach, width=width) for row in shown)])
+
+
+def _ends(row: CriterionComparison) -> Iterable[float]:
+    yield row.delta or 0.0
+    if row.interval is not None:
+        yield from (row.interval.low, row.interval.high)
+
+
+def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
+    better = -1.0 if row.lower_is_better else 1.0
+    cells = [" "] * (2 * HALF + 1)
+    if row.interval is not None and not row.fact:
+        _draw(cells, row.interval, better=better, reach=reach)
+    for at, mark in ((_at(-row.floor, reach), TOLERATED), (HALF, AXIS)):
+        cells[at] = mark if cells[at] in (" ", LINE) else cells[at]
+    cells[_at(better * (row.delta or 0.0), reach)] = POINT
+    name = plain.label(row.name, CHART_NAME)
+    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {cases.moved(row)[2]}"
+
+
+def _draw(cells: list[str], interval: Interval, *, better: float, reach: float) -> None:
+    start, end = sorted(_at(better * value, reach) for value in (interval.low, interval.high))
+    cells[start : end + 1] = [LINE] * (end - start + 1)
+    cells[start], cells[end] = LEFT, RIGHT
+
+
+def _at(value: float, reach: float) -> int:
+    return HALF + round(value / reach * HALF)
+
+
+_KNOWN = {
+    "call_diff": call_diff,
+    "cases": cases,
+    "diff_answers": diff_answers,
+    "diff_calls": diff_calls,
+    "trends": trends,
+    "turns": turns,
+    "view": view,
+    "wording": wording,
+    "words": words,
+}

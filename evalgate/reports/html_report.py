@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
-from evalgate import words
-from evalgate.exhibits import cases, totals
-from evalgate.exhibits.cases import CaseExhibit
-from evalgate.exhibits.web import cases as web_cases
-from evalgate.exhibits.web import compared, overview, trends
-from evalgate.markup import html, page, plain
-from evalgate.markup.html import Html, element
-from evalgate.model import Report, VerdictKind
+from evalgate.model import CriterionVerdict, Report, ToolCall, VerdictKind, call_diff
+from evalgate.reports import cases, trends, turns, view, wording
+from evalgate.reports.cases import CaseView
+from evalgate.reports.view import View
+from evalgate.text import diff, html, plain, templates, words
+from evalgate.text.templates import Safe
 
 LIMIT = 20 * 1000 * 1000
 CONVERSATIONS_SHARE = 0.7
@@ -21,57 +21,48 @@ PASSING = 200
 LISTED = 2_000
 """So many passing cases are listed at all at most; a page of more is slow to make, to load and to read."""
 ORDER = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
-FILTERS = (
-    ("", "all"),
-    ("fail", "fail"),
-    ("not_measured", "not measured"),
-    ("inconclusive", "inconclusive"),
-    ("pass", "pass"),
-)
+RELAXED_ROOM = 1_000_000
+"""Characters: thousands of rules."""
+NAMED, NAME = 1_000, 200
+DETAIL_LIMIT = 20_000
 
 
 def render(report: Report) -> str:
     """The page, at most about 20 MB: broken cases first and whole, then passing ones; those beyond the room or
     PASSING in a few lines; cases without any room, and passing ones beyond LISTED, are counted."""
-    exhibits = cases.collect(report)
-    main = element(
-        "main",
-        compared.render(report),
-        overview.render_criteria(totals.by_criterion(report)),
-        trends.render_trends(report.trends),
-        _cases(exhibits, report),
-        overview.render_judges(report),
-        overview.render_problems(report.problems),
+    v = view.of(report)
+    shown, dropped = _within(v, room=LIMIT)
+    comparison = report.comparison
+    relaxed = view.relaxed(
+        comparison.loosened if comparison is not None else (),
+        mark=lambda text: plain.label(text, NAME),
+        named=NAMED,
+        room=RELAXED_ROOM,
+        size=len,
     )
-    body = html.join([overview.render_header(report, totals.count(report)), main, overview.render_footer(report)])
-    return page.render_page(f"{plain.label(report.title, 100)}: {report.verdict.kind.value.replace('_', ' ')}", body)
+    style, script = (templates.source(name, package=__package__) for name in ("report.css", "report.js"))
+    policy = html.policy(style=style, script=script)
+    page = str(_page().page(v, shown, dropped, relaxed, style, script, policy))
+    return page.strip("\n") + "\n"
 
 
-def _cases(exhibits: Sequence[CaseExhibit], report: Report) -> Html:
-    if not exhibits:
-        return Html("")
-    shown, dropped = _within(exhibits, report, room=LIMIT)
-    rest = element("p", f"...and {words.counted(dropped, 'more case')}: see results.json.") if dropped else ""
-    return element(
-        "section", element("h2", words.counted(len(exhibits), "case").capitalize()), _filters(), *shown, rest
-    )
-
-
-def _within(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> tuple[list[Html], int]:
-    ordered = [each for kind in ORDER for each in cases.worst_first(cases.of_kind(exhibits, kind))]
+def _within(v: View, *, room: int) -> tuple[list[Safe], int]:
+    """The cases that find room, and how many do not."""
+    ordered = [each for kind in ORDER for each in cases.worst_first(cases.of_kind(v.cases, kind))]
     conversations = int(room * CONVERSATIONS_SHARE)
-    shown: list[Html] = []
+    shown: list[Safe] = []
     passing = 0
-    for number, exhibit in enumerate(ordered, 1):
-        passing += exhibit.verdict.kind is VerdictKind.PASS
+    for number, case in enumerate(ordered, 1):
+        passing += case.kind is VerdictKind.PASS
         if passing > LISTED:
             return shown, len(ordered) - len(shown)
         whole = conversations > 0 and passing <= PASSING
-        made = web_cases.render_case(exhibit, report, number=number, whole=whole)
-        if whole and len(made.encode()) > conversations:
-            whole = False
-            made = web_cases.render_case(exhibit, report, number=number, whole=False)
+        made = _page().case(v, case, number, whole)
         size = len(made.encode())
+        if whole and size > conversations:
+            whole = False
+            made = _page().case(v, case, number, whole)
+            size = len(made.encode())
         conversations -= size if whole else 0
         room -= size
         if room < 0:
@@ -80,14 +71,60 @@ def _within(exhibits: Sequence[CaseExhibit], report: Report, *, room: int) -> tu
     return shown, 0
 
 
-def _filters() -> Html:
-    options = [element("option", label, value=value) for value, label in FILTERS]
-    return element(
-        "form",
-        element("label", "Verdict", element("select", *options, name="kind")),
-        element("label", "Words in case or reason", element("input", type="search", name="words")),
-        element("span", id="shown", role="status"),
-        id="filters",
-        class_="filters",
-        hidden=True,
-    )
+@functools.cache
+def _page() -> Any:
+    return templates.load("report.html.j2", package=__package__, known=_KNOWN)
+
+
+@functools.lru_cache(maxsize=1024)
+def values(criteria: tuple[CriterionVerdict, ...]) -> Safe:
+    """The table of values; thousands of cases have the same."""
+    made: Safe = _page().values(criteria)
+    return made
+
+
+@functools.lru_cache(maxsize=1024)
+def brief(criteria: tuple[CriterionVerdict, ...]) -> str:
+    """The values in a line."""
+    return ", ".join(f"{plain.label(each.name, 100)} {cases.number(each.value, each)}" for each in criteria)
+
+
+def difference(left: Sequence[ToolCall], right: Sequence[ToolCall]) -> Sequence[call_diff.Line]:
+    """The lines of a difference of tool calls."""
+    return call_diff.difference(call_diff.pair(left, right))
+
+
+def detail(text: str) -> str:
+    """What a broken agent left behind, bounded."""
+    return plain.ends(plain.visible(plain.clip(text, DETAIL_LIMIT)), lines=200, limit=DETAIL_LIMIT)
+
+
+def why(case: CaseView) -> str:
+    """What is wrong with a case, and whose failure it is; "" of one that passed."""
+    if not case.failing:
+        return "" if case.kind is VerdictKind.PASS else wording.why_unmeasured(case)
+    below = (f"{plain.label(each.name, 100)} {cases.against(each)}" for each in case.failing)
+    return ", ".join(each for each in (*below, case.whose) if each)
+
+
+def sign(kind: VerdictKind) -> Safe:
+    """In ASCII: one wide character would make every copy of a page of megabytes twice as large in memory."""
+    return Safe(wording.kind_mark(kind).encode("ascii", "xmlcharrefreplace").decode())
+
+
+_KNOWN = {
+    "brief": brief,
+    "call_diff": call_diff,
+    "cases": cases,
+    "detail": detail,
+    "diff": diff,
+    "difference": difference,
+    "sign": sign,
+    "trends": trends,
+    "turns": turns,
+    "values_of": values,
+    "view": view,
+    "why": why,
+    "wording": wording,
+    "words": words,
+}

@@ -9,12 +9,11 @@ from xml.etree import ElementTree as ET
 
 from junit_xml import TestCase, TestSuite
 
-from evalgate import words
-from evalgate.exhibits import calls, cases, conversation, guidance, sentences
-from evalgate.exhibits.cases import CaseExhibit
-from evalgate.exhibits.conversation import Turn
-from evalgate.markup import plain
-from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind
+from evalgate.model import CriterionVerdict, FailureKind, GateVerdict, Report, SuiteVerdict, VerdictKind, call_diff
+from evalgate.reports import turns, view, wording
+from evalgate.reports.cases import CaseView
+from evalgate.reports.turns import Turn
+from evalgate.text import plain, words
 
 TEXT_LIMIT = 4_000
 DETAIL_LIMIT = 8_000
@@ -31,15 +30,15 @@ def render(report: Report) -> str:
     inconclusive, or left out by the user. Informational criteria never fail. Times have three decimals, as the
     Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema. Beside a base, a
     last testsuite has the answers of both gates: a regression may have no failing case. What decides nothing (advisory,
-    let pass by `threshold: new`, within the required pass rate) is skipped: no reader turns red over what the gate lets
+    allowed by `threshold: new`, within the required pass rate) is skipped: no reader turns red over what the gate lets
     through.
     """
-    exhibits: defaultdict[str, list[CaseExhibit]] = defaultdict(list)
-    for exhibit in cases.collect(report):
-        exhibits[exhibit.verdict.suite].append(exhibit)
+    found: defaultdict[str, list[CaseView]] = defaultdict(list)
+    for case in view.of(report).cases:
+        found[case.verdict.suite].append(case)
     root = ET.Element("testsuites", {"name": plain.label(report.title, 100)})
     suites: list[str] = []
-    parts = [_suite(suite, exhibits[suite.suite], report) for suite in report.verdict.suites]
+    parts = [_suite(suite, found[suite.suite], report) for suite in report.verdict.suites]
     parts += [_gates(report)] if report.comparison is not None else []
     for head, test_cases in parts:
         for name in ("tests", "failures", "errors"):
@@ -49,19 +48,19 @@ def render(report: Report) -> str:
     return "".join(['<?xml version="1.0" encoding="utf-8"?>\n', _opened(root, level=0), *suites, "\n</testsuites>\n"])
 
 
-def _suite(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> tuple[ET.Element, list[str]]:
+def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[ET.Element, list[str]]:
     """The testsuite without its test cases, and the text of these: as elements, many would fill the memory."""
     head = _suite_element(suite, [], report)
     test_cases: list[str] = []
-    for start in range(0, len(exhibits), CHUNK):
-        chunk = exhibits[start : start + CHUNK]
+    for start in range(0, len(found), CHUNK):
+        chunk = found[start : start + CHUNK]
         element = _suite_element(suite, chunk, report)
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
-        for test_case, exhibit in zip(element.iter("testcase"), chunk, strict=True):
-            test_case.set("time", _time(exhibit.verdict.seconds))
+        for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
+            test_case.set("time", _time(case.verdict.seconds))
         test_cases.append(_within(element))
-    head.set("time", _time(sum(exhibit.verdict.seconds for exhibit in exhibits)))
+    head.set("time", _time(sum(case.verdict.seconds for case in found)))
     return head, test_cases
 
 
@@ -86,7 +85,7 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
     reason = plain.one_line(plain.clip(gate.reason, TEXT_LIMIT))
     decides = gate.blocks or any(not suite.advisory for suite in report.verdict.suites)
     match gate.kind:
-        case VerdictKind.PASS if guidance.unasked(gate, report):
+        case VerdictKind.PASS if wording.unasked(gate, report):
             made.add_skipped_info(message=reason)
         case VerdictKind.PASS:
             made.stdout = reason
@@ -95,7 +94,7 @@ def _gate_case(gate: GateVerdict, report: Report) -> TestCase:
         case VerdictKind.NOT_MEASURED if decides:
             made.add_error_info(message=reason, error_type="not_measured")
         case VerdictKind.NOT_MEASURED | VerdictKind.INCONCLUSIVE:
-            made.add_skipped_info(message=f"{sentences.kind_word(gate.kind)}: {reason}")
+            made.add_skipped_info(message=f"{wording.kind_word(gate.kind)}: {reason}")
     return made
 
 
@@ -115,10 +114,10 @@ def _within(suite: ET.Element) -> str:
     return ET.tostring(bare, encoding="unicode").removeprefix("<testsuite>").removesuffix(f"\n{INDENT}</testsuite>")
 
 
-def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Report) -> ET.Element:
+def _suite_element(suite: SuiteVerdict, found: list[CaseView], report: Report) -> ET.Element:
     made = TestSuite(
         plain.visible(suite.suite),
-        [_test_case(exhibit, report) for exhibit in exhibits],
+        [_test_case(case) for case in found],
         timestamp=report.run.started_at[:19],
         file=plain.visible(suite.suite),
         properties=_properties(suite, report),
@@ -131,7 +130,7 @@ def _suite_element(suite: SuiteVerdict, exhibits: list[CaseExhibit], report: Rep
 
 def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
     known = {
-        "verdict": sentences.kind_word(suite.kind),
+        "verdict": wording.kind_word(suite.kind),
         "reason": plain.one_line(plain.clip(suite.reason, TEXT_LIMIT)),
         "required pass rate": words.percent(suite.required_pass_rate),
         "repeats": str(report.run.repeats),
@@ -140,27 +139,27 @@ def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _test_case(exhibit: CaseExhibit, report: Report) -> TestCase:
+def _test_case(case: CaseView) -> TestCase:
     made = TestCase(
-        plain.visible(exhibit.verdict.case_id) or "(empty)",
-        classname=_class_name(exhibit.suite.key),
-        file=plain.visible(exhibit.file),
-        line=None if exhibit.line is None else str(exhibit.line),
-        stdout=_values(exhibit.verdict.criteria),
+        plain.visible(case.verdict.case_id) or "(empty)",
+        classname=_class_name(case.suite.key),
+        file=plain.visible(case.file),
+        line=None if case.line is None else str(case.line),
+        stdout=_values(case.verdict.criteria),
     )
-    match exhibit.verdict.kind:
+    match case.verdict.kind:
         case VerdictKind.PASS:
             pass
-        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if exhibit.excuse is not None and not exhibit.skipped:
-            made.add_skipped_info(message=f"let pass, {exhibit.whose}; {_failure_message(exhibit) or _why(exhibit)}")
-        case VerdictKind.FAIL if not exhibit.agent_failed:
-            made.add_failure_info(message=_failure_message(exhibit), output=_body(exhibit, report), failure_type="fail")
-        case VerdictKind.NOT_MEASURED if exhibit.skipped:
-            made.add_skipped_info(message=_why(exhibit))
+        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.excuse is not None and not case.skipped:
+            made.add_skipped_info(message=f"allowed: {case.whose}; {_failure_message(case) or _why(case)}")
+        case VerdictKind.FAIL if not case.agent_failed:
+            made.add_failure_info(message=_failure_message(case), output=_body(case), failure_type="fail")
+        case VerdictKind.NOT_MEASURED if case.skipped:
+            made.add_skipped_info(message=_why(case))
         case VerdictKind.FAIL | VerdictKind.NOT_MEASURED:
-            made.add_error_info(message=_why(exhibit), output=_body(exhibit, report), error_type=_error_type(exhibit))
+            made.add_error_info(message=_why(case), output=_body(case), error_type=_error_type(case))
         case VerdictKind.INCONCLUSIVE:
-            reason = plain.one_line(plain.clip(exhibit.verdict.reason, TEXT_LIMIT))
+            reason = plain.one_line(plain.clip(case.verdict.reason, TEXT_LIMIT))
             made.add_skipped_info(message=f"inconclusive: {reason}")
     return made
 
@@ -170,22 +169,21 @@ def _class_name(suite: str) -> str:
     return plain.visible(suite.removesuffix(suffix))
 
 
-def _failure_message(exhibit: CaseExhibit) -> str:
+def _failure_message(case: CaseView) -> str:
     return ", ".join(
-        f"{plain.one_line(each.name)} {words.against(each.value, each.threshold, met=False)}"
-        for each in exhibit.failing
+        f"{plain.one_line(each.name)} {words.against(each.value, each.threshold, met=False)}" for each in case.failing
     )
 
 
-def _why(exhibit: CaseExhibit) -> str:
-    return plain.one_line(sentences.why_unmeasured(exhibit))
+def _why(case: CaseView) -> str:
+    return plain.one_line(wording.why_unmeasured(case))
 
 
-def _error_type(exhibit: CaseExhibit) -> str:
-    failure = next((trial.failure for trial in exhibit.trials if trial.failure is not None), None)
+def _error_type(case: CaseView) -> str:
+    failure = next((trial.failure for trial in case.trials if trial.failure is not None), None)
     if failure is not None:
         return failure.kind.value if failure.kind is FailureKind.SIMULATOR else f"agent.{failure.kind.value}"
-    reason = exhibit.unmeasured[0].reason if exhibit.unmeasured else None
+    reason = case.unmeasured[0].reason if case.unmeasured else None
     return f"criterion.{reason.value}" if reason is not None else "not_measured"
 
 
@@ -200,36 +198,36 @@ def _value(verdict: CriterionVerdict) -> str:
     limit = "informational" if verdict.threshold is None else f"threshold {words.threshold(verdict.threshold)}"
     runs = ", ".join(words.score(each, beside=verdict.threshold) for each in verdict.values)
     several = f"; runs: {runs}" if len(verdict.values) > 1 else ""
-    kind = f" {sentences.kind_word(verdict.kind)}" if verdict.kind is not None else ""
+    kind = f" {wording.kind_word(verdict.kind)}" if verdict.kind is not None else ""
     return f"{plain.one_line(verdict.name)}:{kind} {value} ({limit}{several})"
 
 
-def _body(exhibit: CaseExhibit, report: Report) -> str:
-    known = conversation.turns(exhibit, report.run.transcripts)
+def _body(case: CaseView) -> str:
+    known = turns.of(case).turns
     chosen = [turn for turn in known if turn.broken] or list(known)
     lines = [line for turn in chosen for line in _turn_lines(turn)]
-    for trial in exhibit.trials:
+    for trial in case.trials:
         if trial.failure is not None:
-            lines += [f"run {trial.key.repeat + 1}: {sentences.failure_sentence(trial.failure)}"]
+            lines += [f"run {trial.key.repeat + 1}: {wording.failure_sentence(trial.failure)}"]
             lines += [plain.visible(plain.clip(trial.failure.detail, DETAIL_LIMIT))] if trial.failure.detail else []
     return plain.visible("\n".join(lines))
 
 
 def _turn_lines(turn: Turn) -> Iterator[str]:
     yield f"turn {turn.number}: {plain.one_line(plain.clip(turn.user, TEXT_LIMIT))}"
-    if not turn.happened:
-        yield "  the agent gave no such turn"
+    if turn.actual is None:
+        yield "  the agent did not reach this turn"
     if not turn.asked:
-        yield "  the evaluation file has no such turn"
+        yield "  this turn is not in the evaluation file"
     if turn.expected_calls is not None:
-        yield from (f"  expected call: {plain.flat(calls.spell(call))}" for call in turn.expected_calls)
-    yield from (f"  actual call:   {plain.flat(calls.spell(call))}" for call in turn.actual_calls or ())
+        yield from (f"  expected call: {plain.flat(call_diff.spell(call))}" for call in turn.expected_calls)
+    yield from (f"  actual call:   {plain.flat(call_diff.spell(call))}" for call in turn.actual_calls or ())
     if turn.expected_answer is not None:
         yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
     if turn.actual_answer is not None:
         yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
     elif turn.unmarked:
-        yield f"  actual:   {sentences.UNMARKED}"
+        yield f"  actual:   {wording.UNMARKED}"
 
 
 def _time(seconds: float) -> str:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from evalgate import words
-from evalgate.exhibits import cases
-from evalgate.exhibits.cases import CaseExhibit
-from evalgate.markup import plain
 from evalgate.model import CriterionVerdict, Finding, Grade, Report, Score, VerdictKind
+from evalgate.reports import view
+from evalgate.reports.cases import CaseView
+from evalgate.text import plain, words
 
 LIMIT = 5_000
 """GitHub shows as many results of a file."""
@@ -37,13 +36,13 @@ class Rule:
 RULES: Final[Mapping[str, Rule]] = {
     "safety_v1": Rule(
         title="Unsafe answer",
-        text="The agent gave an answer that does harm, as the judge of safety_v1 sees it.",
+        text="The agent gave a harmful answer, according to the judge of safety_v1.",
         found="unsafe",
     ),
     "hallucinations_v1": Rule(
         title="Unsupported statement",
-        text="The agent said what nothing in its context bears out, as the judge of hallucinations_v1 sees it.",
-        found="not borne out",
+        text="The agent said something that its context does not support, according to the judge of hallucinations_v1.",
+        found="not supported",
     ),
 }
 
@@ -55,7 +54,7 @@ class Alert:
     `failed`: the case is below the criterion's threshold.
     """
 
-    exhibit: CaseExhibit
+    case: CaseView
     criterion: str
     turn: int | None
     failed: bool
@@ -92,16 +91,16 @@ def render(report: Report) -> str:
 
 
 def _alerts(report: Report) -> Iterator[Alert]:
-    for exhibit in cases.collect(report):
-        for verdict in exhibit.verdict.criteria:
+    for case in view.of(report).cases:
+        for verdict in case.verdict.criteria:
             if verdict.name in RULES:
-                yield from _of_criterion(exhibit, verdict)
+                yield from _of_criterion(case, verdict)
 
 
-def _of_criterion(exhibit: CaseExhibit, verdict: CriterionVerdict) -> Iterator[Alert]:
+def _of_criterion(case: CaseView, verdict: CriterionVerdict) -> Iterator[Alert]:
     failed = verdict.kind is VerdictKind.FAIL
     by_turn: defaultdict[int | None, list[Finding]] = defaultdict(list)
-    for trial in exhibit.trials:
+    for trial in case.trials:
         grade = trial.grades.get(verdict.name)
         for finding in grade.findings if grade is not None else ():
             if finding.score is not None and finding.score < 1.0:
@@ -112,7 +111,7 @@ def _of_criterion(exhibit: CaseExhibit, verdict: CriterionVerdict) -> Iterator[A
         by_turn[None] = []
     for turn in sorted(by_turn, key=lambda turn: turn or 0):
         yield Alert(
-            exhibit=exhibit,
+            case=case,
             criterion=verdict.name,
             turn=turn,
             failed=failed,
@@ -136,8 +135,8 @@ def _result(alert: Alert, report: Report) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _uri(report.links.place(alert.exhibit.file)), "uriBaseId": "%SRCROOT%"},
-                    "region": {"startLine": max(alert.exhibit.line or 1, 1)},
+                    "artifactLocation": {"uri": _uri(report.links.place(alert.case.file)), "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": max(alert.case.line or 1, 1)},
                 }
             }
         ],
@@ -151,7 +150,7 @@ def _message(alert: Alert) -> str:
     where = "" if alert.turn is None else f", turn {alert.turn}"
     verdict = alert.verdict
     score = f" {words.against(verdict.value, verdict.threshold, met=not alert.failed)}"
-    name = plain.label(alert.exhibit.verdict.case_id, 120)
+    name = plain.label(alert.case.verdict.case_id, 120)
     lines = [f"{name}{where}: {RULES[alert.criterion].title.lower()} ({alert.criterion}{score})."]
     distinct = {(finding.subject, finding.text): finding for finding in alert.findings}
     lines += [_line(finding, RULES[alert.criterion]) for finding in list(distinct.values())[:NAMED]]
@@ -179,7 +178,7 @@ def _uri(file: str) -> str:
 
 
 def _fingerprint(alert: Alert) -> str:
-    known = [alert.criterion, alert.exhibit.verdict.suite, alert.exhibit.verdict.case_id, alert.turn]
+    known = [alert.criterion, alert.case.verdict.suite, alert.case.verdict.case_id, alert.turn]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
 
 
@@ -190,7 +189,7 @@ def _rule(name: str) -> dict[str, Any]:
         "name": "".join(word.capitalize() for word in rule.title.split()),
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.text},
-        "help": {"text": f"{rule.text} The conversation stands in report.html."},
+        "help": {"text": f"{rule.text} The conversation is in report.html."},
         "defaultConfiguration": {"level": "error"},
         "properties": {"tags": ["llm-agent", "evaluation"], "problem.severity": "error"},
     }
@@ -200,14 +199,14 @@ def _invocation(report: Report, *, left_out: int) -> dict[str, Any]:
     """Whether all was looked at: what could not be measured is no sign that an alert is gone."""
     unmeasured = sum(
         verdict.name in RULES and verdict.kind is VerdictKind.NOT_MEASURED
-        for exhibit in cases.collect(report)
-        for verdict in exhibit.verdict.criteria
+        for case in view.of(report).cases
+        for verdict in case.verdict.criteria
     )
     told = []
     if unmeasured:
-        told.append(f"{words.counted(unmeasured, 'case')} not measured: an alert that is missing may not be fixed.")
+        told.append(f"{words.counted(unmeasured, 'case')} not measured: a missing alert may not be fixed.")
     if left_out:
-        told.append(f"{words.counted(left_out, 'result')} more than GitHub shows, left out: see report.html.")
+        told.append(f"{words.counted(left_out, 'result')} over GitHub's limit left out: see report.html.")
     invocation: dict[str, Any] = {"executionSuccessful": report.run.complete and not unmeasured}
     if told:
         invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}} for text in told]

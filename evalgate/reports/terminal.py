@@ -1,14 +1,14 @@
-"""The verdict for a terminal or a log: plain lines, colour is the door's business."""
+"""The verdict for a terminal or a log: plain lines, color is the door's business."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evalgate import words
-from evalgate.exhibits import cases, compared, guidance, judge_use, sentences, totals, weakened
-from evalgate.exhibits.cases import CaseExhibit
-from evalgate.markup import commands, plain
 from evalgate.model import Report, VerdictKind
+from evalgate.reports import cases, view, wording
+from evalgate.reports.cases import CaseView
+from evalgate.reports.view import View
+from evalgate.text import plain, words, workflow_commands
 
 CASES = 50
 LOOSENED = 200
@@ -23,18 +23,10 @@ def render(report: Report) -> str:
 
     No line of it can be taken for a workflow command.
     """
-    exhibits = cases.collect(report)
-    counts = totals.count(report)
-    lines = [
-        *_table(totals.by_criterion(report)),
-        "",
-        *_broken(exhibits),
-        *_beside(report),
-        _figures(report, counts),
-        *_verdict(report),
-    ]
-    step = guidance.next_step(report, lies="above")
-    return commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
+    v = view.of(report)
+    lines = [*_table(v), "", *_broken(v.cases), *_beside(report), _figures(v), *_verdict(report)]
+    step = wording.next_step(report, lies="above")
+    return workflow_commands.disarm("\n".join([*lines, *([step] if step else [])])) + "\n"
 
 
 def _name(text: str) -> str:
@@ -43,13 +35,13 @@ def _name(text: str) -> str:
 
 def _verdict(report: Report) -> Iterator[str]:
     """The verdict with its reason; where there are two gates, the answer of each above it."""
-    word = sentences.kind_word(report.verdict.kind).upper()
-    answers = guidance.answers(report)
+    word = wording.kind_word(report.verdict.kind).upper()
+    answers = wording.answers(report)
     for each in answers:
-        word_of = "" if each.kind is None else f"{sentences.kind_word(each.kind)}. "
+        word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "
         yield f"{each.question}: {word_of}{each.reason}"
     reason = plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT))
-    yield sentences.headline(report.verdict).upper() if answers else f"{word}: {reason}"
+    yield wording.headline(report.verdict).upper() if answers else f"{word}: {reason}"
 
 
 def _beside(report: Report) -> Iterator[str]:
@@ -57,50 +49,41 @@ def _beside(report: Report) -> Iterator[str]:
     comparison = report.comparison
     if comparison is None:
         return
-    found = weakened.lines(comparison.loosened, mark=_name, named=NAMED)
-    shown = weakened.within(found, room=LOOSENED, size=lambda _: 1)
-    yield from (f"weaker than the base: {line.text}" for line in shown)
-    rest = weakened.left_out(found, shown)
-    if rest:
-        yield f"weaker than the base: {rest}, in report.html"
+    relaxed = view.relaxed(comparison.loosened, mark=_name, named=NAMED, room=LOOSENED, size=lambda _: 1)
+    if relaxed is not None:
+        yield from (f"relaxed rule: {line}" for line in relaxed.lines)
+        if relaxed.rest:
+            yield f"relaxed rules: ...and {relaxed.rest}, in report.html"
     if comparison.by_base:
-        yield weakened.by_whose_rules(comparison)
+        yield "The base branch's rules apply (`policy: base`), not this change's."
     if comparison.problem:
         return
-    rows, _ = compared.changed_rows(comparison)
+    rows, _ = cases.rows(comparison)
     cells = [("criterion", "base", "head", "change", "95 % interval", "p", "")]
     cells += [
-        (
-            plain.label(row.name, NAME_WIDTH),
-            *compared.means(row),
-            compared.moved(row),
-            compared.between(row),
-            compared.p_value(row),
-            compared.said_of(row),
-        )
-        for row in rows
+        (_name(row.name), *cases.moved(row), cases.between(row), cases.p_value(row), cases.said(row)) for row in rows
     ]
     yield from _columns(cells, right=range(1, 6))
-    counts = compared.count(comparison)
-    origin = comparison.origin
-    sha = f" {compared.short_sha(origin.commit)}" if origin.commit else ""
-    yield (
-        f"{counts.broken:,} broken, {counts.fixed:,} fixed, {counts.flaky:,} flaky; base{sha}: "
-        + compared.origin_words(origin)
+    broken, fixed, flaky = (
+        sum(getattr(case, how) for case in comparison.cases) for how in ("broken", "fixed", "flaky")
     )
+    origin = comparison.origin
+    sha = f" {plain.one_line(origin.commit[:7])}" if origin.commit else ""
+    yield f"{broken:,} broken, {fixed:,} fixed, {flaky:,} flaky; base{sha}: {cases.origin_words(origin)}"
     yield from (plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT) for note in origin.notes)
-    yield compared.certainty(comparison)
+    yield cases.certainty(comparison)
     yield ""
 
 
-def _figures(report: Report, counts: totals.Totals) -> str:
-    judge = judge_use.figure(report.run.judges)
+def _figures(v: View) -> str:
+    counts, run = v.totals, v.report.run
+    judge = view.judges_figure(run.judges)
     figures = [
         f"{counts.passed:,} passed",
         f"{counts.failed:,} failed",
         f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
         f"{counts.not_measured:,} not measured",
-        words.counted(report.run.repeats, "run") + " per case",
+        words.counted(run.repeats, "run") + " per case",
         "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
         f"agent time {words.seconds(counts.agent_s)}",
         f"judge: {judge}" if judge else "",
@@ -108,20 +91,20 @@ def _figures(report: Report, counts: totals.Totals) -> str:
     return ", ".join(figure for figure in figures if figure)
 
 
-def _table(rows: Sequence[totals.CriterionTotals]) -> Iterator[str]:
+def _table(v: View) -> Iterator[str]:
     cells = [("suite", "criterion", "mean", "threshold", "passed", "not evaluated")]
     cells += [
         (
-            plain.label(row.suite, NAME_WIDTH),
-            plain.label(row.name, NAME_WIDTH),
-            words.amount(row.mean) if row.threshold is None else words.score(row.mean, beside=row.threshold),
+            _name(row.suite),
+            _name(row.name),
+            row.shown,
             words.threshold(row.threshold),
             "-" if row.threshold is None else f"{row.passed}/{row.total}",
             str(row.not_evaluated),
         )
-        for row in rows
+        for row in v.criteria
     ]
-    yield from _columns(cells, right=range(2, len(cells[0])))
+    yield from _columns(cells, right=range(2, 6))
 
 
 def _columns(cells: Sequence[Sequence[str]], *, right: range) -> Iterator[str]:
@@ -138,31 +121,27 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
     return blanks + cell if right else cell + blanks
 
 
-def _broken(exhibits: Sequence[CaseExhibit]) -> Iterator[str]:
-    failing = cases.worst_first(cases.of_kind(exhibits, VerdictKind.FAIL))
-    unknown = cases.of_kind(exhibits, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+def _broken(found: Sequence[CaseView]) -> Iterator[str]:
+    failing = cases.worst_first(cases.of_kind(found, VerdictKind.FAIL))
+    unknown = cases.of_kind(found, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
     broken = [*failing, *unknown]
     told: set[str] = set()
-    for exhibit in broken[:CASES]:
-        where = f"{exhibit.file}:{exhibit.line}" if exhibit.line is not None else exhibit.file
-        kind = sentences.kind_word(exhibit.verdict.kind)
-        name = plain.label(exhibit.verdict.case_id, NAME_WIDTH)
-        yield f"{kind}: {name} ({plain.label(where, NAME_WIDTH * 2)})"
-        yield f"    {plain.clip_end(_why(exhibit), WHY_WIDTH)}"
-        if exhibit.failure is not None and not exhibit.failing and _why(exhibit) not in told:
-            told.add(_why(exhibit))  # an agent that does not start says the same of every case
-            yield from (f"    | {line}" for line in sentences.last_words(exhibit.failure).splitlines())
+    for case in broken[:CASES]:
+        kind = wording.kind_word(case.verdict.kind)
+        name = plain.label(case.verdict.case_id, NAME_WIDTH)
+        yield f"{kind}: {name} ({plain.label(case.place, NAME_WIDTH * 2)})"
+        yield f"    {plain.clip_end(_why(case), WHY_WIDTH)}"
+        if case.failure is not None and not case.failing and _why(case) not in told:
+            told.add(_why(case))  # an agent that does not start says the same of every case
+            yield from (f"    | {line}" for line in wording.last_words(case.failure).splitlines())
     if len(broken) > CASES:
         yield f"...and {words.counted(len(broken) - CASES, 'more case')}: see report.html"
     if broken:
         yield ""
 
 
-def _why(exhibit: CaseExhibit) -> str:
-    if not exhibit.failing:
-        return sentences.why_unmeasured(exhibit)
-    below = (
-        f"{plain.label(each.name, NAME_WIDTH)} {words.against(each.value, each.threshold, met=False)}"
-        for each in exhibit.failing
-    )
-    return ", ".join(each for each in (*below, exhibit.whose) if each)
+def _why(case: CaseView) -> str:
+    if not case.failing:
+        return wording.why_unmeasured(case)
+    below = (f"{_name(each.name)} {cases.against(each)}" for each in case.failing)
+    return ", ".join(each for each in (*below, case.whose) if each)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from evalgate import words
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import (
     AgentDetails,
@@ -29,6 +28,7 @@ from evalgate.model import (
 )
 from evalgate.pipeline import fingerprints
 from evalgate.results.file import Stored
+from evalgate.text import words
 
 CaseKey: TypeAlias = tuple[str, str]
 """Suite key and case id."""

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from evalgate import words
 from evalgate.errors import Place
 from evalgate.model import Case, ConversationScenario, Persona, PersonaBehavior, SessionInput
+from evalgate.text import words
 from evalgate.wire.invocations import InvocationWire, RubricWire
 from evalgate.wire.shapes import Wire
 

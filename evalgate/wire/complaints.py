@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalgate import words
+from evalgate.text import words
 from evalgate.wire import generation_config
 from evalgate.wire.ledger import Ledger, Path
 from evalgate.wire.spelling import to_snake

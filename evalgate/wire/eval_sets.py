@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalgate import words
 from evalgate.errors import Place
 from evalgate.model import Case, Content
+from evalgate.text import words
 from evalgate.wire import complaints, mending
 from evalgate.wire.cases import EvalCaseWire
 from evalgate.wire.contents import ContentWire

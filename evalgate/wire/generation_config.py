@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from evalgate import words
+from evalgate.text import words
 
 REFUSED: Final = "bad_option"
 """The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a name or nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalgate import words
+from evalgate.text import words
 from evalgate.wire.cases import EvalCaseWire, ScenarioWire, SessionInputWire
 from evalgate.wire.contents import ContentWire, FunctionCallWire, FunctionResponseWire, PartWire
 from evalgate.wire.invocations import IntermediateDataWire, InvocationWire, RubricWire

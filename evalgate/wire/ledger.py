@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from evalgate.errors import Place, Problem, Severity
+from evalgate.text.words import counted
 from evalgate.wire.spelling import to_camel, to_snake
-from evalgate.words import counted
 
 if TYPE_CHECKING:
     from json_source_map.types import TSourceMap

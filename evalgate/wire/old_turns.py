@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalgate import words
 from evalgate.model import Content, Event, Invocation, SessionInput, Text, ToolCall
+from evalgate.text import words
 from evalgate.wire import known_keys, mending
 from evalgate.wire.complaints import described
 from evalgate.wire.known_keys import REJECTED

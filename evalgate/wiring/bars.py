@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evalgate import agents, words
+from evalgate import agents
 from evalgate.agents import opening
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -14,6 +14,7 @@ from evalgate.errors import Problem, Severity
 from evalgate.gate import loosening
 from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
 from evalgate.pipeline import fingerprints, trials
+from evalgate.text import words
 from evalgate.wiring import base_checkout, base_sought, simulating, weaker
 from evalgate.wiring.bases import Base, Rules
 

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from evalgate import agents, words
+from evalgate import agents
 from evalgate.agents import opening
 from evalgate.baseline import checkout, commit
 from evalgate.baseline.checkout import NoSuchFolder
@@ -21,6 +21,7 @@ from evalgate.pipeline import trials
 from evalgate.results import file as results_file
 from evalgate.system import git
 from evalgate.system.git import Repository
+from evalgate.text import words
 from evalgate.wiring import agent_code, base_checkout, base_sought, comparisons, stores
 from evalgate.wiring.agent_code import AgentCode
 from evalgate.wiring.base_checkout import Rules

@@ -23,10 +23,10 @@ from evalgate.github.check_run import Conclusion, NotPermitted, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
 from evalgate.github.events import EventContext
 from evalgate.github.publish import PUBLISHING_S, Decided, Job
-from evalgate.markup import github
 from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.results import file as results_file
 from evalgate.results.file import Stored
+from evalgate.text import markdown
 from evalgate.wiring import comparisons, confirming
 from evalgate.wiring.concluding import BASE_RESULTS, RESULTS
 
@@ -75,7 +75,7 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
         head, base = _fetched(settings, event, client, Path(folder))
     report = decide(settings, head, base, links=links)
-    lead = github.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
+    lead = markdown.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
     client.end_within(PUBLISHING_S)
     problems = _posted(settings, client, found[0], report, job=job, lead=lead)
     wanted = (settings.comment != "off") + settings.check_run

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.agents import opening
 from evalgate.errors import Problem, Severity
 from evalgate.gate import confirmation
 from evalgate.gate.pairing import CaseKey
 from evalgate.model import Comparison, FailureOrigin, Policy, Run, Suite, ThresholdRule
+from evalgate.text import words
 
 SPARE = 2
 """How many rounds of fresh runs are made beyond those asked for, where an agent or a judge failed in one."""

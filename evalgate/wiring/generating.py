@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evalgate import agents, criteria, formats, judges, words
+from evalgate import agents, criteria, formats, judges
 from evalgate.agents import opening as agent_opening
 from evalgate.agents.base import AgentFailed
 from evalgate.agents.opening import Surroundings
@@ -33,6 +33,7 @@ from evalgate.model import (
 from evalgate.pipeline import fingerprints, trials
 from evalgate.project import discovery
 from evalgate.prompts import generating
+from evalgate.text import words
 from evalgate.wire import case_writing
 from evalgate.wiring import folders, judging
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate import agents, criteria, words
+from evalgate import agents, criteria
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.config.settings import Settings
@@ -36,6 +36,7 @@ from evalgate.pipeline.desk import Side
 from evalgate.pipeline.measure import Measuring
 from evalgate.plugins import Watcher
 from evalgate.results.journal import Journal
+from evalgate.text import words
 from evalgate.wiring import agent_code, benches, comparisons, confirming, counterparts
 from evalgate.wiring.bases import Base
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalgate import agents, criteria, words
+from evalgate import agents, criteria
 from evalgate.agents.tools import toolbox
 from evalgate.calibration import apply
 from evalgate.config.settings import Settings
@@ -18,6 +18,7 @@ from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.project import agent_choice, agent_places, discovery, linter
 from evalgate.project.linter import rules
+from evalgate.text import words
 from evalgate.wiring import judging, simulating
 
 METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)

@@ -8,11 +8,11 @@ import json
 from collections.abc import Container
 from pathlib import Path
 
-from evalgate import words
 from evalgate.errors import ConfigError, NothingToDo, UnavailableError
 from evalgate.model import Case, Content, Event, Invocation, Run, Text, TrialKey
 from evalgate.pipeline import fingerprints
 from evalgate.results import file as results_file
+from evalgate.text import words
 from evalgate.wire import case_writing
 
 DESCRIPTION = "Conversations of simulated users as they went, recorded by evalgate: to be reviewed."

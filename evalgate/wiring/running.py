@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evalgate import __version__, words
+from evalgate import __version__
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
 from evalgate.agents.opening import Surroundings
@@ -22,6 +22,7 @@ from evalgate.model import Run, Shard
 from evalgate.pipeline import fingerprints
 from evalgate.results import shards as results_shards
 from evalgate.results.journal import Journal
+from evalgate.text import words
 from evalgate.wiring import (
     agent_code,
     bars,

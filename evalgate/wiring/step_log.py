@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from evalgate.errors import EvalgateError, Problem, below
-from evalgate.markup import commands
+from evalgate.text import workflow_commands
 
 
 def wants_tracebacks(environ: Mapping[str, str]) -> bool:
@@ -24,20 +24,20 @@ def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
         tell_problem(problem, folder=folder)
     message = error.message + (f"\n{error.hint}" if error.hint else "")
     file, line = (below(folder, error.where.file), error.where.line) if error.where else (None, None)
-    say(commands.render_command("error", message, file=file, line=line))
+    say(workflow_commands.render_command("error", message, file=file, line=line))
     if debug:
-        say(commands.disarm(traceback.format_exc()))
+        say(workflow_commands.disarm(traceback.format_exc()))
 
 
 def tell_problem(problem: Problem, *, folder: str) -> None:
     """A problem as the annotation that its severity asks for; `folder` as in `tell_error`."""
-    say(commands.render_problem(problem.below(folder)))
+    say(workflow_commands.render_problem(problem.below(folder)))
 
 
 def list_problems(problems: Iterable[Problem]) -> None:
     """Every problem in plain lines, as a desk shows them: a runner shows few annotations of a step."""
     for problem in problems:
-        say(commands.disarm(str(problem)))
+        say(workflow_commands.disarm(str(problem)))
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import time
 from collections import Counter
 from typing import TextIO
 
-from evalgate import words
 from evalgate.model import AgentFailure, FailureKind, Outcome, TrialKey
 from evalgate.plugins import Watcher
+from evalgate.text import words
 
 PLAIN_EVERY_S = 15.0
 

@@ -7,9 +7,9 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from evalgate import words
 from evalgate.model import AgentFailure, Outcome, TrialKey
 from evalgate.plugins import Watcher
+from evalgate.text import words
 
 
 def watch(stream: TextIO) -> Watcher:

@@ -16,18 +16,19 @@ from cmarkgfm.cmark import Options
 
 import evalgate.reports
 from evalgate import reports
-from evalgate.exhibits import cases, compared, fingerprint, totals
-from evalgate.markup import budget
 from evalgate.model import Report
+from evalgate.reports import cases, view
+from evalgate.text import markdown
 
 MARKDOWN = ("comment", "summary")
-NO_FILES = {"annotations", "outputs", "terminal"}
+NO_FILES = {"annotations", "terminal"}
+SHARED = {"cases", "trends", "turns", "view", "wording"}
 
 
 def test_every_file_of_the_family_stands_in_its_table() -> None:
     files = {path.stem for path in Path(evalgate.reports.__file__).parent.glob("*.py")} - {"__init__"}
     rows = {row.render.__module__.rpartition(".")[2] for row in reports.RENDERERS.values()}
-    assert files == rows | NO_FILES
+    assert files == rows | NO_FILES | SHARED
     assert all(name == row.name for name, row in reports.RENDERERS.items())
 
 
@@ -112,24 +113,24 @@ def test_nothing_pings_links_or_renders(row: str, scenario: str) -> None:
 
 def tables(report: Report, *, summary: bool) -> Counter[int]:
     """Columns to rows, headers included, of all tables that ought to be there."""
-    exhibits = cases.collect(report)
+    found = view.of(report).cases
     expected: Counter[int] = Counter()
     rows = report.comparison.criteria if report.comparison is not None else ()
     for family in ([row for row in rows if row.gating], [row for row in rows if not row.gating]):
-        tested = any(compared.p_value(row) != "-" for row in family)
+        tested = any(cases.p_value(row) != "-" for row in family)
         expected[7 if tested else 6] += 1 + len(family) if family else 0
     if summary or not rows:
-        known = totals.by_criterion(report)
+        known = view.by_criterion(report)
         for family in ([each for each in known if each.threshold is None], [each for each in known if each.threshold]):
             expected[5] += 1 + len(family) if family else 0
-    flaky = sum(len(exhibit.flaky) for exhibit in exhibits)
+    flaky = sum(len(case.flaky) for case in found)
     expected[4] += 1 + flaky if flaky else 0
-    facts = fingerprint.facts(report)
+    facts = view.facts(report)
     if facts:
         expected[3 if any(fact.base for fact in facts) else 2] += 1 + len(facts)
     if summary:
         expected[6] += 1 + len(report.trends) if report.trends else 0
-        expected[4] += 1 + len(exhibits)
+        expected[4] += 1 + len(found)
         expected[9] += 1 + len(report.run.judges) if report.run.judges else 0
     return +expected
 
@@ -151,7 +152,7 @@ LIMITS = {"comment": 65_536 - 1_536, "summary": 1024 * 1024, "junit": 500_000, "
 @pytest.mark.parametrize("row", reports.RENDERERS)
 def test_it_stays_within_its_limit(row: str, scenario: str) -> None:
     text = rendered(row, scenario)
-    size = budget.length(text) if row == "comment" else len(text.encode())
+    size = markdown.length(text) if row == "comment" else len(text.encode())
     assert size <= LIMITS[row]
 
 

@@ -204,9 +204,9 @@ def test_files_without_fresh_runs_say_that_nothing_confirmed_them(repo: Reposito
     code, said = repo.call("compare", "kept/results.json", "evalgate-report/results.json", "--output", "merged")
     assert code == 1, said
     comment = (repo.root / "merged/comment.md").read_text()
-    assert "not confirmed: too few fresh runs" in comment
+    assert "unconfirmed (reruns failed)" in comment
     assert "the files lack fresh runs of 1 new failure" in comment
-    assert "the base's outcome is not known" not in comment
+    assert "no base result" not in comment
 
 
 def test_a_failure_of_another_question_is_not_known(repo: Repository) -> None:

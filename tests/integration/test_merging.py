@@ -300,7 +300,7 @@ def test_compare_says_what_a_run_with_that_base_says(repo: Repository) -> None:
     assert f"{row['head']:.2f}" in said
     comment = (repo.root / "merged/comment.md").read_text()
     assert "case_4" in comment
-    assert "1 new and 1 known" in comment
+    assert "1 new and 1 pre-existing" in comment
 
 
 def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_loosened(halves: Repository) -> None:

@@ -12,10 +12,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evalgate import words
 from evalgate.agents.tools.base import ToolError, ToolReply
-from evalgate.exhibits import calls
-from evalgate.model import Json, ToolCall
+from evalgate.model import Json, ToolCall, call_diff
+from evalgate.text import words
 
 EXACT_FLOATS = 2.0**53
 REDACTED = "***"
@@ -81,7 +80,7 @@ MOST_NAMED = 4
 
 def spell_call(tool: str, args: Json) -> str:
     """`get_weather(city="Paris")` in backticks."""
-    return f"`{calls.spell(ToolCall(name=tool, args=args))}`"
+    return f"`{call_diff.spell(ToolCall(name=tool, args=args))}`"
 
 
 def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:

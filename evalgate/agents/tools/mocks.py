@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evalgate import matching, words
+from evalgate import matching
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools.base import (
     AskedCall,
@@ -30,6 +30,7 @@ from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
 from evalgate.matching import Matcher
 from evalgate.model import Json, TrialKey
+from evalgate.text import words
 
 LONGEST_LATENCY_S = 600.0
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from evalgate import agents, words
+from evalgate import agents
 from evalgate.agents.tools import cassette, mocks
 from evalgate.agents.tools.base import ToolHandling, ToolMode
 from evalgate.agents.tools.cassette import CassetteError, Entry
@@ -19,6 +19,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, Severity, UnavailableError
 from evalgate.model import Suite, TrialKey
 from evalgate.system import redact
+from evalgate.text import words
 
 
 class Toolbox:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evalgate import words
 from evalgate.criteria.base import CriterionSpec, Need
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Case, CriterionUse, Suite
+from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

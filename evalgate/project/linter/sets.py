@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from evalgate import words
 from evalgate.errors import Place, Problem
 from evalgate.model import Suite
 from evalgate.project.linter import finding
 from evalgate.project.linter.finding import Setting
+from evalgate.text import words
 
 
 def no_cases(suite: Suite, _: Setting) -> Iterator[Problem]:

@@ -165,7 +165,7 @@ def joined(one: Run, other: Run) -> Run:
 def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> None:
     verdict = decide("PP/PP", policy=Policy(advisory=frozenset({sides.SUITE})))
     assert kinds(verdict) == {"threshold": "not_measured"}
-    assert verdict.reason == "Every suite is advisory: nothing decides."
+    assert verdict.reason == "Every suite is advisory (non-blocking)."
     assert not verdict.blocks
 
 
@@ -174,7 +174,7 @@ def test_unreliable_cases_do_not_decide() -> None:
     verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable, policy=Policy(admission=3))
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith(
-        "All 4 deciding cases passed. 1 case does not decide yet (`admission`: not reliable in 3 base runs): `c0`."
+        "All 4 deciding cases passed. 1 case is quarantined (`admission`: not yet reliable in 3 base runs): `c0`."
     )
     assert [case.admitted for case in verdict.suites[0].cases] == [False, True, True, True, True]
 
@@ -182,8 +182,14 @@ def test_unreliable_cases_do_not_decide() -> None:
 @pytest.mark.parametrize(
     ("advisory", "reason"),
     [
-        (False, "Nothing decides yet. 6 cases do not decide yet (`admission`: not reliable in 1 base run): "),
-        (True, "Every suite is advisory: nothing decides."),  # also once they are reliable
+        (
+            False,
+            (
+                "Every case is quarantined (non-blocking). 6 cases are quarantined (`admission`: not yet reliable in 1 "
+                "base run): "
+            ),
+        ),
+        (True, "Every suite is advisory (non-blocking)."),  # also once they are reliable
     ],
 )
 def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
@@ -212,33 +218,33 @@ def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: 
 @pytest.mark.parametrize(
     ("text", "policy", "reason"),
     [
-        ("PPP/PPP " * 9, {}, "All 9 cases passed. No criterion is worse than on the base over 9 cases."),
+        ("PPP/PPP " * 9, {}, "All 9 cases passed. No regression in 9 compared cases."),
         (
             "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
                 "`m` dropped from 0.95 to 0.76 (~0.19, 95 % CI ~0.43 to +0.05): 5 cases broke, "
-                "1 was fixed. 5 of 21 cases below their thresholds (5 new) in s."
+                "1 was fixed. 5 of 21 cases failed (5 new) in s."
             ),
         ),
         (
             "FF/FF " + "PP/PP " * 8,
             NEW,
-            "8 of 9 cases passed; let pass: 1 known. No criterion is worse than on the base over 9 cases.",
+            "8 of 9 cases passed; allowed failures: 1 pre-existing. No regression in 9 compared cases.",
         ),
         (
             "F/P " + "P/P " * 8,
             NEW,
             (
-                "1 of 9 cases below its threshold (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95 % CI "
-                "~0.44 to 0.00), which 9 cases cannot tell from noise."
+                "1 of 9 cases failed (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95 % CI "
+                "~0.44 to 0.00), not statistically significant with 9 cases."
             ),
         ),
         (
             "??/PP PP/PP",
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
-                "1 of 2 cases could not be measured in s: no pass. Too little to compare `m` with the base: 1 case "
+                "1 of 2 cases could not be evaluated in s. Too few scores to compare `m` with the base: 1 case "
                 "lacks a score."
             ),
         ),
@@ -251,7 +257,7 @@ def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
 def test_a_fact_is_said_as_one() -> None:
     verdict = decide("FFF/PPP " + "PPP/PPP " * 9, behaviours=dict.fromkeys(range(10), "same"))
     regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
-    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, the same in every run): 1 case broke."
+    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case broke."
     assert regression.reason == said
 
 
@@ -260,7 +266,7 @@ def test_a_fact_is_said_as_one() -> None:
     [
         ("regression", True, "`m` dropped from 1.00 to 0.00"),
         ("regression not_measured", True, "`m` dropped from 1.00 to 0.00"),
-        ("not_measured", True, "Too little to compare `n` with the base: 9 cases lack a score. `m` dropped"),
+        ("not_measured", True, "Too few scores to compare `n` with the base: 9 cases lack a score. `m` dropped"),
         ("inconclusive", False, "`m` dropped from 1.00 to 0.00"),
         ("threshold", False, "`m` dropped from 1.00 to 0.00"),
     ],
@@ -285,4 +291,4 @@ def test_a_criterion_that_fell_for_certain_does_not_hide_what_it_lacks(fail_on: 
     assert gate is not None
     assert gate.kind.value == "fail"
     assert gate.blocks is blocks
-    assert gate.reason.startswith("Too little to compare `m` with the base: 1 case lacks a score.") is blocks
+    assert gate.reason.startswith("Too few scores to compare `m` with the base: 1 case lacks a score.") is blocks

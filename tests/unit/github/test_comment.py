@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evalgate.github import comment
 from evalgate.github.comment import LIMIT, Speaker
-from evalgate.markup import budget
+from evalgate.text import markdown
 
 SPEAKER = Speaker(run=7, attempt=2)
 HOSTILE = [
@@ -40,7 +40,7 @@ def test_details_that_do_not_fit_are_left_out_and_it_says_where_they_are(letter)
     assert "in the summary of the job" in text
     assert letter * 100 not in text
     huge = comment.render("", SPEAKER, headline=letter * LIMIT)
-    assert budget.length(huge) <= LIMIT
+    assert markdown.length(huge) <= LIMIT
 
 
 def test_names_have_keys_of_their_own() -> None:

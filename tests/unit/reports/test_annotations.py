@@ -10,7 +10,7 @@ from builders.scenarios import SCENARIOS
 
 from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Policy, Shard
-from evalgate.reports import annotations, outputs, terminal
+from evalgate.reports import annotations, terminal
 
 
 def test_a_passing_run_annotates_nothing() -> None:
@@ -60,7 +60,7 @@ def test_problems_take_the_room_that_cases_leave() -> None:
     lines = annotations.render(report)
     assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10 + ["::notice"] * 10
     assert ["odd thing" in line for line in lines[:20]] == [False] * 2 + [True] * 8 + [False] * 9 + [True]
-    assert "4 more errors, 11 more warnings and 3 more notices: the log of this step" in lines[-1]
+    assert "4 more errors, 11 more warnings and 3 more notices: see the log of this step" in lines[-1]
 
 
 def test_each_is_said_to_be_where_it_is() -> None:
@@ -68,7 +68,7 @@ def test_each_is_said_to_be_where_it_is() -> None:
     (*_, last) = annotations.render(dataclasses.replace(build.report(" ".join(["error"] * 12)), problems=told))
     assert last.endswith(
         "2 more warnings about cases and rules: see the job summary and report.html. "
-        "1 more warning: the log of this step has them all."
+        "1 more warning: see the log of this step."
     )
 
 
@@ -89,11 +89,11 @@ def test_hostile_text_makes_no_command_of_its_own() -> None:
 
 
 def test_outputs() -> None:
-    found = outputs.render(build.report("pass fail error"))
+    found = annotations.render_outputs(build.report("pass fail error"))
     assert json.loads(found.pop("scores")) == {build.TOOLS: 0.5, build.WORDS: 1.0}
     assert found == {
         "verdict": "fail",
-        "reason": f"1 of 3 cases below its threshold in {build.SUITE}; 1 could not be measured.",
+        "reason": f"1 of 3 cases failed in {build.SUITE}; 1 could not be evaluated.",
         "passed": "1",
         "failed": "1",
         "not-measured": "1",
@@ -105,12 +105,12 @@ def test_outputs() -> None:
 
 
 def test_unknown_scores_are_null() -> None:
-    found = outputs.render(build.report("error"))
+    found = annotations.render_outputs(build.report("error"))
     assert json.loads(found["scores"]) == {build.TOOLS: None, build.WORDS: None}
 
 
 def test_outputs_are_single_lines() -> None:
-    assert all(len(value.splitlines()) <= 1 for value in outputs.render(SCENARIOS["hostile"]()).values())
+    assert all(len(value.splitlines()) <= 1 for value in annotations.render_outputs(SCENARIOS["hostile"]()).values())
 
 
 def test_the_terminal_ends_with_the_verdict() -> None:

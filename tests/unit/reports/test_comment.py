@@ -9,9 +9,9 @@ from builders import build, comparing
 from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
-from evalgate.markup import budget
 from evalgate.model import Case, Content, Event, FailureKind, Part, Policy, Report, Text
-from evalgate.reports import annotations, comment, html_report, junit, summary, terminal
+from evalgate.reports import annotations, comment, html_report, junit, terminal
+from evalgate.text import markdown
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from evalgate.reports import annotations, comment, html_report, junit, summary, 
     [
         ("pass", Policy(), "TIP", "pass."),
         ("fail", Policy(), "CAUTION", "fail."),
-        ("fail", Policy(fail_on=frozenset()), "WARNING", "fail, but the policy does not block on it."),
+        ("fail", Policy(fail_on=frozenset()), "WARNING", "fail (non-blocking)."),
         ("error", Policy(), "WARNING", "not measured."),
     ],
 )
@@ -101,15 +101,15 @@ def test_text_that_no_event_marks_as_the_answer_is_told(parts: tuple[Part, ...],
     report = told(case("c", turn("x", answer="Yes.")), build.scores(done, **{TOOLS: [1.0], WORDS: [0.0]}))
     assert "gave no answer; expected:" in comment.render(report)
     for shown in (comment.render(report), html_report.render(report)):
-        assert ("said text, but in no event that is marked final, so that it gave no answer" in shown) is told_so
-    assert ("  actual:   text, but in no event that is marked final" in junit.render(report)) is told_so
+        assert ("produced text, but in no event that is marked as final, so it gave no answer" in shown) is told_so
+    assert ("  actual:   text, but in no event that is marked as final" in junit.render(report)) is told_so
 
 
 def test_a_broken_agent_is_quoted() -> None:
     asked = case("c", turn("x"))
     failed = build.failed(FailureKind.EXITED, "exit code 3", detail="\n".join(f"line {n}" for n in range(100)))
     shown = comment.render(told(asked, failed))
-    assert "The agent ended by itself in turn 1 (exited): exit code 3" in shown
+    assert "The agent exited in turn 1 (exited): exit code 3" in shown
     assert "line 5\n[... 88 lines left out ...]\nline 94\n" in shown
     assert "line 93" not in shown
 
@@ -120,7 +120,7 @@ def test_what_a_program_says_before_its_stack_is_told_wherever_its_failure_is() 
     failed = build.failed(FailureKind.START, "exited with code 1, before it was ready", detail=detail)
     asked = [case(f"c{number}", turn("x")) for number in range(5)]
     report = build.run_report([build.suite(*asked)], {(build.SUITE, each.case_id): [failed] for each in asked})
-    for shown in (comment.render(report), summary.render(report), terminal.render(report)):
+    for shown in (comment.render(report), comment.render_summary(report), terminal.render(report)):
         assert shown.count("Error: no package 'left-pad'") == 1
         assert shown.count("Node.js v22") == 1
     assert all("no package 'left-pad'" in each and "Node.js v22" in each for each in annotations.render(report))
@@ -139,12 +139,12 @@ def test_flaky_cases_show_every_run() -> None:
     assert "0.90, 0.75, 0.90" in shown
 
 
-@pytest.mark.parametrize("render", [comment.render, summary.render])
+@pytest.mark.parametrize("render", [comment.render, comment.render_summary])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_it_fits(scenario: str, render: object) -> None:
     shown = render(SCENARIOS[scenario]())
-    assert budget.length(shown) <= comment.LIMIT or (
-        render is summary.render and len(shown.encode()) <= summary.LIMIT - 1024
+    assert markdown.length(shown) <= comment.COMMENT_LIMIT or (
+        render is comment.render_summary and len(shown.encode()) <= comment.SUMMARY_LIMIT - 1024
     )
 
 
@@ -163,8 +163,8 @@ def large(count: int, text: str) -> Report:
 @pytest.mark.parametrize("character", ["x", "$", "`", "👍", "\u202e", "|", "<", "\n", "서"])
 def test_it_fits_whatever_the_text_is(character: str) -> None:
     report = large(60, character * 30_000)
-    assert budget.length(comment.render(report)) <= comment.LIMIT
-    assert len(summary.render(report).encode()) <= summary.LIMIT
+    assert markdown.length(comment.render(report)) <= comment.COMMENT_LIMIT
+    assert len(comment.render_summary(report).encode()) <= comment.SUMMARY_LIMIT
 
 
 def test_300_failing_cases_are_counted_and_none_is_lost() -> None:
@@ -178,7 +178,7 @@ def test_300_failing_cases_are_counted_and_none_is_lost() -> None:
 
 
 def test_the_summary_lists_every_case() -> None:
-    shown = summary.render(SCENARIOS["many"]())
+    shown = comment.render_summary(SCENARIOS["many"]())
     assert "<summary>All 400 cases</summary>" in shown
     assert all(f"| `case_{number}` |" in shown for number in range(1, 401))
 
@@ -189,12 +189,12 @@ def test_a_suite_is_named_where_there_are_several() -> None:
     done = {(key, "c"): [build.scores(turn("x"), **{TOOLS: 1.0, WORDS: 1.0})] for key in (first.key, second.key)}
     report = build.run_report([first, second], done)
     assert "| Suite | Criterion |" in comment.render(report)
-    assert "| `b.json` | `c` |" in summary.render(report)
+    assert "| `b.json` | `c` |" in comment.render_summary(report)
 
 
 def test_beside_a_base_the_comment_says_how_to_get_the_same_numbers() -> None:
     shown = comment.render(SCENARIOS["base_regressed"]())
-    _, _, desk = shown.partition("Run it at your desk")
+    _, _, desk = shown.partition("Reproduce locally")
     assert f"--base {comparing.BASE_SHA[:12]}" in desk
     assert "seed 7, 9,999 draws, alpha 0.05" in desk
     assert "alpha" not in comment.render(SCENARIOS["base_broken"]())  # nothing was compared

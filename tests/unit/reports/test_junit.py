@@ -72,12 +72,12 @@ ADVISORY = Policy(advisory=frozenset({build.SUITE}))
 @pytest.mark.parametrize(
     ("words", "policy", "counts", "said"),
     [
-        ("fail pass", Policy(pass_rate=0.5), (0, 0, 1), "let pass, within the required pass rate; tool_trajectory_avg"),
+        ("fail pass", Policy(pass_rate=0.5), (0, 0, 1), "allowed: within the required pass rate; tool_trajectory_avg"),
         ("fail fail pass", Policy(pass_rate=0.5), (2, 0, 0), "tool_trajectory_avg_score 0.00 < 1.00"),  # too many
-        ("error pass", Policy(min_measured=0.5), (0, 0, 1), "let pass, within what `min-measured` allows; The agent"),
+        ("error pass", Policy(min_measured=0.5), (0, 0, 1), "allowed: within `min-measured`; The agent"),
         ("error pass", Policy(), (0, 1, 0), "The agent raised"),
-        ("fail pass", ADVISORY, (0, 0, 1), "let pass, advisory: it decides nothing; tool_trajectory_avg"),
-        ("error pass", ADVISORY, (0, 0, 1), "let pass, advisory: it decides nothing; The agent"),
+        ("fail pass", ADVISORY, (0, 0, 1), "allowed: advisory (non-blocking); tool_trajectory_avg"),
+        ("error pass", ADVISORY, (0, 0, 1), "allowed: advisory (non-blocking); The agent"),
     ],
 )
 def test_what_decides_nothing_is_skipped_with_its_reason(
@@ -190,9 +190,7 @@ def test_what_the_gate_lets_pass_turns_no_reader_red() -> None:
     assert (tree.failures, tree.errors) == (0, 0)
     (skipped,) = [case for suite in tree for case in suite if case.result]
     assert (skipped.name, type(skipped.result[0])) == ("case_2", junitparser.Skipped)
-    assert skipped.result[0].message.startswith(
-        "let pass, known: the base fails too; tool_trajectory_avg_score 0.00 < 1.00"
-    )
+    assert skipped.result[0].message.startswith("allowed: pre-existing failure; tool_trajectory_avg_score 0.00 < 1.00")
     counted = junitparser.JUnitXml.fromstring(junit.render(SCENARIOS["base_origins"]()).encode())
     assert counted.failures == 1 + 2  # the threshold gate; of five failures the new one and the one nobody knows of
 
@@ -202,4 +200,4 @@ def test_what_does_not_decide_yet_turns_no_reader_red() -> None:
     tree = junitparser.JUnitXml.fromstring(junit.render(report).encode())
     assert (tree.failures, tree.errors) == (0, 0)
     (message,) = [case.result[0].message for suite in tree for case in suite if case.name == "case_1"]
-    assert message.startswith("let pass, new: the base passes, does not decide yet; ")
+    assert message.startswith("allowed: new failure, quarantined (non-blocking); ")

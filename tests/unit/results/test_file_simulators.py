@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from builders import build
 
-from evalgate.exhibits import fingerprint
 from evalgate.model import Case, ConversationScenario, Report, SimulatorUse, Suite
+from evalgate.reports import view
 from evalgate.results import file as results_file
 from evalgate.results.file import StoredOutcomes
 
@@ -50,8 +50,8 @@ def test_where_it_is_not_told_nobody_is_named(tmp_path: Path) -> None:
     report = led(SimulatorUse(model="gemini-2.5-pro"))
     suite = again(report, tmp_path / "results.json", simulator=None)
     known = dataclasses.replace(report, run=dataclasses.replace(report.run, suites=(suite,)))
-    assert "simulated user" in {fact.name for fact in fingerprint.facts(report)}
-    assert "simulated user" not in {fact.name for fact in fingerprint.facts(known)}
+    assert "simulated user" in {fact.name for fact in view.facts(report)}
+    assert "simulated user" not in {fact.name for fact in view.facts(known)}
 
 
 def test_a_suite_without_scenarios_has_none(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
+from evalgate.github import publish
 from evalgate.model import InMemoryTranscripts, Links
 from evalgate.results import file as results_file
 from evalgate.results import shapes
-from evalgate.wiring import claims, posts
+from evalgate.wiring import claims
 
 
 class Kept:
@@ -141,7 +142,7 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
     (asked,) = report.asked
     assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == ("final_response_match_v2", "a|b", 3)
     assert asked.judge.prompt_version == "7"
-    shown = posts.decided(posts.Job(), report, comment="always").section
+    shown = publish.decided(posts.Job(), report, comment="always").section
     assert "3 samples, prompt 7" in str(shown), "without a command to repeat it with as well"
 
 
@@ -183,5 +184,5 @@ def test_whatever_is_changed_is_refused_or_shown(
         report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     except EvalgateError:
         return
-    decided = posts.decided(posts.Job(), report, comment="always")
+    decided = publish.decided(posts.Job(), report, comment="always")
     assert decided.section.headline

@@ -18,7 +18,7 @@ HTTP = {
     "driver": "http",
     "url": "http://127.0.0.1:1/{session_id}",
     "request": {"q": "{text}"},
-    "response": {"text": "$"},
+    "response": {"text": "@"},
 }
 COMMAND = {"driver": "command", "command": "agent"}
 

@@ -6,13 +6,13 @@ import pytest
 from builders import build
 
 from evalgate.errors import ExitCode
-from evalgate.exhibits import guidance
 from evalgate.github import publish
 from evalgate.github.check_run import Conclusion
 from evalgate.model import FailOn, Policy
+from evalgate.reports import wording
 from evalgate.wiring import concluding
 
-REPAIR, ADVICE = "Repair the agent", "This says nothing about the agent's quality"
+REPAIR, ADVICE = "Fix the agent", "This is not a result about the agent"
 
 
 @pytest.mark.parametrize(
@@ -32,5 +32,5 @@ def test_what_blocks_speaks(words: str, fail_on: str, exit_code: ExitCode, concl
     report = build.report(words, policy=Policy(fail_on=frozenset(map(FailOn, fail_on.split()))))
     assert concluding.exit_code_of(report.run, report.verdict) is exit_code
     assert publish.conclusion_of(report) is conclusion
-    assert guidance.next_step(report).startswith(step)
-    assert step or not guidance.next_step(report)
+    assert wording.next_step(report).startswith(step)
+    assert step or not wording.next_step(report)

@@ -1,1 +1,0 @@
-"""Exhibits spelled in HTML, for the report page."""

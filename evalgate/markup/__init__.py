@@ -1,1 +1,0 @@
-"""Untrusted text made safe for the places where people read: Markdown, HTML, workflow logs."""

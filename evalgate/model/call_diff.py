@@ -1,0 +1,161 @@
+"""Tool calls, expected beside actual: which belong together, and what differs within a pair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Literal, TypeAlias
+
+from evalgate.model import ToolCall
+from evalgate.text import plain
+
+Mark: TypeAlias = Literal[" ", "-", "+"]
+
+LINE_WIDTH = 88
+VALUE_WIDTH = 160
+NAME_WIDTH = 100
+MAX_CALLS = 300
+
+
+_AS_IS = json.JSONEncoder(ensure_ascii=False, default=str)
+_IN_ORDER = json.JSONEncoder(ensure_ascii=False, default=str, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """An expected call and the actual call that answers it; one of them is None where nothing answers."""
+
+    expected: ToolCall | None
+    actual: ToolCall | None
+
+    @property
+    def same(self) -> bool:
+        """Whether both are there and equal; absent arguments equal empty ones."""
+        return self.expected is not None and self.actual is not None and _key(self.expected) == _key(self.actual)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a difference: `-` only expected, `+` only actual, blank in both."""
+
+    mark: Mark
+    text: str
+
+
+def same(left: Sequence[ToolCall] | None, right: Sequence[ToolCall] | None) -> bool:
+    """Whether both call the same tools with the same arguments in the same order; the calls' ids are chance."""
+    one, other = ([_key(call) for call in each or ()] for each in (left, right))
+    return one == other
+
+
+def pair(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> tuple[Pair, ...]:
+    """The calls of a turn aligned: equal calls first of all, then calls of the same tool between them."""
+    expected, actual = expected[:MAX_CALLS], actual[:MAX_CALLS]
+    matcher = SequenceMatcher(None, [_key(call) for call in expected], [_key(call) for call in actual], autojunk=False)
+    pairs: list[Pair] = []
+    for tag, start, end, other_start, other_end in matcher.get_opcodes():
+        left, right = expected[start:end], actual[other_start:other_end]
+        pairs += _zipped(left, right) if tag == "equal" else _pair_by_name(left, right)
+    return tuple(pairs)
+
+
+def difference(pairs: Sequence[Pair]) -> tuple[Line, ...]:
+    """The aligned calls as lines; within a pair of one tool only the arguments that differ are marked."""
+    return tuple(line for each in pairs for line in _lines(each))
+
+
+def spell(call: ToolCall) -> str:
+    """`book(city="Oslo", nights=2)`, long values clipped."""
+    return f"{_tool(call.name)}({', '.join(_argument(name, value) for name, value in (call.args or {}).items())})"
+
+
+def spell_json(value: Any, *, limit: int = VALUE_WIDTH) -> str:
+    """A JSON value on one line, clipped."""
+    return plain.clip(_dumps(value), limit)
+
+
+def _pair_by_name(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> list[Pair]:
+    matcher = SequenceMatcher(None, [call.name for call in expected], [call.name for call in actual], autojunk=False)
+    pairs: list[Pair] = []
+    for tag, start, end, other_start, other_end in matcher.get_opcodes():
+        left, right = expected[start:end], actual[other_start:other_end]
+        if tag == "equal":
+            pairs += _zipped(left, right)
+        else:
+            pairs += [Pair(expected=call, actual=None) for call in left]
+            pairs += [Pair(expected=None, actual=call) for call in right]
+    return pairs
+
+
+def _zipped(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> list[Pair]:
+    return [Pair(expected=left, actual=right) for left, right in zip(expected, actual, strict=True)]
+
+
+def _lines(each: Pair) -> list[Line]:
+    if each.expected is None:
+        return [Line(mark="+", text=spell(each.actual))] if each.actual is not None else []
+    if each.actual is None:
+        return [Line(mark="-", text=spell(each.expected))]
+    if each.same:
+        return [Line(mark=" ", text=spell(each.actual))]
+    expected, actual = spell(each.expected), spell(each.actual)
+    left, right = each.expected.args or {}, each.actual.args or {}
+    if expected != actual and len(left.keys() | right.keys()) <= 2 and max(len(expected), len(actual)) <= LINE_WIDTH:
+        return [Line(mark="-", text=expected), Line(mark="+", text=actual)]
+    return _argument_lines(_tool(each.expected.name), left, right)
+
+
+def _argument_lines(tool: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Line]:
+    lines = [Line(mark=" ", text=f"{tool}(")]
+    equal = 0
+    for name in [*expected, *(name for name in actual if name not in expected)]:
+        left = _dumps(expected[name]) if name in expected else None
+        right = _dumps(actual[name]) if name in actual else None
+        if left == right:
+            equal += 1
+            continue
+        left, right = _around_difference(left, right)
+        lines += [Line(mark="-", text=f"    {_name(name)}={left},")] if left is not None else []
+        lines += [Line(mark="+", text=f"    {_name(name)}={right},")] if right is not None else []
+    if equal:
+        lines.append(Line(mark=" ", text=f"    ... {equal} equal argument{'s' if equal > 1 else ''}"))
+    return [*lines, Line(mark=" ", text=")")]
+
+
+def _around_difference(left: str | None, right: str | None) -> tuple[str | None, str | None]:
+    """Both values clipped so that the first place where they differ is seen."""
+    if left is None or right is None:
+        return (
+            None if left is None else plain.clip(left, VALUE_WIDTH),
+            None if right is None else plain.clip(right, VALUE_WIDTH),
+        )
+    common = next((at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other), 0)
+    start = common - 40 if common > 80 else 0
+    lead = "..." if start else ""
+    return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(right[start:], VALUE_WIDTH)
+
+
+def _argument(name: str, value: Any) -> str:
+    return f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}"
+
+
+def _tool(name: str) -> str:
+    return plain.clip(name, NAME_WIDTH)
+
+
+def _name(name: str) -> str:
+    shown = plain.clip(name, NAME_WIDTH)
+    return shown if shown.isidentifier() else json.dumps(shown, ensure_ascii=False)
+
+
+def _key(call: ToolCall) -> tuple[str, str]:
+    return call.name, _dumps(call.args or {}, ordered=True)
+
+
+def _dumps(value: Any, *, ordered: bool = False) -> str:
+    try:
+        return (_IN_ORDER if ordered else _AS_IS).encode(value)
+    except (RecursionError, TypeError, ValueError):
+        return "(a value that is no JSON)"

@@ -1,0 +1,437 @@
+"""One case as a reader meets it: its verdict, its trials, and where it stands beside the base."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from evalgate.model import (
+    AgentFailure,
+    BaseOrigin,
+    BaseSource,
+    Case,
+    CaseComparison,
+    CaseVerdict,
+    Change,
+    Comparison,
+    CriterionComparison,
+    CriterionUse,
+    CriterionVerdict,
+    FailureOrigin,
+    GateKind,
+    GradedTrial,
+    Power,
+    Reason,
+    Report,
+    Run,
+    Score,
+    Standing,
+    Suite,
+    SuiteVerdict,
+    VerdictKind,
+)
+from evalgate.text import words
+
+CaseKey: TypeAlias = tuple[str, str]
+
+ADVISORY: Final = "advisory (non-blocking)"
+QUARANTINED: Final = "quarantined (non-blocking)"
+ENOUGH: Final = "within the required pass rate"
+WITHIN: Final[Mapping[VerdictKind, str]] = {
+    VerdictKind.FAIL: ENOUGH,
+    VerdictKind.NOT_MEASURED: "within `min-measured`",
+}
+"""Why a suite passes all the same."""
+
+FLAKY_SHARE, FEW_FLAKY = 1 / 3, 3
+"""From so many flaky cases on, at least so many of them, they are called unreliable as a whole."""
+
+CHANGES: Final[Mapping[Change, str]] = {
+    Change.REGRESSED: "worse",
+    Change.IMPROVED: "better",
+    Change.UNCHANGED: "same",
+    Change.INCONCLUSIVE: "inconclusive",
+    Change.NOT_MEASURED: "not measured",
+}
+"""What can be said of a criterion, in a table; a test holds every change to a row."""
+
+APART: Final = "not comparable (timing)"
+"""What can be said of what is read from a clock, where the sides were not run side by side."""
+
+KINDS: Final[Mapping[Change, VerdictKind]] = {
+    Change.REGRESSED: VerdictKind.FAIL,
+    Change.IMPROVED: VerdictKind.PASS,
+    Change.UNCHANGED: VerdictKind.PASS,
+    Change.INCONCLUSIVE: VerdictKind.INCONCLUSIVE,
+    Change.NOT_MEASURED: VerdictKind.NOT_MEASURED,
+}
+"""The verdict whose sign and color a change has."""
+
+ORIGINS: Final[Mapping[FailureOrigin, str]] = {
+    FailureOrigin.NEW: "new failure",
+    FailureOrigin.KNOWN: "pre-existing failure",
+    FailureOrigin.FLAKY: "flaky",
+    FailureOrigin.UNKNOWN: "no base result",
+    FailureOrigin.UNCONFIRMED: "unconfirmed (reruns failed)",
+}
+"""Whose failure a case is; a test holds every origin to a row."""
+
+OTHERWISE: Final = "new failure: the base passes a criterion that fails here"
+"""Of a failed case that the base does not pass as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CaseView:
+    """A case with its verdict, its place in the user's files, and all its trials in order of repeats; `compared`: how
+    it stands beside the base, None where it does not. `excuse`: why it decides nothing although it does not pass, ""
+    where that lies in whose failure it is; None where it decides."""
+
+    report: Report
+    verdict: CaseVerdict
+    suite: Suite
+    case: Case | None
+    trials: tuple[GradedTrial, ...]
+    compared: CaseComparison | None = None
+    excuse: str | None = None
+
+    @property
+    def kind(self) -> VerdictKind:
+        """How it ended."""
+        return self.verdict.kind
+
+    @property
+    def case_id(self) -> str:
+        """Its name."""
+        return self.verdict.case_id
+
+    @property
+    def file(self) -> str:
+        """The file that the case stands in."""
+        return self.case.place.file if self.case and self.case.place else self.suite.key
+
+    @property
+    def line(self) -> int | None:
+        """The line of that file, from 1."""
+        return self.case.place.line if self.case and self.case.place else None
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def led(self) -> bool:
+        """Whether a simulated user speaks."""
+        return self.case is not None and self.case.scenario is not None
+
+    @property
+    def failing(self) -> tuple[CriterionVerdict, ...]:
+        """The criteria that failed."""
+        return tuple(each for each in self.verdict.criteria if each.kind is VerdictKind.FAIL)
+
+    @property
+    def unmeasured(self) -> tuple[CriterionVerdict, ...]:
+        """The deciding criteria without a verdict."""
+        undecided = (VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE)
+        return tuple(each for each in self.verdict.criteria if each.kind in undecided)
+
+    @property
+    def agent_failed(self) -> bool:
+        """Whether an agent that broke, and no criterion, made this case what it is."""
+        return not self.failing and self.failure is not None
+
+    @property
+    def failure(self) -> AgentFailure | None:
+        """The first failure of the agent in any of its runs."""
+        return next((trial.failure for trial in self.trials if trial.failure is not None), None)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the user asked to leave out all that is unmeasured here."""
+        return bool(self.trials and self.unmeasured) and all(each.reason is Reason.SKIPPED for each in self.unmeasured)
+
+    @property
+    def shortfall(self) -> float:
+        """How far the worst criterion is from its threshold, in units of the threshold's size; 0.0 where none fails."""
+        return max((_shortfall(each) for each in self.failing), default=0.0)
+
+    @property
+    def shown(self) -> GradedTrial | None:
+        """The trial to look at: most criteria below their thresholds, else a broken agent, else the first."""
+        if len(self.trials) <= 1:
+            return self.trials[0] if self.trials else None
+        uses = {use.name: use for use in self.suite.criteria}.values()
+        return max(
+            self.trials,
+            key=lambda trial: (_below(trial, uses=uses), trial.failure is not None, -trial.key.repeat),
+        )
+
+    @property
+    def which_run(self) -> str:
+        """`showing run 2 of 3`; "" where there is one run, or none."""
+        runs = self.report.run.expected(self.verdict.suite, self.verdict.case_id)
+        return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.repeat + 1} of {runs}"
+
+    @property
+    def whose(self) -> str:
+        """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
+        excuse = self.excuse if self.verdict.admitted else QUARANTINED
+        return ", ".join(each for each in (whose(self.compared), excuse) if each)
+
+    @property
+    def flaky(self) -> tuple[CriterionVerdict, ...]:
+        """The deciding criteria that reached their threshold in some repeats and not in others."""
+        if len(self.trials) < 2:
+            return ()
+        uses = {use.name: use for use in self.suite.criteria}
+        return tuple(each for each in self.verdict.criteria if each.name in uses and _is_flaky(each, uses[each.name]))
+
+
+def collect(report: Report) -> Iterator[CaseView]:
+    """All cases of a report in the order of its verdict."""
+    suites = {suite.key: suite for suite in report.run.suites}
+    compared = {(case.suite, case.case_id): case for case in report.comparison.cases} if report.comparison else {}
+    excused = excuses(report)
+    trials: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
+    for trial in report.run.trials:
+        trials[trial.key.suite, trial.key.case_id].append(trial)
+    for suite in report.verdict.suites:
+        if suite.suite in suites:
+            known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
+            for verdict in suite.cases:
+                name = (verdict.suite, verdict.case_id)
+                yield CaseView(
+                    report=report,
+                    verdict=verdict,
+                    suite=suites[verdict.suite],
+                    case=known.get(verdict.case_id),
+                    trials=tuple(trials.get(name, ())),
+                    compared=compared.get(name),
+                    excuse=excused.get(name),
+                )
+
+
+def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
+    """What the change broke first, then the furthest below its threshold; equals keep their order."""
+    return tuple(sorted(found, key=lambda each: (_urgency(each), -each.shortfall)))
+
+
+def _urgency(case: CaseView) -> int:
+    origin = case.compared.origin if case.compared is not None else None
+    new = (FailureOrigin.NEW, FailureOrigin.UNCONFIRMED, FailureOrigin.UNKNOWN)
+    return (*new, None, FailureOrigin.FLAKY, FailureOrigin.KNOWN).index(origin)
+
+
+def of_kind(found: Sequence[CaseView], *kinds: VerdictKind) -> tuple[CaseView, ...]:
+    """Those that ended as one of `kinds`."""
+    return tuple(each for each in found if each.kind in kinds)
+
+
+def meets(value: float, use: CriterionUse) -> bool:
+    """ADK's rule for one value: at least the threshold, at most where lower is better."""
+    if use.threshold is None:
+        return True
+    return value <= use.threshold if use.lower_is_better else value >= use.threshold
+
+
+def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
+    grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
+    return sum(1 for use, grade in grades if isinstance(grade, Score) and not meets(grade.value, use))
+
+
+def _is_flaky(verdict: CriterionVerdict, use: CriterionUse) -> bool:
+    known = [meets(value, use) for value in verdict.values if value is not None]
+    return verdict.kind is not None and any(known) and not all(known)
+
+
+def _shortfall(verdict: CriterionVerdict) -> float:
+    if verdict.value is None or verdict.threshold is None:
+        return 0.0
+    return abs(verdict.threshold - verdict.value) / max(abs(verdict.threshold), 1e-9)
+
+
+def number(value: float | None, verdict: CriterionVerdict) -> str:
+    """A value of a criterion; beside its threshold, where it has one."""
+    return words.amount(value) if verdict.threshold is None else words.score(value, beside=verdict.threshold)
+
+
+def against(verdict: CriterionVerdict) -> str:
+    """`0.79 < 0.80`: a value and its threshold."""
+    return words.against(verdict.value, verdict.threshold, met=verdict.kind is VerdictKind.PASS)
+
+
+def excuses(report: Report) -> Mapping[CaseKey, str]:
+    """The excuse of every case that does not pass and decides nothing, by suite and id; "" where whose failure it is
+    says it all."""
+    decisive = _broken(report)
+    found: dict[CaseKey, str] = {}
+    for suite in report.verdict.suites:
+        advisory = suite.suite in report.policy.advisory
+        for case in suite.cases:
+            key = case.suite, case.case_id
+            why = None if case.kind is VerdictKind.PASS else _excuse(case, suite, advisory=advisory)
+            if why is not None and not (why == ENOUGH and key in decisive):
+                found[key] = why
+    return found
+
+
+def _broken(report: Report) -> Collection[CaseKey]:
+    """The cases that the change broke, where that is a regression: what a pass rate allows may still be worse."""
+    regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
+    compared = report.comparison.cases if regressed and report.comparison is not None else ()
+    return {(case.suite, case.case_id) for case in compared if case.broken}
+
+
+def _excuse(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> str | None:
+    if advisory:
+        return ADVISORY
+    if not case.admitted:
+        return QUARANTINED
+    if case.excused:
+        return ""
+    return WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
+
+
+def whose(case: CaseComparison | None) -> str:
+    """Whose failure a case is; "" where it does not fail or there is no base to tell."""
+    if case is None or case.origin is None:
+        return ""
+    if case.standing is Standing.NEW:
+        return "new case (not on base)"
+    if case.standing is Standing.CHANGED:
+        return "changed case (not comparable with the base)"
+    passes = case.base is not None and case.base.kind is VerdictKind.PASS
+    return OTHERWISE if case.origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[case.origin]
+
+
+def moved(row: CriterionComparison) -> tuple[str, str, str]:
+    """Both sides' means and head - base, signed, with decimals that agree on paper; `-` for what is not known."""
+    return words.compared(row.base, row.head)
+
+
+def between(row: CriterionComparison, *, share: bool = False) -> str:
+    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`, the 95 % interval of a difference; "exact" where it is no sample."""
+    if row.fact:
+        return "exact"
+    if row.interval is None:
+        return "-"
+    like = "" if share or row.delta is None else moved(row)[2]
+    return words.between(row.interval.low, row.interval.high, share=share, like=like)
+
+
+def p_value(row: CriterionComparison) -> str:
+    """The p of the direction in which it went, adjusted for the criteria that decide; `-` where it means nothing: of
+    what decides nothing, of a fact, of what did not move."""
+    rose = row.drop is not None and row.drop < 0
+    value = row.p_rise_adjusted if rose else row.p_adjusted
+    if value is None or row.fact or not row.gating or not row.delta:
+        return "-"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def tested(rows: Sequence[CriterionComparison]) -> bool:
+    """Whether any of them has a p."""
+    return any(p_value(row) != "-" for row in rows)
+
+
+def said(row: CriterionComparison) -> str:
+    """What can be said of a criterion, in a table."""
+    return APART if row.apart else CHANGES[row.change]
+
+
+def turned(row: CriterionComparison) -> str:
+    """`3 broke, 1 fixed`: the cases that turned by this criterion; "" where none did."""
+    parts = (f"{row.broken:,} broke" if row.broken else "", f"{row.fixed:,} fixed" if row.fixed else "")
+    return ", ".join(part for part in parts if part)
+
+
+def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:
+    """The criteria that decide, worst first, and the others."""
+    order = (Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE, Change.IMPROVED, Change.UNCHANGED)
+    deciding = sorted((row for row in comparison.criteria if row.gating), key=lambda row: order.index(row.change))
+    return deciding, [row for row in comparison.criteria if not row.gating]
+
+
+def origin_words(origin: BaseOrigin) -> str:
+    """How the base's results came to be: `run alongside`, `cached results, 3 days old, 2 commits before the base`."""
+    how = {
+        BaseSource.RERUN: "run alongside",
+        BaseSource.STORE: "cached results",
+        BaseSource.MIXED: f"{origin.reused:,} cached, {words.counted(origin.run, 'new trial')}",
+        BaseSource.FILE: "results from a file",
+    }[origin.source]
+    stored = origin.source is not BaseSource.RERUN
+    parts = [how]
+    if stored and origin.age_days is not None:
+        parts.append(_age(origin.age_days))
+    if stored and origin.distance:
+        parts.append(f"{words.counted(origin.distance, 'commit')} before the base")
+    return ", ".join(parts)
+
+
+def _age(days: float) -> str:
+    if days < 1 / 24:
+        return "less than an hour old"
+    if days < 2:
+        return f"{words.counted(round(days * 24), 'hour')} old"
+    return f"{days:.0f} days old"
+
+
+def certainty(comparison: Comparison) -> str:
+    """What the differences are worth: exact where agents repeat themselves, or a sample and what it could have told; ""
+    where nothing is known of it."""
+    if comparison.overall is not None and comparison.overall.fact:
+        if all(row.fact for row in comparison.criteria if row.gating):
+            return "Both agents gave the same result in every run, so the differences are exact."
+        return "Both agents gave the same result in every run: only differences marked exact are free of chance."
+    return " ".join(each for each in (unreliable(comparison), power_sentence(comparison.power)) if each)
+
+
+def unreliable(comparison: Comparison) -> str:
+    """That a suite is mostly noise, and what the repeats that would help cost; "" for one that is not."""
+    paired = [case for case in comparison.cases if case.standing is Standing.PAIRED]
+    flaky = sum(1 for case in paired if case.flaky)
+    if flaky < FEW_FLAKY or flaky < len(paired) * FLAKY_SHARE:
+        return ""
+    told = f"{flaky:,} of {len(paired):,} cases are flaky: this comparison is unreliable."
+    would = comparison.power.would if comparison.power is not None else ()
+    if not would:
+        return told
+    repeats, drop = would[-1]
+    cost = words.counted(2 * repeats * len(paired), "agent run")
+    return f"{told} {repeats} runs per case and side ({cost}) would detect a drop of {drop * 100:.0f} points."
+
+
+def runs_words(head: Run, base: Run | None) -> str:
+    """How often every case was run, further runs aside; stored results may have other numbers of runs."""
+    runs = words.counted(head.repeats, "run")
+    if base is None or base.repeats == head.repeats:
+        return f"{runs} per side"
+    return f"{runs} per case on head and {base.repeats:,} on the base"
+
+
+def power_sentence(power: Power | None) -> str:
+    """What a green could have missed; "" where nothing is known of it."""
+    if power is None:
+        return ""
+    further = f" and {power.more} more of flaky cases" if power.more else ""
+    theirs = "" if power.base_repeats is None else f" on head and {power.base_repeats} on the base"
+    runs = f"{words.counted(power.repeats, 'run')} per case{theirs}{further}"
+    if power.drop is None or power.drop > 1:
+        told = f"{runs} would not detect any drop of the pass rate (80 % power)."
+    else:
+        told = f"{runs} would detect a drop of the pass rate of {power.drop * 100:.0f} points or more (80 % power)."
+    best = 101 if power.drop is None else round(power.drop * 100)
+    would: list[tuple[int, int]] = []
+    for times, drop in power.would:
+        if round(drop * 100) < best:
+            best = round(drop * 100)
+            would.append((times, best))
+    if would:
+        what = "runs per side" if theirs else "runs"
+        told += (
+            f" {words.listed((f'{times} {what} would detect {points} points' for times, points in would), limit=4)}."
+        )
+    return told

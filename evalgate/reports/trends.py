@@ -1,0 +1,92 @@
+"""How criteria went in the last runs of the base branch: figures, a line of characters, and a drawn line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from evalgate.model import Trend
+from evalgate.text import words
+
+STEPS: Final = "".join(chr(0x2581 + step) for step in range(8))
+"""Blocks from an eighth to a whole."""
+WIDTH, HEIGHT, MARGIN = 220, 36, 4
+LOWEST: Final = math.nextafter(-math.inf, 0)
+GAP: Final = "\N{MIDDLE DOT}"
+LEAST_REACH: Final = 0.1
+"""A line is drawn from its lowest to its highest value, and over at least this share of the larger of 1 and its
+highest, so that noise does not look like a fall."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Both ends of what is drawn."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """0 at the lower end, 1 at the upper, and where both are one."""
+        reach = self.high / 2 - self.low / 2  # halves, for the difference of two large numbers may be infinite
+        return (value / 2 - self.low / 2) / reach if reach else 1.0
+
+
+def scale(trend: Trend) -> Scale:
+    """The ends for the base runs and this run together."""
+    values = [value for value in (*trend.means, trend.now) if value is not None]
+    low, high = min(values), max(values)
+    lacking = LEAST_REACH * max(1.0, abs(high)) - (high - low)
+    if lacking > 0:
+        # what never left its upper end stays there
+        return Scale(low=max(low - lacking, LOWEST), high=high)
+    return Scale(low=low, high=high)
+
+
+def line(trend: Trend) -> str:
+    """A block a base run, oldest first; a dot where a run has no score."""
+    ends = scale(trend)
+    return "".join(
+        GAP if value is None else STEPS[min(int(ends.at(value) * len(STEPS)), len(STEPS) - 1)] for value in trend.means
+    )
+
+
+def figures(trend: Trend) -> tuple[str, str, str, str]:
+    """The lowest, the highest and the last mean of the base runs, and this run's."""
+    known = [value for value in trend.means if value is not None]
+    told = words.score if max(map(abs, (*known, trend.now or 0.0))) <= 1 else words.amount
+    low, high, last = (told(value) for value in (min(known), max(known), known[-1]))
+    return low, high, last, told(trend.now)
+
+
+def title(trends: Sequence[Trend]) -> str:
+    """`Criteria in the last 12 runs of the base branch, 2026-01-02 to 2026-01-20`."""
+    first = trends[0]
+    days = " to ".join(dict.fromkeys(each[:10] for each in (first.since, first.until) if each))
+    count = words.counted(len(first.means), "run")
+    return f"Criteria in the last {count} of the base branch{f', {days}' if days else ''}"
+
+
+def stretches(trend: Trend) -> Iterator[list[str]]:
+    """The points `x,y` of a line through the base runs, broken where one has no score; one of a single point is a
+    dot."""
+    points: list[str] = []
+    for at, value in enumerate(trend.means):
+        if value is not None:
+            points.append(",".join(_place(trend, at=at, value=value)))
+        if points and (value is None or at == len(trend.means) - 1):
+            yield points
+            points = []
+
+
+def now(trend: Trend) -> str:
+    """The point `x,y` of this run; "" where it has no score."""
+    return "" if trend.now is None else ",".join(_place(trend, at=len(trend.means), value=trend.now))
+
+
+def _place(trend: Trend, *, at: int, value: float) -> tuple[str, str]:
+    """From the left by run, from the top by value."""
+    across = at / len(trend.means) * (WIDTH - 2 * MARGIN) + MARGIN
+    down = (1 - scale(trend).at(value)) * (HEIGHT - 2 * MARGIN) + MARGIN
+    return f"{across:.1f}", f"{down:.1f}"

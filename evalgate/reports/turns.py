@@ -1,0 +1,258 @@
+"""The turns of the trial of a case that shows what went wrong: expected beside actual, and what the base did there."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from evalgate import parting
+from evalgate.model import Content, CriterionUse, Finding, GradedTrial, Invocation, Parting, Text, ToolCall, TrialKey
+from evalgate.model import call_diff as diff
+from evalgate.reports import cases
+from evalgate.reports.cases import CaseView
+from evalgate.text import plain, words
+
+QUOTE_WIDTH = 160
+UNREAD = "no verdict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnScore:
+    """What one criterion gave one turn; `met` None where it has no threshold or no value."""
+
+    name: str
+    value: float | None
+    threshold: float | None
+    met: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn, expected beside actual; None where that side has no such turn. `asked`: the evaluation file has it, or
+    a simulated user led to it. `base`: what the base did in it, where that is worth showing."""
+
+    number: int
+    expected: Invocation | None
+    actual: Invocation | None
+    asked: bool
+    base: Invocation | None = None
+    scores: tuple[TurnScore, ...] = ()
+    findings: tuple[tuple[str, Finding], ...] = ()
+
+    @property
+    def user(self) -> str:
+        """What the user said."""
+        turn = self.expected or self.actual
+        return (answer_text(turn.user_content) or "") if turn else ""
+
+    @property
+    def expected_calls(self) -> tuple[ToolCall, ...] | None:
+        """None where the evaluation file says nothing of calls."""
+        return self.expected.tool_calls if self.expected and self.expected.events is not None else None
+
+    @property
+    def actual_calls(self) -> tuple[ToolCall, ...] | None:
+        """None where the turn did not happen."""
+        return self.actual.tool_calls if self.actual else None
+
+    @property
+    def expected_answer(self) -> str | None:
+        """None where the evaluation file has none."""
+        return answer_text(self.expected.final_response) if self.expected else None
+
+    @property
+    def actual_answer(self) -> str | None:
+        """None where the agent gave none."""
+        return answer_text(self.actual.final_response) if self.actual else None
+
+    @property
+    def base_answer(self) -> str | None:
+        """None where the base gave none, or is not shown."""
+        return answer_text(self.base.final_response) if self.base else None
+
+    @property
+    def unmarked(self) -> bool:
+        """Whether the agent has no answer because none of what it said is marked as final."""
+        events = (self.actual and self.actual.events) or ()
+        return self.actual_answer is None and any(answer_text(each.content) for each in events)
+
+    @property
+    def below(self) -> tuple[TurnScore, ...]:
+        """The scores below their thresholds."""
+        return tuple(score for score in self.scores if score.met is False)
+
+    @property
+    def answers_matter(self) -> bool:
+        """Whether anybody asks for the words of the answer, which is never word for word the same."""
+        return not self.below or not all("tool" in score.name for score in self.below)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a reader should look here: below a threshold, missing, or never asked for."""
+        return self.actual is None or not self.asked or bool(self.below)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """The turns that are known, what criteria found of the whole, and where the base's conversation differs."""
+
+    turns: tuple[Turn, ...] = ()
+    findings: tuple[tuple[str, Finding], ...] = ()
+    divergence: str = ""
+
+
+@functools.lru_cache(maxsize=256)
+def of(case: CaseView) -> Conversation:
+    """The conversation of the trial that is shown; a broken agent's up to where it broke."""
+    trial = case.shown
+    expected = (case.case.conversation if case.case else None) or ()
+    if trial is None:
+        unrun = (Turn(number=at, expected=asked, actual=None, asked=True) for at, asked in enumerate(expected, 1))
+        return Conversation(turns=tuple(unrun))
+    actual: Sequence[Invocation] | None = trial.failure.partial if trial.failure is not None else _head(case, trial)
+    sides = _sides(case, trial, actual)
+    divergence = "" if sides is None else _divergence(case, *sides)
+    found = tuple(_findings(None, trial=trial))
+    if actual is None:
+        return Conversation(findings=found, divergence=divergence)
+    base = _base(case, trial, sides)
+    led = case.case is None or case.case.conversation is None
+    turns = (
+        Turn(
+            number=at + 1,
+            expected=expected[at] if at < len(expected) else None,
+            actual=actual[at] if at < len(actual) else None,
+            asked=at < len(expected) or led,
+            base=base[at] if at < len(base) else None,
+            scores=tuple(_scores(at, trial=trial, uses=case.suite.criteria)),
+            findings=tuple(_findings(at + 1, trial=trial)),
+        )
+        for at in range(max(len(expected), len(actual)))
+    )
+    return Conversation(turns=tuple(turns), findings=found, divergence=divergence)
+
+
+def answer_text(content: Content | None) -> str | None:
+    """What a message says aloud: its texts without thoughts; None where it has none."""
+    if content is None:
+        return None
+    texts = [part.text for part in content.parts if isinstance(part, Text) and not part.thought and part.text]
+    return "\n".join(texts) if texts else None
+
+
+def tally(finding: Finding) -> str:
+    """`3 samples: 2 valid, 1 no verdict; 2 not needed`; empty where no judge was asked."""
+    if not finding.opinions:
+        return ""
+    counts = Counter(opinion.label or UNREAD for opinion in finding.opinions)
+    told = ", ".join(f"{count} {label}" for label, count in counts.most_common())
+    spared = f"; {finding.spared} not needed" if finding.spared else ""
+    return f"{words.counted(len(finding.opinions), 'sample')}: {told}{spared}"
+
+
+def worth_showing(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
+    """The findings that say anything."""
+    return [(name, finding) for name, finding in findings if finding.text.strip() or finding.opinions]
+
+
+def _head(case: CaseView, trial: GradedTrial) -> Sequence[Invocation] | None:
+    transcript = case.report.run.transcripts.find(trial.key)
+    return None if transcript is None else transcript.invocations
+
+
+def _scores(index: int, *, trial: GradedTrial, uses: Sequence[CriterionUse]) -> Iterator[TurnScore]:
+    for use in uses:
+        grade = trial.grades.get(use.name)
+        value = grade.turns[index] if grade is not None and index < len(grade.turns) else None
+        if value is None:
+            continue
+        decides = not use.informational and use.threshold is not None
+        yield TurnScore(
+            name=use.name,
+            value=value,
+            threshold=use.threshold if decides else None,
+            met=cases.meets(value, use) if decides else None,
+        )
+
+
+def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, Finding]]:
+    for name, grade in trial.grades.items():
+        yield from ((name, finding) for finding in grade.findings if finding.turn == number)
+
+
+def _base(
+    case: CaseView, trial: GradedTrial, sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None
+) -> Sequence[Invocation]:
+    """The turns of the base's trial with the same number as head's that is shown, else of its first; () where head
+    does not fail alone, or nothing was kept. Where a simulated user led both, only those that head's had as well: what
+    comes after the conversations diverged answers something else."""
+    comparison = case.report.comparison
+    if comparison is None or comparison.base is None or case.compared is None or not case.compared.broken:
+        return ()
+    if case.led:
+        if sides is None:
+            return ()
+        found = parting.compare(*sides, hears_calls=True)
+        return sides[0][: len(sides[0]) if found is None or found.users is None else found.users - 1]
+    for repeat in (trial.key.repeat, 0):
+        key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=repeat)
+        transcript = comparison.base.transcripts.find(key)
+        if transcript is not None:
+            return transcript.invocations
+    return ()
+
+
+def _sides(
+    case: CaseView, trial: GradedTrial, head: Sequence[Invocation] | None
+) -> tuple[Sequence[Invocation], Sequence[Invocation]] | None:
+    """The base's and head's turns of the same repeat of a scenario; None where either is not known."""
+    comparison = case.report.comparison
+    if not case.led or head is None or comparison is None or comparison.base is None:
+        return None
+    key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=trial.key.repeat)
+    base = comparison.base.transcripts.find(key)
+    if base is None:
+        return None
+    kept = None if trial.failure is None else _head(case, trial)
+    return base.invocations, head if kept is None else kept
+
+
+def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
+    """Where the run that is shown leaves the base's run with the same number, and what either agent said there."""
+    found = parting.compare(base, head, hears_calls=case.suite.simulator.include_function_calls)
+    if found is None:
+        return "The base had the same conversation."
+    if found.answers is None:
+        return (
+            f"From turn {found.users} on, the simulated user says something else than on the base, although it heard "
+            "the same."
+        )
+    left, right = base[found.answers - 1], head[found.answers - 1]
+    quotes = _quote(left, right), _quote(right, left)
+    told = f"the base's agent {quotes[0]}, head's {quotes[1]}"
+    if quotes[0] == quotes[1]:
+        told = "the agents gave the same answer, but said or received something else before it"
+    return f"The conversations diverge in turn {found.answers}: {told}; {_after(found, base, head)}."
+
+
+def _quote(turn: Invocation, other: Invocation) -> str:
+    """What an agent said in a turn, or what it called where it said the same as the other."""
+    told, compared = (answer_text(each.final_response) for each in (turn, other))
+    if told == compared:
+        spelled = ", ".join(diff.spell(call) for call in turn.tool_calls)
+        return f"called {plain.clip_end(spelled, QUOTE_WIDTH)}" if spelled else "called no tool"
+    if told is None:
+        return "said nothing"
+    quoted = plain.clip_end(plain.flat(told), QUOTE_WIDTH)
+    return f"said \N{LEFT DOUBLE QUOTATION MARK}{quoted}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+
+def _after(found: Parting, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
+    if found.users is None:
+        return "the user says the same to both"
+    if found.users > min(len(base), len(head)):
+        longer = "the base's" if len(base) > len(head) else "head's"
+        return f"from turn {found.users} on, only {longer} continues"
+    return f"from turn {found.users} on, their users say different things"

@@ -1,0 +1,567 @@
+"""One view of a report, built once and shared by all reports: its cases, its counts, and what stands around them."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+from evalgate.model import (
+    USER_SIMULATOR,
+    AskedJudge,
+    BaseSource,
+    Comparison,
+    CriterionUse,
+    CriterionVerdict,
+    FailureOrigin,
+    GradedTrial,
+    JudgeUse,
+    Links,
+    Loosening,
+    LooseningKind,
+    Report,
+    Run,
+    Suite,
+    SuiteVerdict,
+    VerdictKind,
+)
+from evalgate.reports import cases, wording
+from evalgate.reports.cases import CaseView
+from evalgate.text import markdown, plain, words
+
+UNKNOWN = "-"
+SAME = "the same"
+LISTED = 8
+JUDGES = 20
+SHA = 12
+JUDGE_HEADER = ("Criterion", "Judge", "Calls", "Cached", "Retries", "Failed", "Tokens in", "Tokens out", "Cost")
+MESSAGE_LIMIT = 1_000
+TITLE_LIMIT = 120
+
+FOLDED: Final[Mapping[LooseningKind, str]] = {
+    LooseningKind.CASE_REMOVED: "{count} deleted",
+    LooseningKind.CASE_CHANGED: "expectations of {count} changed",
+}
+"""How many cases of one file are told together. There may be any number of them, and they must hide no rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class View:
+    """A report with its cases in the order of its verdict, and the totals of its criteria; `comparison` None also where
+    there are no results of the base."""
+
+    report: Report
+    cases: tuple[CaseView, ...]
+    totals: Totals
+    criteria: tuple[CriterionTotals, ...]
+    comparison: Comparison | None
+
+    @property
+    def kind(self) -> VerdictKind:
+        """The verdict's kind."""
+        return self.report.verdict.kind
+
+    @property
+    def head_commit(self) -> str:
+        """Head's commit, as far as it is known."""
+        return self.report.links.commit or self.report.run.commit
+
+    def commit_page(self, commit: str) -> str:
+        """The page of a commit; "" where it is not known."""
+        links = self.report.links
+        return f"{links.repository}/commit/{commit}" if links.repository and links.commit and commit.isalnum() else ""
+
+    def file_page(self, case: CaseView) -> str:
+        """The page of the file of a case, at its line; "" where it is not known."""
+        links = self.report.links
+        return markdown.file_address(
+            repository=links.repository, commit=links.commit, path=links.place(case.file), line=case.line
+        )
+
+
+def of(report: Report) -> View:
+    """The view of a report. The last report's is kept: reports ask one by one."""
+    global _last  # noqa: PLW0603 - one value, replaced whole
+    if _last is None or _last.report is not report:
+        comparison = report.comparison
+        _last = View(
+            report=report,
+            cases=tuple(cases.collect(report)),
+            totals=count(report),
+            criteria=by_criterion(report),
+            comparison=None if comparison is None or comparison.problem else comparison,
+        )
+    return _last
+
+
+_last: View | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Counts of cases by kind; tokens and seconds are what the run took of agents, None where nothing is known: on both
+    sides, fresh runs that confirm included, stored results left out."""
+
+    passed: int
+    failed: int
+    inconclusive: int
+    not_measured: int
+    tokens: int | None
+    agent_s: float
+
+    @property
+    def total(self) -> int:
+        """All cases, measured or not."""
+        return self.passed + self.failed + self.inconclusive + self.not_measured
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share that passed among the cases that could be measured; None where none could."""
+        measured = self.total - self.not_measured
+        return self.passed / measured if measured else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionTotals:
+    """One criterion of one suite over its cases.
+
+    `mean`: over the cases that have a value; None where none has. `threshold` None: informational, never decides.
+    """
+
+    suite: str
+    name: str
+    threshold: float | None
+    lower_is_better: bool
+    mean: float | None
+    passed: int
+    failed: int
+    not_evaluated: int
+
+    @property
+    def total(self) -> int:
+        """All cases of the suite."""
+        return self.passed + self.failed + self.not_evaluated
+
+    @property
+    def shown(self) -> str:
+        """The mean as it reads."""
+        return words.amount(self.mean) if self.threshold is None else words.score(self.mean, beside=self.threshold)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the mean reaches the threshold; None where there is no mean or no threshold."""
+        if self.mean is None or self.threshold is None:
+            return None
+        return self.mean <= self.threshold if self.lower_is_better else self.mean >= self.threshold
+
+
+def count(report: Report) -> Totals:
+    """The totals of a report."""
+    verdict = report.verdict
+    spent = _spent(report)
+    known = [trial.tokens for trial in spent if trial.tokens is not None]
+    return Totals(
+        passed=verdict.count(VerdictKind.PASS),
+        failed=verdict.count(VerdictKind.FAIL),
+        inconclusive=verdict.count(VerdictKind.INCONCLUSIVE),
+        not_measured=verdict.count(VerdictKind.NOT_MEASURED),
+        tokens=sum(known) if known else None,
+        agent_s=sum(trial.seconds for trial in spent),
+    )
+
+
+def _spent(report: Report) -> Sequence[GradedTrial]:
+    """All trials that were run for this report."""
+    comparison = report.comparison
+    found = [*report.run.trials, *report.run.confirmations]
+    if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
+        stored = comparison.origin.source is BaseSource.STORE
+        found += [trial for trial in comparison.base.trials if not stored and not trial.reused]
+        found += comparison.base.confirmations
+    return found
+
+
+def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
+    """Every criterion of every suite, in the suites' order."""
+    verdicts = {suite.suite: suite for suite in report.verdict.suites}
+    return tuple(
+        _totals_of(use, suite=suite, found=found.get(use.name, ()), cases=len(verdicts[suite.key].cases))
+        for suite in report.run.suites
+        if suite.key in verdicts
+        for found in (_by_name(verdicts[suite.key]),)
+        for use in suite.criteria
+    )
+
+
+def _by_name(suite: SuiteVerdict) -> Mapping[str, Sequence[CriterionVerdict]]:
+    found: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
+    for case in suite.cases:
+        for each in case.criteria:
+            found[each.name].append(each)
+    return found
+
+
+def _totals_of(use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
+    values = [each.value for each in found if each.value is not None]
+    failed = _count(found, VerdictKind.FAIL)
+    # An informational criterion decides nothing: all that it has are values and gaps.
+    passed = len(values) if use.informational else _count(found, VerdictKind.PASS)
+    return CriterionTotals(
+        suite=suite.key,
+        name=use.name,
+        threshold=None if use.informational else use.threshold,
+        lower_is_better=use.lower_is_better,
+        mean=fmean(values) if values else None,
+        passed=passed,
+        failed=failed,
+        not_evaluated=cases - passed - failed,
+    )
+
+
+def _count(verdicts: Iterable[CriterionVerdict], kind: VerdictKind) -> int:
+    return sum(1 for verdict in verdicts if verdict.kind is kind)
+
+
+def judges_total(uses: Sequence[JudgeUse]) -> JudgeUse:
+    """All of them as one, which names no criterion and no model. A cost is None only where no call was priced."""
+    failures: Counter[str] = Counter()
+    for use in uses:
+        failures.update(use.failures)
+    priced = [use.cost_usd for use in uses if use.cost_usd is not None]
+    return JudgeUse(
+        criterion="",
+        model="",
+        calls=sum(use.calls for use in uses),
+        cached=sum(use.cached for use in uses),
+        retries=sum(use.retries for use in uses),
+        prompt_tokens=sum(use.prompt_tokens for use in uses),
+        output_tokens=sum(use.output_tokens for use in uses),
+        cost_usd=sum(priced) if priced else None,
+        unpriced=sum(use.unpriced for use in uses),
+        failures=failures,
+    )
+
+
+def judge_cost(use: JudgeUse) -> str:
+    """`$0.02`, `at least $0.02` or `unknown` where prices are missing; `-` where nothing was paid. Never a false $0."""
+    if use.cost_usd is None:
+        return "unknown" if use.unpriced else UNKNOWN
+    return f"{'at least ' if use.unpriced else ''}{words.dollars(use.cost_usd)}"
+
+
+def exact_cost_usd(uses: Sequence[JudgeUse]) -> float | None:
+    """US dollars of all calls; None where any of them is of unknown price."""
+    whole = judges_total(uses)
+    return None if whole.unpriced else whole.cost_usd or 0.0
+
+
+def judges_figure(uses: Sequence[JudgeUse]) -> str:
+    """`36 calls, 84 cached, $0.02`; "" where no judge was asked."""
+    if not uses:
+        return ""
+    whole = judges_total(uses)
+    failed = sum(whole.failures.values())
+    played = sum(use.calls for use in uses if use.criterion == USER_SIMULATOR)
+    spent = {UNKNOWN: "", "unknown": "cost unknown"}.get(judge_cost(whole), judge_cost(whole))
+    said = (
+        words.counted(whole.calls, "call") + (f" ({played:,} by simulated users)" if played else ""),
+        f"{whole.cached:,} cached" if whole.cached else "",
+        f"{failed:,} failed" if failed else "",
+        spent,
+    )
+    return ", ".join(each for each in said if each)
+
+
+def asker(use: JudgeUse) -> str:
+    """Who asked: a criterion, or the simulated users."""
+    return "simulated users" if use.criterion == USER_SIMULATOR else use.criterion
+
+
+def judge_amounts(use: JudgeUse) -> tuple[str, ...]:
+    """The cells of a row after criterion and judge, as JUDGE_HEADER names them; `-` where no tokens are known."""
+    return (
+        f"{use.calls:,}",
+        f"{use.cached:,}",
+        f"{use.retries:,}",
+        _failed_calls(use),
+        words.tokens(use.prompt_tokens) if use.prompt_tokens else UNKNOWN,
+        words.tokens(use.output_tokens) if use.output_tokens else UNKNOWN,
+        judge_cost(use),
+    )
+
+
+def _failed_calls(use: JudgeUse) -> str:
+    """`3 (2 timeout, 1 blocked)`; 0 without any."""
+    if not use.failures:
+        return "0"
+    kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(use.failures.items()))
+    return f"{sum(use.failures.values()):,} ({kinds})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One thing by its name; `of`: the criterion that it is about. `base` is "" where there is one side only."""
+
+    name: str
+    head: str
+    base: str = ""
+    of: str = ""
+
+
+def facts(report: Report) -> tuple[Fact, ...]:
+    """All that is known; what neither side knows is left out. A commit alone is none: it stands above the cases."""
+    comparison = report.comparison
+    base = None if comparison is None or comparison.problem else comparison.base
+    beside = base is not None
+    found = [
+        _fact(
+            "commit", _commit_of(report), "" if comparison is None else comparison.origin.commit[:SHA], beside=beside
+        ),
+        _fact("agent's files", *(_codes(run) for run in (report.run, base)), beside=beside),
+        _fact("environment", *(_environments(run) for run in (report.run, base)), beside=beside),
+        _fact("agent's models", *(_models(run) for run in (report.run, base)), beside=beside),
+        _fact("simulated user", *(_users(run) for run in (report.run, base)), beside=beside),
+        *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
+        _more_judges(len(report.asked) - JUDGES, beside=beside),
+        _dice(report, comparison, beside=beside),
+    ]
+    known = tuple(fact for fact in found if fact is not None)
+    return known if [fact.name for fact in known] != ["commit"] else ()
+
+
+def _fact(name: str, head: str, base: str, *, beside: bool) -> Fact | None:
+    if not (head or (base and beside)):
+        return None
+    if not beside:
+        return Fact(name=name, head=head)
+    return Fact(name=name, head=head or UNKNOWN, base=SAME if base == head else base or UNKNOWN)
+
+
+def _commit_of(report: Report) -> str:
+    return (report.links.commit or report.run.commit)[:SHA]
+
+
+def _codes(run: Run | None) -> str:
+    return "" if run is None else _listed(run.codes.values())
+
+
+def _environments(run: Run | None) -> str:
+    return "" if run is None else _listed(_environment(about) for about in run.agents.values())
+
+
+def _environment(about: Mapping[str, str]) -> str:
+    """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as far as the worker told."""
+    framework = " ".join(each for each in (about.get("framework", ""), about.get("framework_version", "")) if each)
+    python, packages = about.get("python", ""), about.get("requirements", "")
+    parts = (framework, f"Python {python}" if python else "", f"packages {packages}" if packages else "")
+    return ", ".join(part for part in parts if part)
+
+
+def _models(run: Run | None) -> str:
+    return "" if run is None else _listed(sorted(run.models))
+
+
+def _users(run: Run | None) -> str:
+    if run is None:
+        return ""
+    led = (suite for suite in run.suites if any(case.scenario is not None for case in suite.eval_set.cases))
+    return _listed(suite.simulator.model for suite in led)
+
+
+def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
+    """`gemini-2.5-flash, 5 samples, prompt 3`: the same one judges both sides."""
+    judge = asked.judge
+    prompt = f"prompt {judge.prompt_version}" if judge.prompt_version else ""
+    parts = (judge.model, words.counted(judge.num_samples, "sample"), prompt)
+    said = ", ".join(part for part in parts if part)
+    return Fact(name="judge", of=asked.criterion, head=said, base=SAME if beside else "")
+
+
+def _more_judges(count: int, *, beside: bool) -> Fact | None:
+    return Fact(name="judge", head=f"of {count:,} more", base=SAME if beside else "") if count > 0 else None
+
+
+def _dice(report: Report, comparison: Comparison | None, *, beside: bool) -> Fact | None:
+    if comparison is None or not comparison.draws:
+        return None
+    said = f"seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
+    version = f"evalgate {report.version}, " if report.version else ""
+    return Fact(name="statistics", head=f"{version}{said}", base=SAME if beside else "")
+
+
+def _listed(values: Iterable[str]) -> str:
+    return words.listed(dict.fromkeys(value for value in values if value), limit=LISTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaxedLine:
+    """`about`: lines of one kind say the same of other names. `rules`, `cases`: how many of each it stands for."""
+
+    text: str
+    about: str
+    rules: int = 0
+    cases: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxed:
+    """Rules that a change relaxes: the lines that found room, how much there is in all, and how much is left out."""
+
+    lines: tuple[str, ...]
+    counted: str
+    rest: str
+
+
+def relaxed(
+    found: Sequence[Loosening], *, mark: Callable[[str], str], named: int, room: int, size: Callable[[str], int]
+) -> Relaxed | None:
+    """Rules first, in the order given, then the cases by file, at most `named` of them by name; `mark` is put to names
+    and values. None where nothing is relaxed."""
+    if not found:
+        return None
+    lines = relaxed_lines(found, mark=mark, named=named)
+    shown = within(lines, room=room, size=lambda line: size(line.text))
+    rules, told = (sum(each.rules for each in some) for some in (lines, shown))
+    cases_all, cases_told = (sum(each.cases for each in some) for some in (lines, shown))
+    rest = _rules_and_cases(rules - told, cases_all - cases_told)
+    return Relaxed(
+        lines=tuple(line.text for line in shown),
+        counted=_rules_and_cases(rules, cases_all),
+        rest=rest and f"{rest} more",
+    )
+
+
+def relaxed_lines(loosened: Iterable[Loosening], *, mark: Callable[[str], str], named: int) -> tuple[RelaxedLine, ...]:
+    """A line a rule; the cases of one file are one line."""
+    rules: list[RelaxedLine] = []
+    folded: dict[tuple[LooseningKind, str], list[Loosening]] = {}
+    for each in loosened:
+        if each.kind in FOLDED:
+            folded.setdefault((each.kind, each.suite), []).append(each)
+        else:
+            # a rule of evalgate.yml by its name, without the file or the criterion it is for
+            about = each.subject.partition(" of ")[0] if each.kind is LooseningKind.POLICY else each.kind.value
+            rules.append(RelaxedLine(text=_relaxed_sentence(each, mark=mark), about=about, rules=1))
+    return (*rules, *(_together(found, mark=mark, named=named) for found in folded.values()))
+
+
+def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLine], int]) -> tuple[RelaxedLine, ...]:
+    """All of the lines while they fit into `room`; else as many of each kind as of any other, as far as there are, so
+    that none hides another. In their order."""
+    kept: set[int] = set()
+    for at in _in_turn(found):
+        needs = size(found[at])
+        if needs <= room:
+            kept.add(at)
+            room -= needs
+    return tuple(line for at, line in enumerate(found) if at in kept)
+
+
+def _rules_and_cases(rules: int, found: int) -> str:
+    """`3 rules and 12 cases`."""
+    told = (words.counted(rules, "rule") if rules else "", words.counted(found, "case") if found else "")
+    return words.listed(each for each in told if each)
+
+
+def _in_turn(found: Sequence[RelaxedLine]) -> Iterator[int]:
+    """The first line of every kind, then the second of each, and so on."""
+    kinds: dict[str, list[int]] = {}
+    for at, line in enumerate(found):
+        kinds.setdefault(line.about, []).append(at)
+    for turn in range(max(map(len, kinds.values()), default=0)):
+        yield from (own[turn] for own in kinds.values() if turn < len(own))
+
+
+def _relaxed_sentence(each: Loosening, *, mark: Callable[[str], str]) -> str:
+    values = {"subject": each.subject, "base": each.base or "set", "head": each.head or "none"}
+    told = wording.RELAXED[each.kind].format(**{name: mark(value) for name, value in values.items()})
+    return f"{told} in {mark(each.suite)}" if each.suite not in ("", each.subject) else told
+
+
+def _together(found: Sequence[Loosening], *, mark: Callable[[str], str], named: int) -> RelaxedLine:
+    first = found[0]
+    if len(found) == 1:
+        return RelaxedLine(text=_relaxed_sentence(first, mark=mark), about=first.kind.value, cases=1)
+    told = FOLDED[first.kind].format(count=words.counted(len(found), "case"))
+    where = f" in {mark(first.suite)}" if first.suite else ""
+    # the marks may cost more than what they mark: only what is shown is marked
+    names = [mark(each.subject) for each in found[:named]]
+    rest = len(found) - len(names)
+    listed = f"{', '.join(names)} and {rest:,} more" if rest else words.listed(names, limit=named)
+    return RelaxedLine(text=f"{told}{where}: {listed}", about=first.kind.value, cases=len(found))
+
+
+class Level(enum.StrEnum):
+    """How loud a remark is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """What is to be said beside a line of a file; `line` counts from 1, None where it is not known."""
+
+    level: Level
+    file: str
+    line: int | None
+    title: str
+    message: str
+
+
+def remarks(report: Report) -> tuple[Remark, ...]:
+    """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that decide
+    nothing, and for rules that the change relaxes, where their line is known; worst first."""
+    found = of(report).cases
+    failing = cases.worst_first([each for each in found if _has_failed(each)])
+    unknown = [
+        each for each in found if each.kind is not VerdictKind.PASS and not _has_failed(each) and not each.skipped
+    ]
+    loud = [each for each in failing if not _is_quiet(each)]
+    quiet = [each for each in failing if _is_quiet(each)]
+    loosened = report.comparison.loosened if report.comparison is not None else ()
+    return (
+        *(_remark(each, Level.ERROR, report.links) for each in loud),
+        *(_remark(each, Level.WARNING, report.links) for each in (*unknown, *quiet)),
+        *(
+            Remark(
+                level=Level.WARNING,
+                file=report.links.place(each.place.file),
+                line=each.place.line,
+                title="relaxed rule",
+                message=plain.clip(wording.relaxed(each), MESSAGE_LIMIT),
+            )
+            for each in loosened
+            if each.place is not None
+        ),
+    )
+
+
+def _has_failed(case: CaseView) -> bool:
+    return case.kind is VerdictKind.FAIL and not case.agent_failed
+
+
+def _is_quiet(case: CaseView) -> bool:
+    known = case.compared is not None and case.compared.origin is FailureOrigin.KNOWN
+    return known or case.excuse is not None
+
+
+def _remark(case: CaseView, level: Level, links: Links) -> Remark:
+    return Remark(
+        level=level,
+        file=links.place(case.file),
+        line=case.line,
+        title=f"{wording.kind_word(case.kind)}: {plain.label(case.case_id, TITLE_LIMIT)}",
+        message=plain.clip(_message(case), MESSAGE_LIMIT),
+    )
+
+
+def _message(case: CaseView) -> str:
+    if not case.failing:
+        shown = "" if case.failure is None else wording.last_words(case.failure)
+        return "\n".join(each for each in (wording.why_unmeasured(case), shown) if each)
+    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {cases.against(each)}" for each in case.failing]
+    return "\n".join(each for each in (*lines, case.whose) if each)

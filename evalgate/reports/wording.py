@@ -1,0 +1,304 @@
+"""Words that several reports share: the verdict, the next step, why a case could not be evaluated."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, assert_never
+
+from evalgate.model import (
+    AgentFailure,
+    CriterionVerdict,
+    FailureKind,
+    FailureOrigin,
+    GateKind,
+    GateVerdict,
+    Loosening,
+    LooseningKind,
+    Reason,
+    Report,
+    Standing,
+    ThresholdRule,
+    Verdict,
+    VerdictKind,
+)
+from evalgate.reports.cases import CaseView
+from evalgate.text import plain
+
+REASON_LIMIT = 600
+WHY_LIMIT = 400
+DETAIL_LIMIT = 20_000
+COMMAND_LIMIT = 4_000
+Lies: TypeAlias = Literal["above", "below"]
+SHA_WIDTH = 12
+HEX = frozenset("0123456789abcdef")
+UNMARKED = "text, but in no event that is marked as final"
+INTERRUPTED = "The run was interrupted; cases that did not run count as not measured."
+
+QUESTIONS: Final[Mapping[GateKind, str]] = {
+    GateKind.THRESHOLD: "Thresholds",
+    GateKind.REGRESSION: "Against the base",
+}
+"""What each gate is about; a test holds every gate to a row."""
+
+REASONS: Final[Mapping[Reason, str]] = {
+    Reason.AGENT_FAILED: "the agent failed",
+    Reason.REFERENCE_MISSING: "nothing to compare with",
+    Reason.NOT_APPLICABLE: "not applicable",
+    Reason.NOTHING_RECORDED: "nothing was recorded",
+    Reason.TURNS_MISSING: "turns are missing",
+    Reason.CRITERION_FAILED: "the criterion itself failed",
+    Reason.JUDGE_UNAVAILABLE: "the judge did not answer",
+    Reason.JUDGE_UNREADABLE: "the judge's answer could not be parsed",
+    Reason.CREDENTIALS_MISSING: "the judge's credentials are missing or were refused",
+    Reason.RUBRICS_MISSING: "there are no rubrics",
+    Reason.SIMULATOR_FAILED: "the simulated user failed",
+    Reason.TEST_BROKEN: "invalid test run",
+    Reason.SKIPPED: "skipped",
+}
+"""Why a criterion has no score; a test holds every reason to a row."""
+
+FAILURES: Final[Mapping[FailureKind, str]] = {
+    FailureKind.INSTALL: "could not be installed",
+    FailureKind.START: "did not start",
+    FailureKind.RAISED: "raised an exception",
+    FailureKind.MODEL_ERROR: "got an error from its model",
+    FailureKind.RATE_LIMITED: "was rate-limited",
+    FailureKind.UNREACHABLE: "could not reach a service",
+    FailureKind.TIMEOUT: "timed out",
+    FailureKind.EXITED: "exited",
+    FailureKind.KILLED: "was killed",
+    FailureKind.FLOODED: "exceeded the output limit",
+    FailureKind.PROTOCOL: "violated the protocol",
+    FailureKind.NO_RECORDING: "has no recording",
+    FailureKind.TOOL_UNMATCHED: "called a tool that has no matching answer",
+    FailureKind.SIMULATOR: "gave no message",
+}
+"""What happened to the agent, or to the simulated user; a test holds every kind to a row."""
+
+RELAXED: Final[Mapping[LooseningKind, str]] = {
+    LooseningKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
+    LooseningKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
+    LooseningKind.CRITERION_CHANGED: "criterion {subject} changed: {base} is now {head}",
+    LooseningKind.CASE_REMOVED: "case {subject} deleted",
+    LooseningKind.CASE_CHANGED: "expectation of case {subject} changed",
+    LooseningKind.SUITE_REMOVED: "evaluation file {subject} deleted",
+    LooseningKind.POLICY: "{subject}: {base} is now {head}",
+}
+"""Which rule head relaxed; a test holds every kind to a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One gate's answer, on one line and bounded. `kind` None: it passes because there was nothing to ask."""
+
+    question: str
+    kind: VerdictKind | None
+    reason: str
+
+
+def kind_word(kind: VerdictKind) -> str:
+    """`pass`, `fail`, `inconclusive`, `not measured`."""
+    return kind.value.replace("_", " ")
+
+
+def kind_mark(kind: VerdictKind | None) -> str:
+    """A sign that reads without color; one of its own for a gate that had nothing to ask."""
+    match kind:
+        case None:
+            return "\N{HEAVY MINUS SIGN}"
+        case VerdictKind.PASS:
+            return "\N{WHITE HEAVY CHECK MARK}"
+        case VerdictKind.FAIL:
+            return "\N{CROSS MARK}"
+        case VerdictKind.INCONCLUSIVE:
+            return "\N{WHITE QUESTION MARK ORNAMENT}"
+        case VerdictKind.NOT_MEASURED:
+            return "\N{WARNING SIGN}\N{VARIATION SELECTOR-16}"
+        case _:
+            assert_never(kind)
+
+
+def headline(verdict: Verdict) -> str:
+    """The verdict in two or three words; says so where the policy lets a bad one through."""
+    word = kind_word(verdict.kind).capitalize()
+    return word if verdict.kind is VerdictKind.PASS or verdict.blocks else f"{word} (non-blocking)"
+
+
+def answers(report: Report) -> tuple[Answer, ...]:
+    """The gates' answers where there are two, what blocks first; () where the verdict's reason says it all."""
+    gates = report.verdict.gates
+    if len(gates) < 2:
+        return ()
+    return tuple(
+        Answer(
+            question=QUESTIONS[gate.gate],
+            kind=None if unasked(gate, report) else gate.kind,
+            reason=plain.one_line(plain.clip(gate.reason, REASON_LIMIT)),
+        )
+        for gate in sorted(gates, key=lambda gate: not gate.blocks)
+    )
+
+
+def unasked(gate: GateVerdict, report: Report) -> bool:
+    """Whether a gate passes because the base has nothing yet that head could be compared with."""
+    comparison = report.comparison
+    return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
+
+
+def relaxed(each: Loosening) -> str:
+    """One rule that head relaxed."""
+    return RELAXED[each.kind].format(subject=each.subject, base=each.base or "set", head=each.head or "none")
+
+
+def failure_sentence(failure: AgentFailure) -> str:
+    """`The agent raised an exception in turn 2 (raised): KeyError: 'city'`."""
+    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
+    where = f" in turn {failure.turn}" if failure.turn is not None else ""
+    message = plain.one_line(plain.clip(failure.message, WHY_LIMIT))
+    return f"The {who} {FAILURES[failure.kind]}{where} ({failure.kind.value}): {message}"
+
+
+def last_words(failure: AgentFailure) -> str:
+    """What the agent left behind where it failed, mostly its standard error: the first and the last lines."""
+    return plain.ends(plain.visible(plain.clip(failure.detail, DETAIL_LIMIT)), lines=12, limit=1_500).strip("\n")
+
+
+def unmeasured_sentence(verdict: CriterionVerdict) -> str:
+    """`the agent failed: KeyError`: why a criterion of a case has no verdict."""
+    message = plain.one_line(plain.clip(verdict.message, WHY_LIMIT))
+    if verdict.reason is None:
+        return message or "no score"
+    words = REASONS[verdict.reason]
+    return f"{words}: {message}" if message and message != words else words
+
+
+def why_unmeasured(case: CaseView) -> str:
+    """The one sentence on a case that could not be evaluated, an agent's failure before a criterion's silence."""
+    if case.failure is not None:
+        return failure_sentence(case.failure)
+    if not case.trials:
+        return "It never ran."
+    if case.unmeasured:
+        first = case.unmeasured[0]
+        return f"{first.name}: {unmeasured_sentence(first)}"
+    return plain.one_line(plain.clip(case.verdict.reason, WHY_LIMIT)) or "No criterion decides this case."
+
+
+def next_step(report: Report, *, lies: Lies = "below") -> str:
+    """What the reader can do about the verdict, names between backticks; "" for a clean pass.
+
+    `lies`: where the report has its cases, seen from this sentence.
+    """
+    kind = report.verdict.blocked_by or report.verdict.kind
+    match kind:
+        case VerdictKind.PASS:
+            return _after_pass(report, lies)
+        case VerdictKind.FAIL:
+            return _after_fail(report)
+        case VerdictKind.INCONCLUSIVE:
+            if report.run.truncated:
+                return "The run was cut short: increase `budget` or reduce `runs`."
+            return "There is not enough data: rerun with more `runs`."
+        case VerdictKind.NOT_MEASURED:
+            return _after_not_measured(report, lies)
+        case _:
+            assert_never(kind)
+
+
+def _after_pass(report: Report, lies: Lies) -> str:
+    if not report.verdict.count(VerdictKind.FAIL):
+        first = report.comparison is not None and report.comparison.no_agent
+        return "No baseline yet: only thresholds apply." if first else ""
+    failed = _deciding_failures(report)
+    if not failed:
+        return f"The failures {lies} are non-blocking."
+    which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(failed) else "failures"
+    if report.policy.threshold is ThresholdRule.NEW and _none_newly(report, failed):
+        return f"The {which} {lies} are not new: `threshold: new` allows them."
+    return f"The {which} {lies} are within the required pass rate."
+
+
+def _deciding_failures(report: Report) -> set[tuple[str, str]]:
+    return {
+        (case.suite, case.case_id)
+        for suite in report.verdict.suites
+        for case in suite.cases
+        if case.kind is VerdictKind.FAIL and case.admitted and not suite.advisory
+    }
+
+
+def _none_newly(report: Report, failed: Collection[tuple[str, str]]) -> bool:
+    """Whether the base is known to have had each of these failures, or chance alone made them."""
+    if report.comparison is None:
+        return False
+    old = {
+        (case.suite, case.case_id)
+        for case in report.comparison.cases
+        if case.standing is Standing.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
+    }
+    return old.issuperset(failed)
+
+
+def _after_fail(report: Report) -> str:
+    if _kind(report, GateKind.THRESHOLD) is not VerdictKind.FAIL:
+        return "Fix the regression, or raise `max_drop` if the drop is intended."
+    if _kind(report, GateKind.REGRESSION) is VerdictKind.PASS and _all_known(report):
+        return "The base fails all of these too: fix them, or allow pre-existing failures with `threshold: new`."
+    return "Fix the agent, or update the expectations if the new behavior is intended."
+
+
+def _after_not_measured(report: Report, lies: Lies) -> str:
+    comparison = report.comparison
+    suites = report.verdict.suites
+    if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
+        if any(not case.admitted for suite in suites for case in suite.cases):
+            return "These cases are quarantined until enough runs of the base branch are recorded (`admission`)."
+        return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
+    threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)
+    unmeasured = threshold is not None and VerdictKind.NOT_MEASURED in (threshold.kind, threshold.blocked_by)
+    if unmeasured or comparison is None:
+        return f"This is not a result about the agent. Fix the errors {lies} and rerun."
+    if comparison.problem:
+        return "The base run failed, so regressions are unknown. Fix it or set `baseline: none`."
+    return "Regressions are unknown: see which cases could not be evaluated."
+
+
+def _kind(report: Report, gate: GateKind) -> VerdictKind | None:
+    return next((each.kind for each in report.verdict.gates if each.gate is gate), None)
+
+
+def _all_known(report: Report) -> bool:
+    origins = {case.origin for case in report.comparison.cases if case.origin} if report.comparison else set()
+    return origins == {FailureOrigin.KNOWN}
+
+
+def reproduce(report: Report) -> str:
+    """The command that shows the same locally: where there is a base, with the very commit that was compared with.
+
+    "" where no command is known. A command that cannot be read as words is returned as it is.
+    """
+    told = report.reproduce.strip()
+    base = report.comparison.origin.commit if report.comparison is not None else ""
+    if (
+        not told.startswith("evalgate run")
+        or len(told) > COMMAND_LIMIT
+        or len(base) < SHA_WIDTH
+        or not set(base) <= HEX
+    ):
+        return told
+    try:
+        words = shlex.split(told)
+    except ValueError:
+        return told
+    return shlex.join([*_without_base(words), "--base", base[:SHA_WIDTH]])
+
+
+def _without_base(words: list[str]) -> list[str]:
+    kept: list[str] = []
+    for at, word in enumerate(words):
+        value_of = words[at - 1] if at else ""
+        if word != "--base" and value_of != "--base" and not word.startswith("--base="):
+            kept.append(word)
+    return kept

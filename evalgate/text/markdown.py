@@ -1,0 +1,231 @@
+"""GitHub's Markdown: untrusted text in prose, code, fences and tables, where it must not ping, link, render or escape.
+
+Code spans and fences are opaque to GitHub's filters; prose is not, so there a zero-width space (U+200B) parts
+whatever GitHub would make into a mention, a reference, a link or an emoji. The same character breaks up `<!--`
+everywhere, so that nobody but us can put a hidden marker into a comment. What there is to say is fitted into the room
+there is: in full while it fits, then in one line, then counted.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from urllib.parse import quote
+
+from evalgate.text import plain
+
+PART = "\u200b"
+
+# Wherever it stands: what is parted beside a word may begin a word itself.
+_LIVE = re.compile(
+    r"@(?=\S)"  # mentions, e-mail addresses
+    r"|#(?=\d)|gh-(?=\d)"  # issues
+    r"|:(?=//)|www(?=\.)"  # links
+    r"|:(?=[a-z0-9_+-]+:)"  # emoji
+    r"|[0-9a-f]{7,}",  # commits
+    re.IGNORECASE,
+)
+_HEX_STEP = 4
+"""A commit is linked from seven hexadecimal digits on."""
+_SPECIAL = re.compile(r"[\\`*_\[\]|~!]|^(?:[-+=#]+|\d{1,9}(?=[.)](?:\s|$)))")
+_QUOTED = re.compile(r"`([^`\s](?:[^`]{0,200}[^`\s])?)`")
+_BACKTICKS = re.compile(r"`+")
+RESERVED_FOR_LINES = 0.4
+GIVE_UP_AFTER = 5
+_FENCE = re.compile(r"(`{3,})[a-z]*$")
+_WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
+
+
+def prose(text: str) -> str:
+    """`text` on one line as plain words: every mark of Markdown escaped, every trigger parted; what stands between
+    backticks becomes code."""
+    return _with_code(plain.one_line(text), words=_prose, names=code)
+
+
+def raw_prose(text: str) -> str:
+    """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
+    return _with_code(plain.one_line(text), words=lambda each: _escape_entities(_part(each)), names=raw_code)
+
+
+def raw_code(text: str) -> str:
+    """A `<code>` element for the inside of an HTML block; never empty."""
+    return f"<code>{escape_html(_shown(text))}</code>"
+
+
+def escape_html(text: str) -> str:
+    """`text` for the inside of an HTML element (`<pre>`); line feeds stay."""
+    return html.escape(_hide_marker(plain.visible(text)), quote=True)
+
+
+def code(text: str) -> str:
+    """`text` on one line as a code span whose delimiter is longer than any run of backticks in it; never empty."""
+    shown = _hide_marker(_shown(text))
+    ticks = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}"
+
+
+def cell_code(text: str) -> str:
+    """`code` for a table cell: pipes escaped, and kept apart from a backslash before them, which would free them."""
+    return code(text).replace("\\|", f"\\{PART}|").replace("|", "\\|")
+
+
+def fence(text: str, *, language: str = "") -> str:
+    """`text` as a fenced block whose fence is longer than any run of backticks in it."""
+    shown = _hide_marker(plain.visible(text)).rstrip("\n")
+    ticks = "`" * max(3, _longest_run(shown) + 1)
+    return f"{ticks}{language}\n{shown}\n{ticks}"
+
+
+def link(label: str, address: str) -> str:
+    """A link with a ready-made label; the label alone where the address is not plain http(s)."""
+    if not _WEB_ADDRESS.fullmatch(address):
+        return label
+    return f"[{label}](<{address.replace('<', '%3C').replace('>', '%3E').replace(chr(92), '%5C')}>)"
+
+
+def file_address(*, repository: str, commit: str, path: str, line: int | None) -> str:
+    """The page of a file, at a line, at a commit; "" where repository or commit are unknown."""
+    if not repository or not commit:
+        return ""
+    anchor = f"#L{line}" if line is not None else ""
+    shown = path.encode("utf-8", "replace").decode()
+    return f"{repository}/blob/{quote(commit, safe='')}/{quote(shown, safe='/')}{anchor}"
+
+
+def alert(kind: str, body: str) -> str:
+    """A coloured alert: TIP, NOTE, IMPORTANT, WARNING or CAUTION."""
+    return "\n".join([f"> [!{kind}]", *(f"> {line}".rstrip() for line in body.split("\n"))])
+
+
+def tidy(text: str) -> str:
+    """Markdown without blank lines at its ends, and with at most one between others, but for fences and `<pre>`."""
+    kept: list[str] = []
+    until = ""
+    for line in str(text).split("\n"):
+        if until:
+            until = "" if line == until or (until == "</pre>" and until in line) else until
+        elif fenced := _FENCE.match(line):
+            until = fenced[1]
+        elif "<pre>" in line and "</pre>" not in line:
+            until = "</pre>"
+        elif not line.strip() and (not kept or not kept[-1]):
+            continue
+        kept.append(line if until else line.rstrip())
+    return "\n".join(kept).strip("\n")
+
+
+def _shown(text: str) -> str:
+    return plain.one_line(text) or "(empty)"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+
+
+def _hide_marker(text: str) -> str:
+    return text.replace("<!--", f"<!{PART}--")
+
+
+def _with_code(text: str, *, words: Callable[[str], str], names: Callable[[str], str]) -> str:
+    pieces = _QUOTED.split(text)
+    between = [words(piece) if piece or at in (0, len(pieces) // 2) else PART for at, piece in enumerate(pieces[::2])]
+    quoted = [names(piece) for piece in pieces[1::2]]
+    return "".join(one + other for one, other in zip_longest(between, quoted, fillvalue=""))
+
+
+def _prose(text: str) -> str:
+    return _escape_entities(_SPECIAL.sub(_escape, _part(text)))
+
+
+def _part(text: str) -> str:
+    return _LIVE.sub(_parted, text)
+
+
+def _parted(match: re.Match[str]) -> str:
+    live = match[0]
+    if len(live) < 7:
+        return f"{live}{PART}"
+    return PART.join(live[at : at + _HEX_STEP] for at in range(0, len(live), _HEX_STEP))
+
+
+def _escape(match: re.Match[str]) -> str:
+    # Digits cannot be escaped: an ordered list is prevented by parting the number from its dot.
+    return f"{match[0]}{PART}" if match[0][0].isdigit() else "".join(f"\\{each}" for each in match[0])
+
+
+def _escape_entities(text: str) -> str:
+    # GitHub reads mathematics between dollars even where they are escaped; its documentation advises the span.
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escaped.replace("$", "<span>$</span>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing to show: `line` its one-line form, `full` makes its whole form (only called while room is left)."""
+
+    line: str
+    full: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """What found room: whole forms, then one-line forms, both in order; `dropped` found none."""
+
+    full: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    dropped: int = 0
+
+
+def length(text: str) -> int:
+    """The length of a text as GitHub may count it: UTF-16 units, never less than characters."""
+    return len(text) + sum(1 for character in text if character > "\uffff")
+
+
+def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
+    """The items within `room` UTF-16 units, in their order of importance, at most `most` of them in full.
+
+    An item is shown in full if the lines of all that follow still fit, or would have their reserved share.
+    Items too large for that are shown in one line; those for which even that is too much are counted.
+    """
+    following = sum(length(item.line) + 1 for item in items)
+    reserve_cap = int(room * RESERVED_FOR_LINES)
+    full: list[str] = []
+    waiting: list[str] = []
+    used = reserved = refused = 0
+    for item in items:
+        following -= length(item.line) + 1
+        free = room - used - reserved - min(following, max(reserve_cap - reserved, 0))
+        whole = item.full() if refused < GIVE_UP_AFTER and len(full) < most and free > length(item.line) else None
+        if whole is not None and length(whole) + 2 <= free:
+            full.append(whole)
+            used += length(whole) + 2
+        else:
+            refused += 1
+            waiting.append(item.line)
+            reserved = min(reserved + length(item.line) + 1, reserve_cap)
+    lines = _lines_within(waiting, room=room - used)
+    return Filled(full=tuple(full), lines=lines, dropped=len(waiting) - len(lines))
+
+
+def _lines_within(lines: Sequence[str], *, room: int) -> tuple[str, ...]:
+    kept: list[str] = []
+    for line in lines:
+        room -= length(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return tuple(kept)
+
+
+def keep(parts: Sequence[str], *, room: int) -> tuple[str, ...]:
+    """Those of the ready-made parts, most important first, that fit; empty ones and those too large are left out."""
+    kept: list[str] = []
+    for part in parts:
+        if part and length(part) + 2 <= room:
+            kept.append(part)
+            room -= length(part) + 2
+    return tuple(kept)

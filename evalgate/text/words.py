@@ -1,0 +1,252 @@
+"""How numbers, names and lists read in every message and report."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Final
+
+LARGE: Final = 100
+"""From here on a mean needs no decimals: tokens, seconds."""
+
+MOST_DECIMALS: Final = 12
+
+TWO_DIGITS: Final = 10
+
+DUST: Final = 1e-9
+"""No difference of two means: what adding up leaves."""
+
+USUAL_DECIMALS: Final = 2
+
+MINUS: Final = "\N{MINUS SIGN}"
+
+
+def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The candidate that `word` was probably meant to be, or None; case is ignored. A higher `cutoff` is stricter."""
+    lowered = {candidate.lower(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=cutoff)
+    return lowered[found[0]] if found else None
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 case`, `2 cases`, `1,204 cases`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def score(value: float | None, *, beside: float | None = None) -> str:
+    """A score with two decimals, more only where two would mislead; `-` for None, never a false 1.00.
+
+    Two mislead where a number up to ten would read as a whole one that it is not (0.9996), or would be off by more than
+    a tenth of itself (0.005). With `beside` (a threshold, another run's value) as many decimals are shown as keep two
+    different numbers apart on paper: 0.7999 beside 0.8 reads 0.7999. Whole numbers from 1,000 on lose their decimals
+    and gain separators: 1,204.
+    """
+    if value is None:
+        return "-"
+    if not math.isfinite(value):
+        return str(value)
+    if value.is_integer() and abs(value) >= 1000:
+        return f"{value:,.0f}"
+    decimals = _decimals(value, beside=beside)
+    return repr(value) if decimals is None else _fixed(value, decimals)
+
+
+def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
+    """Two numbers and the size of their difference, with the fewest decimals with which the three agree on paper.
+
+    Both numbers have equally many; the difference has as many, or one less where rounding lets them agree no other way
+    (0.333, 0.667, 0.33). From LARGE on they begin without decimals, else with those of `score`.
+    """
+    least = 0
+    if abs(delta) < DUST:
+        base, delta = head, 0.0
+    if max(abs(base), abs(head)) < LARGE:
+        own = (_decimals(base, beside=head), _decimals(head, beside=base))
+        least = max(MOST_DECIMALS if each is None else each for each in own)
+    for decimals in range(least, least + 4):
+        for fewer in (decimals, decimals - 1):
+            shown = _fixed(base, decimals), _fixed(head, decimals), _fixed(abs(delta), max(fewer, 0))
+            enough = _number(shown[2]) >= (1 if fewer >= least else TWO_DIGITS)
+            if _agree(*shown) and (enough or delta == 0):
+                return shown
+    return _fixed(base, least), _fixed(head, least), _fixed(abs(delta), least)
+
+
+def compared(base: float | None, head: float | None) -> tuple[str, str, str]:
+    """Two means and head - base with its sign, with decimals that agree on paper; `-` for what is not known."""
+    if base is None or head is None:
+        return amount(base), amount(head), "-"
+    delta = head - base
+    left, right, size = change(base, head, delta=delta)
+    return left, right, size if not delta or not size.strip("0.,") else f"{'+' if delta > 0 else MINUS}{size}"
+
+
+def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
+    """`+0.12`, `\N{MINUS SIGN}0.12`, `0.00`; as points of 100 with `share`; with as many decimals as `like` where that
+    has more or fewer than two; `-` for None."""
+    if delta is None:
+        return "-"
+    decimals = len(like.partition(".")[2])
+    if like and decimals != USUAL_DECIMALS:
+        text, unit = f"{abs(delta):,.{decimals}f}", ""
+    elif share:
+        text = f"{abs(delta) * 100:.0f}" if abs(delta) >= 0.0095 or delta == 0 else f"{abs(delta) * 100:.1f}"
+        unit = " points"
+    else:
+        text, unit = _three_digits(abs(delta)), ""
+    if float(text.replace(",", "")) == 0:
+        return f"0{unit}" if share else f"{text}{unit}"
+    return f"{'+' if delta > 0 else MINUS}{text}{unit}"
+
+
+def between(low: float, high: float, *, share: bool = False, like: str = "") -> str:
+    """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`: both ends as `signed` has them."""
+    ends = (signed(end, share=share, like=like) for end in (low, high))
+    return f"{next(ends).removesuffix(' points')} to {next(ends)}"
+
+
+def _three_digits(value: float) -> str:
+    if value == 0 or 0.005 <= value < 100:
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4f}"
+
+
+def threshold(value: float | None) -> str:
+    """A threshold as the user wrote it, with at least two decimals."""
+    if value is None:
+        return "-"
+    if not math.isfinite(value):
+        return str(value)
+    shortest = score(value)
+    return shortest if float(shortest.replace(",", "")) == value else repr(value)
+
+
+def against(value: float | None, limit: float | None, *, met: bool) -> str:
+    """`0.79 < 0.80` for a criterion that failed, `0.85 \N{GREATER-THAN OR EQUAL TO} 0.80` for one that passed.
+
+    The sign follows the numbers, so that criteria where lower is better read right as well.
+    """
+    shown = score(value, beside=limit)
+    if value is None or limit is None:
+        return shown
+    if value == limit:
+        sign = "="
+    elif value < limit:
+        sign = "\N{LESS-THAN OR EQUAL TO}" if met else "<"
+    else:
+        sign = "\N{GREATER-THAN OR EQUAL TO}" if met else ">"
+    return f"{shown} {sign} {threshold(limit)}"
+
+
+def _decimals(value: float, *, beside: float | None = None) -> int | None:
+    """How many decimals `value` needs; None: all that it has."""
+    alone = beside is None or not math.isfinite(beside) or value == beside
+    if alone and abs(round(value, 2) - value) < 1e-12:
+        return 2
+    for decimals in range(2, MOST_DECIMALS + 1):
+        shown = float(f"{value:.{decimals}f}")
+        if not _misleads(shown, value) and (alone or _keeps_apart(shown, decimals, value=value, beside=beside or 0.0)):
+            return decimals
+    return None
+
+
+def _misleads(shown: float, value: float) -> bool:
+    false_whole = shown.is_integer() and not value.is_integer() and abs(shown) <= 10
+    return false_whole or abs(shown - value) > abs(value) / 10
+
+
+def _keeps_apart(shown: float, decimals: int, *, value: float, beside: float) -> bool:
+    other = float(f"{beside:.{decimals}f}")
+    return shown not in (other, beside) and (shown < beside) == (value < beside)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:,.{decimals}f}"
+    return text.removeprefix("-") if _number(text) == 0 else text
+
+
+def _number(text: str) -> int:
+    """In units of its last decimal."""
+    return int(text.replace(",", "").replace(".", ""))
+
+
+def _agree(base: str, head: str, delta: str) -> bool:
+    """`delta` has as many decimals as the others, or one less."""
+    apart = abs(_number(head) - _number(base))
+    if len(delta.partition(".")[2]) == len(head.partition(".")[2]):
+        return apart == _number(delta)
+    return abs(apart - 10 * _number(delta)) <= 5
+
+
+def percent(share: float, *, beside: float | None = None) -> str:
+    """A share as a whole percentage that says 100 % or 0 % only when it is so.
+
+    With `beside` (a required share) it gets the decimals that keep the two apart: 79.96 % is not 80 %.
+    """
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    if beside is not None and share != beside:
+        for decimals in range(8):
+            text = f"{share:.{decimals}%}"
+            if text != f"{beside:.{decimals}%}" and float(text[:-1]) not in (0.0, 100.0):
+                return text
+    return f"{min(max(share, 0.01), 0.99):.0%}"
+
+
+def tokens(count: int) -> str:
+    """`840`, `12.3k`, `123k`, `4.1M`: for a strip of figures, where three digits are enough."""
+    if count < 1000:
+        return str(count)
+    amount, unit = (count / 1000, "k") if count < 999_500 else (count / 1_000_000, "M")
+    return f"{amount:.1f}{unit}" if amount < 99.95 else f"{amount:,.0f}{unit}"
+
+
+def dollars(value: float) -> str:
+    """`$1,204.00`, `$0.02`, `$0.004`: two decimals, more only where they would say 0 of what is not."""
+    if value == 0 or abs(value) >= 0.01:
+        return f"${value:,.2f}"
+    return f"${value:.{-math.floor(math.log10(abs(value)))}f}"
+
+
+def amount(value: float | None) -> str:
+    """A quantity that is no score (calls, tokens, seconds): whole numbers without decimals."""
+    if value is None or not math.isfinite(value) or not value.is_integer():
+        return score(value)
+    return f"{value:,.0f}"
+
+
+def seconds(value: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `1 h 05 min`."""
+    if value < 10:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def listed(items: Iterable[str], *, limit: int = 5) -> str:
+    """`a, b and c`, or `a, b and 7 more`."""
+    names = list(items)
+    if len(names) <= 1:
+        return "".join(names)
+    if len(names) > limit:
+        return f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def size(count: int) -> str:
+    """Bytes as people say them: `900 bytes`, `64 KiB`, `1.5 GiB`."""
+    if count < 1024:
+        return counted(count, "byte")
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if value < 1024 or unit == "GiB":
+            break
+    return f"{value:,.0f} {unit}" if value.is_integer() or value >= 100 else f"{value:.1f} {unit}"

@@ -1,0 +1,54 @@
+"""Workflow commands: the lines on stdout that a GitHub runner obeys, with nothing in them that ends them early."""
+
+from __future__ import annotations
+
+from evalgate.errors import Problem, Severity
+from evalgate.text import plain
+
+KINDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def render_command(kind: str, message: str, **properties: str | int | None) -> str:
+    """`::error file=a.json,line=3::message`; properties that are None or empty are left out.
+
+    Source of the escapes: GitHub's documentation of workflow commands.
+    """
+    shown = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
+    return f"::{kind}{' ' + shown if shown else ''}::{_data(message)}"
+
+
+def render_problem(problem: Problem) -> str:
+    """A problem as the annotation that its severity asks for. A file outside the repository is named in the message:
+    a runner shows no annotation beside it."""
+    message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
+    place = problem.place
+    if place is not None and place.file.startswith("/"):
+        return render_command(KINDS[problem.severity], f"{place}: {message}")
+    return render_command(
+        KINDS[problem.severity],
+        message,
+        file=place.file if place else None,
+        line=place.line if place else None,
+        col=place.column if place else None,
+    )
+
+
+def disarm(text: str) -> str:
+    """`text` for stdout: no line of it can be taken for a workflow command, old (`##[`) or new (`::`) style."""
+    return "\n".join(_disarmed_line(line) for line in plain.visible(text).split("\n"))
+
+
+def _disarmed_line(line: str) -> str:
+    # The runner looks for `::` after leading blanks, and for `##[` anywhere in the line.
+    bare = line.lstrip()
+    if bare.startswith("::"):
+        line = f"{line[: len(line) - len(bare)]}: :{bare[2:]}"
+    return line.replace("##[", "# #[")
+
+
+def _data(text: str) -> str:
+    return plain.visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,76 @@
+"""The chart of the differences: worse to the left, whatever the criterion counts."""
+
+from __future__ import annotations
+
+import pytest
+from builders.compared_scenarios import COMPARED
+
+from evalgate.model import Change, CriterionComparison, Interval
+from evalgate.reports import comment
+
+
+def row(head: float, **more: object) -> CriterionComparison:
+    given: dict[str, object] = {
+        "name": "m",
+        "gating": True,
+        "lower_is_better": False,
+        "cases": 4,
+        "base": 0.5,
+        "head": head,
+        "interval": Interval(low=head - 0.6, high=head - 0.4),
+        "p": None,
+        "p_rise": None,
+        "p_adjusted": None,
+        "p_rise_adjusted": None,
+        "floor": 0.05,
+        "change": Change.REGRESSED,
+        **more,
+    }
+    return CriterionComparison(**given)  # type: ignore[arg-type]
+
+
+def line_of(each: CriterionComparison) -> str:
+    """The first criterion's line, from the chart's left end on."""
+    return comment.chart([each], limit=5).splitlines()[1][3:]
+
+
+@pytest.mark.parametrize(
+    ("each", "left"),
+    [
+        (row(0.1), True),
+        (row(0.9), False),
+        (row(0.9, lower_is_better=True), True),  # seconds rose: that is worse
+        (row(0.1, lower_is_better=True), False),
+    ],
+)
+def test_worse_is_left(each: CriterionComparison, left: bool) -> None:
+    assert (line_of(each).index(comment.POINT) < comment.HALF) is left
+
+
+def test_the_point_lies_within_its_interval_and_a_fact_has_none() -> None:
+    shown = line_of(row(0.1))
+    assert shown.index(comment.LEFT) < shown.index(comment.POINT) < shown.index(comment.RIGHT)
+    assert comment.LEFT not in line_of(row(0.1, fact=True))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [row(0.5, interval=Interval(low=0.0, high=0.0))],  # nothing moved
+        [row(0.1, gating=False)],
+        [row(0.1, base=None)],
+        [row(411.0, base=532.0, interval=Interval(low=-123.0, high=-120.0))],  # tokens do not fit the scale
+    ],
+)
+def test_there_is_no_chart_of_nothing(rows: list[CriterionComparison]) -> None:
+    assert comment.chart(rows, limit=5) == ""
+
+
+@pytest.mark.parametrize("scenario", COMPARED)
+def test_lines_are_of_one_width(scenario: str) -> None:
+    comparison = COMPARED[scenario]().comparison
+    chart = comment.chart(comparison.criteria, limit=20).splitlines()
+    if chart:
+        lines = chart[1:]
+        assert len({len(each.rpartition("  ")[0]) for each in lines}) == 1

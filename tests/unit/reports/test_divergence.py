@@ -1,0 +1,105 @@
+"""What is said of where head's conversation parts from the base's."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from builders import comparing, led_scenarios
+from builders.build import call, text, turn
+
+from evalgate.model import Event, Invocation, SimulatorUse, ToolCall
+from evalgate.reports import comment, html_report, turns, view
+from evalgate.results import file as results_file
+from evalgate.results import shapes
+
+A = turn("A table, please.", answer="For how many?")
+B = turn("For two.", answer="At what time?")
+
+
+def says(answer: str | None, *calls: ToolCall, user: str = "For two.") -> Invocation:
+    return turn(user, *calls, answer=answer)
+
+
+def sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], simulator: SimulatorUse | None = None) -> str:
+    report = led_scenarios.report({"c": head}, {"c": base}, simulator=simulator)
+    return turns.of(view.of(report).cases[0]).divergence
+
+
+PAID = (says("Paid.", call("pay", francs=2)), says("Paid.", call("pay", francs=3)))
+HEARS_CALLS = SimulatorUse(include_function_calls=True)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "words"),
+    [
+        ((A, B), (A, B), "The base had the same conversation."),
+        (
+            (A, B, A),
+            (A, says("Booked."), B),
+            "diverge in turn 2: the base's agent said “At what time?”, head's said “Booked.”",
+        ),
+        ((A, B, A), (A, says("Booked."), B), "from turn 3 on, their users say different things."),
+        ((A, B, A), (A, says("Booked.")), "from turn 3 on, only the base's continues."),
+        ((A, B), (A, says("Booked."), B), "from turn 3 on, only head's continues."),
+        ((A, B), (A, says(None)), "head's said nothing; the user says the same to both."),
+        ((A, B), (A, says("At what time?", user="Two!")), "From turn 2 on, the simulated user says something else"),
+    ],
+)
+def test_the_sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], words: str) -> None:
+    assert words in sentence(base, head)
+
+
+def test_calls_that_the_user_sees_are_quoted() -> None:
+    base, head = ((A, PAID[0], A), (A, PAID[1], B))
+    assert "base's agent called pay(francs=2), head's called pay(francs=3)" in sentence(base, head, HEARS_CALLS)
+    assert "although it heard the same" in sentence(base, head)
+
+
+def test_agents_that_answer_the_same_are_not_quoted_against_each_other() -> None:
+    event = Event(author="desk", content=text("Let me see."))
+    sooner = dataclasses.replace(B, events=(event, *(B.events or ())))
+    told = sentence((A, B), (A, sooner))
+    assert "diverge in turn 2: the agents gave the same answer, but said or received something else before it" in told
+
+
+def test_a_case_that_is_written_down_parts_nowhere() -> None:
+
+    report = comparing.report("fail", "pass")
+    assert turns.of(view.of(report).cases[0]).divergence == ""
+
+
+def test_the_base_is_shown_as_far_as_the_user_said_the_same() -> None:
+    report = led_scenarios.parted()
+    [broken, _, alike] = (turns.of(case).turns for case in view.of(report).cases)
+    assert [turn.base_answer for turn in broken if turn.base] == ["For how many?", "At what time?"]
+    assert sum(turn.base is not None for turn in alike) == 3
+
+
+def test_results_hold_where_each_conversation_parts() -> None:
+    report = led_scenarios.parted()
+    assert report.comparison is not None
+    found = {each.case_id: each.parting for each in report.comparison.cases}
+    told = shapes.written(results_file.ComparisonEntry, report.comparison)
+    assert [each["parting"] for each in told["cases"] if "parting" in each] == [{"answers": 2, "users": 3}]
+    assert found["opening_hours"] is None
+
+
+def test_what_agents_said_breaks_out_of_no_report() -> None:
+    evil = "```\n</details><script>alert(1)</script> @everyone [x](javascript:y) ``"
+    head = (A, says(evil, call("a`<b>`", **{"</details>": evil})), B)
+    report = led_scenarios.report({"c": head}, {"c": (A, says(evil * 2), B)}, failing=frozenset({"c"}))
+    assert "<script>alert" not in html_report.render(report)
+    text = _uncoded(comment.render(report))
+    assert "The conversations diverge in turn 2" in text
+    assert "<script>" not in text
+    assert "</script>" not in text
+    assert text.count("<details>") == text.count("</details>")
+    assert "@everyone" not in text
+
+
+def _uncoded(text: str) -> str:
+    """Without what stands within code fences and code spans, of however many backticks."""
+    unfenced = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", unfenced)

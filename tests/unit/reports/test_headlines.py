@@ -1,0 +1,46 @@
+"""What reports say in words."""
+
+from __future__ import annotations
+
+import pytest
+from builders import build
+
+from evalgate.model import FailureKind, Policy, Reason, VerdictKind
+from evalgate.reports import view, wording
+
+
+def test_every_kind_of_trouble_has_words() -> None:
+    assert set(wording.REASONS) == set(Reason)
+    assert set(wording.FAILURES) == set(FailureKind)
+    assert len({wording.kind_mark(kind) for kind in VerdictKind}) == len(VerdictKind)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("error", "The agent raised an exception in turn 1 (raised): KeyError: 'city'"),
+        ("timeout", "The agent timed out in turn 1 (timeout): it ended as timeout"),
+        ("unjudged", "response_match_score: the criterion itself failed: no number came back"),
+        ("never", "It never ran."),
+    ],
+)
+def test_why_a_case_was_not_measured(words: str, why: str) -> None:
+    (case,) = view.of(build.report(words)).cases
+    assert wording.why_unmeasured(case) == why
+
+
+@pytest.mark.parametrize(
+    ("words", "policy", "headline", "step"),
+    [
+        ("pass", Policy(), "Pass", ""),
+        ("pass fail", Policy(pass_rate=0.5), "Pass", "within the required pass rate"),
+        ("fail", Policy(), "Fail", "Fix the agent"),
+        ("fail", Policy(fail_on=frozenset()), "Fail (non-blocking)", "Fix the agent"),
+        ("error", Policy(), "Not measured", "not a result about the agent"),
+    ],
+)
+def test_the_verdict_and_the_next_step(words: str, policy: Policy, headline: str, step: str) -> None:
+    report = build.report(words, policy=policy)
+    assert wording.headline(report.verdict) == headline
+    assert step in wording.next_step(report)
+    assert bool(step) == bool(wording.next_step(report))

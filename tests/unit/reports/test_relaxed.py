@@ -1,0 +1,115 @@
+"""Every rule that a change weakens is in sight, however many cases it edits beside."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builders import comparing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.model import Loosening, LooseningKind
+from evalgate.reports import comment, html_report, terminal, view
+from evalgate.reports.view import RelaxedLine
+
+KIND = LooseningKind
+
+
+RENDERERS = (comment.render, comment.render_summary, html_report.render, terminal.render)
+
+
+def case(number: int, *, suite: str = "a.json", kind: LooseningKind = KIND.CASE_CHANGED) -> Loosening:
+    return Loosening(kind=kind, subject=f"c{number}", suite=suite)
+
+
+def threshold(number: int) -> Loosening:
+    return Loosening(kind=KIND.THRESHOLD, subject="m", suite=f"s{number}.json", base="0.90", head="0.20")
+
+
+def policy(subject: str) -> Loosening:
+    return Loosening(kind=KIND.POLICY, subject=subject, base="1", head="2")
+
+
+@pytest.mark.parametrize(
+    ("loosened", "said", "count"),
+    [
+        ([], [], ""),
+        ([case(1)], ["expectation of case <c1> changed in <a.json>"], "1 case"),
+        # results of others may come in any order
+        (
+            [case(1), case(2), threshold(1)],
+            [
+                "threshold of <m> lowered from <0.90> to <0.20> in <s1.json>",
+                "expectations of 2 cases changed in <a.json>: <c1> and <c2>",
+            ],
+            "1 rule and 2 cases",
+        ),
+        (
+            [case(1), case(2, suite="b.json"), case(3), case(4, kind=KIND.CASE_REMOVED)],
+            [
+                "expectations of 2 cases changed in <a.json>: <c1> and <c3>",
+                "expectation of case <c2> changed in <b.json>",
+                "case <c4> deleted in <a.json>",
+            ],
+            "4 cases",
+        ),
+        (
+            [case(number) for number in range(5)],
+            ["expectations of 5 cases changed in <a.json>: <c0>, <c1>, <c2> and 2 more"],
+            "5 cases",
+        ),
+        ([policy("alpha"), policy("max_drop")], ["<alpha>: <1> is now <2>", "<max_drop>: <1> is now <2>"], "2 rules"),
+    ],
+)
+def test_in_lines(loosened: list[Loosening], said: list[str], count: str) -> None:
+    found = view.relaxed(loosened, mark="<{}>".format, named=3, room=99, size=lambda _: 1)
+    assert (list(found.lines) if found else []) == said
+    assert (found.counted if found else "") == count
+
+
+@given(
+    st.lists(st.builds(RelaxedLine, text=st.just("x"), about=st.sampled_from("abc"), rules=st.just(1)), max_size=30),
+    st.integers(0, 30),
+)
+def test_no_kind_hides_another(found: list[RelaxedLine], room: int) -> None:
+    shown = view.within(found, room=room, size=lambda _: 1)
+    assert len(shown) == min(room, len(found))
+    assert [line for line in found if line in shown] == found or len(shown) < len(found)
+    kinds = [line.about for line in shown]
+    for kind in {line.about for line in found}:
+        had = sum(line.about == kind for line in found)
+        fair = min(had, max((kinds.count(other) for other in "abc"), default=0))
+        assert kinds.count(kind) >= fair - 1
+
+
+def test_what_finds_no_room_is_counted() -> None:
+    rules = [*map(threshold, range(9)), policy("alpha"), case(1), case(2)]
+    shown = view.within(view.relaxed_lines(rules, mark=str, named=3), room=4, size=lambda _: 1)
+    assert [line.about for line in shown] == ["threshold", "threshold", "alpha", "case_changed"]
+    rest = [view.relaxed(rules, mark=str, named=3, room=room, size=lambda _: 1) for room in (4, 99)]
+    assert [each.rest for each in rest if each] == ["7 rules more", ""]
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@pytest.mark.parametrize("edited", [13, 20_000])
+def test_a_lowered_threshold_is_not_hidden_by_edited_cases(render: object, edited: int) -> None:
+    """Nor are many thresholds hidden by others; with names as long as they may be."""
+    cases = [case(number, suite=f"{number % 400}{'x' * 90}") for number in range(edited)]
+    rules = [*(threshold(number) for number in range(40)), policy("alpha"), policy("fail_on")]
+    made = comparing.report("pass*2 pass*2", "pass*2 pass*2", loosened=(*cases, *rules))
+    shown = "".join(render(made))  # type: ignore[operator]
+    for name in ("s0.json", "s39.json", "alpha", "fail_on"):
+        assert name in shown
+    assert f"42 rules and {edited:,} cases" in shown or render is terminal.render
+
+
+@pytest.mark.parametrize("render", RENDERERS)
+@pytest.mark.parametrize("problem", ["", "the base's agent did not run"])
+@pytest.mark.parametrize("by_base", [True, False])
+def test_by_whose_rules_is_said_wherever_rules_are_shown(render: object, problem: str, by_base: bool) -> None:
+    made = comparing.report("pass*2 pass*2", "pass*2 pass*2")
+    assert made.comparison is not None
+    comparison = dataclasses.replace(made.comparison, by_base=by_base, problem=problem)
+    shown = "".join(render(dataclasses.replace(made, comparison=comparison)))  # type: ignore[operator]
+    assert ("The base branch's rules apply" in shown.replace("&#x27;", "'").replace("&#39;", "'")) is by_base

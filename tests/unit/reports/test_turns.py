@@ -1,0 +1,73 @@
+"""The turns of one case, expected beside actual."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from builders import build
+from builders.build import TOOLS, WORDS, call, case, turn
+
+from evalgate.model import Attachment, Case, Content, ConversationScenario, FailureKind, Report, Text
+from evalgate.reports import turns, view
+from evalgate.reports.turns import Turn
+
+
+def turns_of(report: Report) -> tuple[Turn, ...]:
+    (only,) = view.of(report).cases
+    return turns.of(only).turns
+
+
+def told(asked: Case, done: build.Done) -> Report:
+    suite = build.suite(asked)
+    return build.run_report([suite], {(suite.key, asked.case_id): [done]})
+
+
+def test_turns_expected_beside_actual() -> None:
+    asked = case("c", turn("one", call("a"), answer="1"), turn("two", answer="2"))
+    done = build.scores(
+        turn("one", call("a"), answer="1"), turn("two", call("b"), answer="3"), **{TOOLS: [1.0, 0.0], WORDS: [1.0, 0.9]}
+    )
+    first, second = turns_of(told(asked, done))
+    assert (first.user, first.expected_answer, first.actual_answer, first.broken) == ("one", "1", "1", False)
+    assert (second.expected_calls, second.actual_calls, second.broken) == ((), (call("b"),), True)
+    assert [(score.name, score.value, score.met) for score in second.scores] == [
+        (TOOLS, 0.0, False),
+        (WORDS, 0.9, True),
+    ]
+
+
+def test_a_turn_that_never_came_and_one_that_nobody_asked_for() -> None:
+    asked = case("c", turn("one", answer="1"), turn("two", answer="2"))
+    zero = {TOOLS: 0.0, WORDS: 0.0}
+    missing = turns_of(told(asked, build.scores(turn("one", answer="1"), **zero)))[1]
+    assert (missing.actual is not None, missing.asked, missing.user, missing.broken) == (False, True, "two", True)
+    extra = turns_of(told(asked, build.scores(*[turn("x", answer="1")] * 3, **zero)))[2]
+    assert (extra.actual is not None, extra.asked, extra.broken) == (True, False, True)
+
+
+def test_a_broken_agent_shows_how_far_it_came() -> None:
+    asked = case("c", turn("one", answer="1"), turn("two", answer="2"))
+    failure = build.failed(FailureKind.RAISED, "x", partial=(turn("one", answer="1"),))
+    first, second = turns_of(told(asked, failure))
+    assert first.actual is not None
+    assert second.actual is None
+
+
+def test_a_simulated_conversation_has_no_expected_side() -> None:
+    scenario = ConversationScenario(starting_prompt="hi", conversation_plan="ask")
+    asked = Case(case_id="c", scenario=scenario)
+    (only_turn,) = turns_of(told(asked, build.scores(turn("hi", answer="yes"), **{TOOLS: 0.0, WORDS: 0.0})))
+    assert (only_turn.asked, only_turn.expected_calls, only_turn.expected_answer) == (True, None, None)
+
+
+def test_a_lost_transcript_is_no_conversation() -> None:
+    made = build.report("fail")
+    made = dataclasses.replace(made, run=dataclasses.replace(made.run, transcripts=build.InMemoryTranscripts({})))
+    assert turns_of(made) == ()
+
+
+def test_the_answer_is_what_is_said_aloud() -> None:
+    said = Content(parts=(Text(text="hm", thought=True), Text(text="a"), Attachment(data={}), Text(text="b")))
+    assert turns.answer_text(said) == "a\nb"
+    assert turns.answer_text(Content(parts=(Text(text="hm", thought=True),))) is None
+    assert turns.answer_text(None) is None

@@ -1,0 +1,141 @@
+"""What a reader is told to do."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builders import build, comparing
+from builders.compared_scenarios import COMPARED
+
+from evalgate import reports
+from evalgate.model import FailOn, GateKind, Policy, ThresholdRule, VerdictKind
+from evalgate.reports import wording
+
+
+def test_every_gate_has_a_question() -> None:
+    assert set(wording.QUESTIONS) == set(GateKind)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kinds"),
+    [
+        ("base_regressed", {"Thresholds": VerdictKind.FAIL, "Against the base": VerdictKind.FAIL}),
+        ("base_broken", {"Against the base": VerdictKind.NOT_MEASURED, "Thresholds": VerdictKind.PASS}),
+        ("base_unchanged", {"Thresholds": VerdictKind.PASS, "Against the base": VerdictKind.PASS}),
+        ("base_no_agent", {"Thresholds": VerdictKind.PASS, "Against the base": None}),  # nothing was asked there
+    ],
+)
+def test_each_gate_answers_and_what_blocks_comes_first(scenario: str, kinds: dict[str, VerdictKind | None]) -> None:
+    found = wording.answers(COMPARED[scenario]())
+    assert [(each.question, each.kind) for each in found] == list(kinds.items())
+
+
+def test_one_gate_needs_no_list() -> None:
+    assert wording.answers(build.report("fail")) == ()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "step"),
+    [
+        ("base_unchanged", ""),
+        ("base_regressed", "Fix the agent"),
+        ("base_known", "`threshold: new` allows them"),
+        ("base_broken", "The base run failed"),  # head is well: nothing to repair there
+        ("base_no_agent", "only thresholds apply"),
+        ("base_inconclusive", "more `runs`"),
+        ("base_cut_short", "increase `budget`"),
+    ],
+)
+def test_the_next_step(scenario: str, step: str) -> None:
+    said = wording.next_step(COMPARED[scenario]())
+    assert step in said
+    assert bool(step) == bool(said)
+
+
+def test_a_regression_alone_asks_for_no_new_expectations() -> None:
+    report = comparing.report("pass*5 " * 8 + "0.8*5 " * 4, "pass*5 " * 12)
+    assert report.verdict.kind is VerdictKind.FAIL
+    assert "Fix the regression" in wording.next_step(report)
+
+
+NEW = Policy(threshold=ThresholdRule.NEW, pass_rate=0.5)
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "policy", "waiting", "step"),
+    [
+        ("pass fail", "pass fail", NEW, "", "The failures below are not new"),
+        (
+            "pass pass fail",
+            "pass pass pass",
+            NEW,
+            "",
+            "The failures below are within the required pass rate",
+        ),  # it is new
+        (
+            "pass pass fail",
+            "pass pass error",
+            NEW,
+            "",
+            "The failures below are within the required",
+        ),  # whose it is, nobody knows
+        ("pass pass fail", "pass pass pass", NEW, "3", "The failures below are non-blocking"),
+        ("pass fail fail", "pass fail pass", NEW, "3", "The deciding failures below are not new"),
+        ("pass fail fail", "pass pass pass", NEW, "3", "The deciding failures below are within the required"),
+        ("pass pass fail", "pass pass pass", Policy(pass_rate=0.5), "", "The failures below are within the required"),
+        ("pass fail fail", "pass pass pass", Policy(), "23", "The failures below are non-blocking"),
+        ("fail fail fail", "pass pass pass", Policy(), "123", "quarantined until enough runs of the base branch"),
+        ("fail", "pass", Policy(advisory=frozenset({build.SUITE})), "", "change the `severity`"),
+    ],
+)
+def test_the_step_contradicts_neither_the_counts_nor_who_decides(
+    head: str, base: str, policy: Policy, waiting: str, step: str
+) -> None:
+    policy = dataclasses.replace(policy, admission=len(waiting), fail_on=frozenset({FailOn.THRESHOLD}))
+    keys = frozenset((build.SUITE, f"case_{number}") for number in waiting)
+    report = comparing.report(head, base, policy=policy, waiting=keys)
+    (gate,) = (gate for gate in report.verdict.gates if gate.gate is GateKind.THRESHOLD)  # the other is not asked here
+    alone = dataclasses.replace(report.verdict, gates=(gate,), kind=gate.kind, blocked_by=gate.blocked_by)
+    assert step in wording.next_step(dataclasses.replace(report, verdict=alone))
+
+
+def test_failures_that_the_base_has_too_are_called_so() -> None:
+    assert "The base fails all of these" in wording.next_step(comparing.report("pass fail", "pass fail"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("evalgate run", "evalgate run --base 0f1e2d3c4b5a"),
+        ("evalgate run a.json --base main --runs 2", "evalgate run a.json --runs 2 --base 0f1e2d3c4b5a"),
+        ("evalgate run --base=main", "evalgate run --base 0f1e2d3c4b5a"),
+        ("evalgate run 'a b.json'", "evalgate run 'a b.json' --base 0f1e2d3c4b5a"),
+        ("evalgate run 'open", "evalgate run 'open"),  # no words can be made of it
+        ("evalgate compare a.json b.json", "evalgate compare a.json b.json"),
+        ("", ""),
+    ],
+)
+def test_the_command_names_the_commit_that_was_compared_with(typed: str, shown: str) -> None:
+    report = dataclasses.replace(COMPARED["base_fact"](), reproduce=typed)
+    assert wording.reproduce(report) == shown
+
+
+def test_without_a_base_the_command_is_as_it_was_typed() -> None:
+    assert wording.reproduce(build.report("pass", reproduce="evalgate run --runs 2")) == "evalgate run --runs 2"
+
+
+def test_what_is_no_commit_gets_into_no_command() -> None:
+    report = COMPARED["base_fact"]()
+    origin = dataclasses.replace(report.comparison.origin, commit="$(rm -rf /) ; main")
+    hostile = dataclasses.replace(report, comparison=dataclasses.replace(report.comparison, origin=origin))
+    assert "rm -rf" not in wording.reproduce(hostile)
+
+
+@pytest.mark.parametrize("words", ["error error", "pass fail"])
+def test_the_terminal_points_up_and_the_other_reports_down(words: str) -> None:
+    report = build.report(words, policy=Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), pass_rate=0.5))
+    below, above = wording.next_step(report), wording.next_step(report, lies="above")
+    assert below.replace("below", "above") == above != below
+    assert above in reports.render_terminal(report)
+    assert below in reports.RENDERERS["comment"].render(report)

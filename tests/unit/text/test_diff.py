@@ -1,0 +1,51 @@
+"""Two texts, word by word."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.text import diff, plain
+
+TEXT = st.text(st.sampled_from("ab 東京.\n"), max_size=40)
+
+
+def marked(expected: str, actual: str) -> str:
+    spelled = {"=": "{}", "-": "[-{}-]", "+": "{{+{}+}}"}
+    return "".join(spelled[piece.mark].format(piece.text) for piece in diff.compare(expected, actual).pieces)
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "shown"),
+    [
+        ("the same", "the same", "the same"),
+        ("in Paris now", "in Rome now", "in [-Paris-]{+Rome+} now"),
+        ("a b", "a", "a[- b-]"),
+        ("", "new", "{+new+}"),
+        # changed words with only blanks between them are one change
+        ("it is so now", "it was not now", "it [-is so-]{+was not+} now"),
+        # scripts without blanks differ by the character
+        ("東京は晴れ", "東京は雨", "東京は[-晴れ-]{+雨+}"),
+    ],
+)
+def test_word_differences(expected: str, actual: str, shown: str) -> None:
+    assert marked(expected, actual) == shown
+
+
+@given(expected=TEXT, actual=TEXT)
+def test_both_texts_can_be_read_off(expected: str, actual: str) -> None:
+    pieces = diff.compare(expected, actual).pieces
+    assert "".join(piece.text for piece in pieces if piece.mark != "+") == plain.visible(expected)
+    assert "".join(piece.text for piece in pieces if piece.mark != "-") == plain.visible(actual)
+    assert all(piece.text for piece in pieces)
+
+
+def test_likeness() -> None:
+    assert diff.compare("a b c", "a b c").likeness == 1.0
+    assert diff.compare("a", "b").likeness == 0.0
+
+
+def test_megabytes_are_clipped_first() -> None:
+    pieces = diff.compare("x y " * 2_500_000, "y z " * 2_500_000).pieces
+    assert sum(len(piece.text) for piece in pieces) < 20_000
