@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +34,11 @@ class CheckedCriteria:
     problems: tuple[Problem, ...] = ()
 
 
-def check(uses: Iterable[CriterionUse], *, specs: Specs, announced: Collection[str] = ()) -> CheckedCriteria:
+def check(uses: Iterable[CriterionUse], *, specs: Specs) -> CheckedCriteria:
     """Check each criterion's name, threshold and options.
 
-    `announced`: names that ADK knows and this version does not grade yet. Custom metrics (`code`) have no scale
-    and options of their own, so that only a threshold that is no number is found there.
+    Custom metrics (`code`) have no scale and options of their own, so that only a threshold that is no number is found
+    there.
     """
     checked: list[CriterionUse] = []
     problems: list[Problem] = []
@@ -48,7 +48,7 @@ def check(uses: Iterable[CriterionUse], *, specs: Specs, announced: Collection[s
             problems.extend(_number_problems(use))
             checked.append(use)
         elif spec is None:
-            problems.append(_name_problem(use, specs=specs, announced=announced))
+            problems.append(_name_problem(use, specs=specs))
             checked.append(use)
         else:
             known, found = _check_known(use, spec)
@@ -91,15 +91,8 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _name_problem(use: CriterionUse, *, specs: Specs, announced: Collection[str]) -> Problem:
-    if use.name in announced:
-        return _error(
-            "unsupported-criterion",
-            f"`{use.name}` is a criterion of ADK that this version of evalgate does not grade yet",
-            use.place,
-            "Take it out of the criteria for now: a criterion that nobody grades must not look like a pass.",
-        )
-    close = words.nearest(use.name, [*specs, *announced])
+def _name_problem(use: CriterionUse, *, specs: Specs) -> Problem:
+    close = words.nearest(use.name, specs)
     if close:
         hint = f"Did you mean `{close}`?"
     else:

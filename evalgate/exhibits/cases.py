@@ -16,7 +16,6 @@ from evalgate.model import (
     CriterionVerdict,
     FailureOrigin,
     GradedTrial,
-    NotEvaluated,
     Reason,
     Report,
     Score,
@@ -159,11 +158,6 @@ def meets(value: float, use: CriterionUse) -> bool:
     if use.threshold is None:
         return True
     return value <= use.threshold if use.lower_is_better else value >= use.threshold
-
-
-def reasons_missing(trial: GradedTrial) -> tuple[tuple[str, NotEvaluated], ...]:
-    """The criteria without a score in one trial, each with its reason."""
-    return tuple((name, grade) for name, grade in trial.grades.items() if isinstance(grade, NotEvaluated))
 
 
 def _below(trial: GradedTrial, *, uses: Sequence[CriterionUse]) -> int:

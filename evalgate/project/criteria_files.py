@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -61,7 +61,6 @@ class CriteriaFinder:
 
     sources: Sources
     specs: Mapping[str, CriterionSpec]
-    announced: Collection[str]
     problems: list[Problem] = field(default_factory=list)
     _read: dict[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
     _foreign: dict[str, bool] = field(default_factory=dict)
@@ -160,7 +159,7 @@ class CriteriaFinder:
         kind = formats.recognise(text, file=path)
         parse = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)
         read = parse(text, file=path)
-        checked = criteria.check(read.criteria, specs=self.specs, announced=self.announced)
+        checked = criteria.check(read.criteria, specs=self.specs)
         self.problems.extend((*read.problems, *checked.problems))
         if read.simulator is not None:
             self._simulators[path] = read.simulator
