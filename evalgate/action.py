@@ -71,7 +71,7 @@ def main(environ: Mapping[str, str]) -> int:
         _write_error_outputs(environ, told, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        reason = f"this is a bug in evalgate {__version__}: {type(error).__name__}: {error}"
+        reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         step_log.say(commands.render_command("error", f"{reason}. Please report it with the lines below."))
         step_log.say(commands.disarm(traceback.format_exc()))
         _write_error_outputs(environ, told, reason=reason, exit_code=ExitCode.BUG)

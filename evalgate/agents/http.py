@@ -86,14 +86,14 @@ class HttpOptions(BaseModel):
         if mapped and self.response is None:
             raise ValueError("a mapped endpoint needs `response`, with the path of the answer's text")
         if not mapped and (self.request is not None or self.response is not None):
-            raise ValueError("`request` and `response` belong to the flavour `mapped`")
+            raise ValueError("`request` and `response` need `flavour: mapped`")
         used = placeholders.names_in(self.request) | placeholders.names_in(self.url)
         for name in sorted(used - PLACES):
             meant = words.nearest(name, PLACES, cutoff=0.75)
             if mapped and meant is not None:
                 raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{meant}}}?")
         if mapped and self.method != "GET" and not used & {"text", "messages"}:
-            raise ValueError("nothing in `request` or `url` says where the user's text goes: {text} or {messages}")
+            raise ValueError("`request` or `url` must contain the user's text: {text} or {messages}")
         return self
 
     @property

@@ -24,9 +24,9 @@ def adding(summary: RunSummary, *, warn: Warn = lambda _: None) -> Revise:
             ledger = wire.parse_ledger(stored) if stored is not None else ReliabilityLedger()
         except UnreadableLedger as error:
             if error.newer:
-                warn(f"this run is not in the reliability ledger: {error}")
+                warn(f"this run was not added to the reliability ledger: {error}")
                 return {}
-            warn(f"the reliability ledger is unreadable and starts anew: {error}")
+            warn(f"the reliability ledger is unreadable and starts over: {error}")
             ledger = ReliabilityLedger()
         updated = reliability.update(ledger, summary)
         return {

@@ -54,8 +54,7 @@ def find(root: Path) -> Source:
             return Source(working_tree=folder, git_dir=git_dir, common_dir=common_dir(git_dir))
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",
-        hint="Check out with actions/checkout (without `git` in the job it downloads files alone), or take the base "
-        "from a file.",
+        hint="Check out with actions/checkout (it needs `git` in the job), or use `baseline: file:PATH`.",
     )
 
 

@@ -19,13 +19,13 @@ from evalgate.errors import ExitCode
 from evalgate.process import garbage
 
 COMMANDS = {
-    "run": ("evalgate.cli.run", "Run the gate: find, run, score, decide, report."),
-    "merge": ("evalgate.cli.merge", "Join the results of all parts of a run (`--shard 1/N` ..), decide, report."),
+    "run": ("evalgate.cli.run", "Run the gate and write the reports."),
+    "merge": ("evalgate.cli.merge", "Merge the results of all shards (`--shard 1/N` ...) and report."),
     "compare": ("evalgate.cli.compare", "Compare two results.json: base and head."),
-    "validate": ("evalgate.cli.validate", "Check the evaluation files and the gate itself; spends nothing."),
+    "validate": ("evalgate.cli.validate", "Check evaluation files and configuration; makes no model calls."),
     "list": ("evalgate.cli.listing", "Show suites, cases, criteria, agents and estimated model calls."),
-    "generate": ("evalgate.cli.generate", "Write new conversation scenarios for an agent, to be reviewed."),
-    "calibrate": ("evalgate.cli.calibrate", "Compare the judge with people's labels; write calibration.json."),
+    "generate": ("evalgate.cli.generate", "Generate conversation scenarios for an agent, for review."),
+    "calibrate": ("evalgate.cli.calibrate", "Compare the judge with human labels; write calibration.json."),
 }
 
 

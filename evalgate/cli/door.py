@@ -36,7 +36,7 @@ def _told(action: Callable[[], int], *, debug: bool) -> int:
         click.secho("interrupted", err=True)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        click.secho(f"This is a bug in evalgate {__version__}: {type(error).__name__}: {error}", fg="red", err=True)
+        click.secho(f"Internal error in evalgate {__version__}: {type(error).__name__}: {error}", fg="red", err=True)
         click.echo("Please report it with the following lines:\n", err=True)
         click.echo(traceback.format_exc(), err=True)
         return ExitCode.BUG

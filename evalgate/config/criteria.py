@@ -99,7 +99,7 @@ def _name_problem(use: CriterionUse, *, specs: Specs) -> Problem:
         known = ", ".join(sorted(name for name, spec in specs.items() if not spec.informational))
         hint = f"Known criteria: {known}. A metric of your own needs an entry in `custom_metrics`."
     return _error(
-        "unknown-criterion", f"`{use.name}` is no criterion; ADK would skip it without a word", use.place, hint
+        "unknown-criterion", f"`{use.name}` is not a known criterion; ADK would skip it silently", use.place, hint
     )
 
 
@@ -139,7 +139,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
 
 def _number_problems(use: CriterionUse) -> list[Problem]:
     if use.threshold is None:
-        message = f"`{use.name}` has no threshold, so that nothing could pass or fail"
+        message = f"`{use.name}` has no threshold"
         hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
         return [] if use.informational else [_error("no-threshold", message, use.place, hint)]
     if math.isnan(use.threshold):
@@ -170,9 +170,9 @@ def _rescaled(threshold: float, highest: float) -> str:
 def _informational_threshold(use: CriterionUse) -> Problem:
     return _warning(
         "threshold-ignored",
-        f"`{use.name}` only informs: its threshold of {use.threshold:g} is never compared",
+        f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored",
         use.place,
-        "It is shown in every report without being named; take it out of the criteria.",
+        "It is always in the reports; remove it from the criteria.",
     )
 
 
@@ -181,7 +181,7 @@ def _turned_round(use: CriterionUse, spec: CriterionSpec) -> Problem:
         "scale-turned-round",
         f"`{use.name}` is best at {spec.highest:g}; with `lower_is_better` the worst answers pass",
         use.place,
-        "Take `lower_is_better` out: it is for costs, as metrics of your own may be. ADK reads it nowhere.",
+        "Remove `lower_is_better`: it is for cost-like custom metrics. ADK ignores it.",
     )
 
 
@@ -219,10 +219,10 @@ def _stray(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
         return None
     known = list(spec.options.model_fields)
     close = words.nearest(name, known)
-    hint = f"Known options: {', '.join(known)}." if known else "It has no options but `threshold`."
+    hint = f"Known options: {', '.join(known)}." if known else "Its only option is `threshold`."
     return _warning(
         "unknown-option",
-        f"`{use.name}` has no option `{name}`; nothing reads it, neither here nor in ADK",
+        f"`{use.name}` has no option `{name}` (ignored, also by ADK)",
         _place_of(use, name),
         f"Did you mean `{close}`?" if close else hint,
     )
@@ -243,7 +243,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             names = _names_at(spec.options, path[:-1])
             message = f"`{use.name}` has no option `{shown}`"
             close = words.nearest(str(path[-1]), names) if path else None
-            known = f"Known options: {', '.join(names)}." if names else "It has no options but `threshold`."
+            known = f"Known options: {', '.join(names)}." if names else "Its only option is `threshold`."
             hint = f"Did you mean `{close}`?" if close else known
         case "missing":
             message = f"`{use.name}`: the option `{shown}` is missing"

@@ -26,10 +26,10 @@ def grade(evidence: Evidence) -> Grade:
             return Score(value=1.0)
         case Ending.TURN_LIMIT:
             turns = words.counted(len(evidence.actual), "turn")
-            text = f"the conversation was cut after {turns}, as many as are allowed; the user had not ended it"
+            text = f"the conversation reached the limit of {turns} before the user ended it"
             return Score(value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),))
         case None:
-            return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="how the conversation ended was not kept")
+            return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="how the conversation ended was not recorded")
 
 
 SPEC = CriterionSpec(

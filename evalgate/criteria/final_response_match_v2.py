@@ -14,7 +14,7 @@ from evalgate.model import CriterionUse, Evidence, Finding, Grade, Invocation, N
 from evalgate.plugins import Ballot, Criterion, CriterionServices, CriterionSpec, Need, Sample, Verdicts, VoteResult
 from evalgate.prompts import adk_replies, final_response_match, shown
 
-NO_REFERENCE = "no expected answer with words in it: the turn is left out of the mean"
+NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
@@ -56,9 +56,7 @@ def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
     results = ask.panel.vote_all(list(ballots.values()))
     for (number, ballot), result in zip(ballots.items(), results, strict=True):
         judged[number] = _judged(result, ballot, number)
-    nothing = Lack(
-        reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer with words in it"
-    )
+    nothing = Lack(reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer")
     return concluding.conclude([judged[number] for number in sorted(judged)], nothing=nothing)
 
 
@@ -113,7 +111,7 @@ def _vote_as_adk(samples: Sequence[Sample]) -> float | None:
 
 SPEC = CriterionSpec(
     name="final_response_match_v2",
-    summary="share of answers that a judge finds as good as the expected ones",
+    summary="share of answers that a judge rates as good as the expected ones",
     options=AnswerOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.REFERENCE}),

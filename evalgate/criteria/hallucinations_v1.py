@@ -27,7 +27,7 @@ from evalgate.plugins import (
 )
 from evalgate.prompts import adk_replies, hallucinations
 
-NO_TEXT = "the agent said nothing that could be checked: the turn is left out of the mean"
+NO_TEXT = "the agent said nothing to check; the turn is excluded from the mean"
 
 
 class Options(JudgedOptions):
@@ -78,7 +78,7 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
     ]
     by_turn = [_together(judged, number) for number in range(1, len(evidence.actual) + 1)]
-    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the agent said nothing that could be checked")
+    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the agent said nothing to check")
     return concluding.conclude(by_turn, nothing=nothing)
 
 
@@ -210,7 +210,7 @@ def _judged_as_adk(checked: Checked, result: VoteResult | None) -> JudgedText:
 
 SPEC = CriterionSpec(
     name="hallucinations_v1",
-    summary="share of sentences that the agent's context bears out, as a judge sees it",
+    summary="share of sentences supported by the agent's context, as rated by a judge",
     options=Options,
     build=build,
     needs=frozenset({Need.JUDGE}),

@@ -1,4 +1,4 @@
-"""inference_call_count_v1: model calls a turn, for information."""
+"""inference_call_count_v1: model calls per turn, for information."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def grade(evidence: Evidence, *, adk_compat: bool) -> Grade:
     not report either. Under `adk_compat` it counts 0, provided that events were recorded at all.
     """
     counts = (_count(turn, adk_compat=adk_compat) for turn in evidence.actual)
-    return turns.inform(counts, nothing="no event tells of a model call")
+    return turns.inform(counts, nothing="no event records a model call")
 
 
 def _count(turn: Invocation, *, adk_compat: bool) -> float | None:
@@ -38,7 +38,7 @@ def _count(turn: Invocation, *, adk_compat: bool) -> float | None:
 
 SPEC = CriterionSpec(
     name="inference_call_count_v1",
-    summary="model calls a turn",
+    summary="model calls per turn",
     options=Options,
     build=build,
     highest=None,

@@ -37,7 +37,7 @@ def grade(evidence: Evidence) -> Grade:
         if known:
             breakdown[phase] = round(sum(known) / len(known), 3)
     if not breakdown:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no turn was timed", turns=totals)
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no turn has a duration", turns=totals)
     return Score(value=breakdown["total_seconds"], turns=totals, breakdown=breakdown)
 
 
@@ -58,7 +58,7 @@ def _phases(turn: Invocation) -> Mapping[str, float]:
 
 SPEC = CriterionSpec(
     name="invocation_duration_v1",
-    summary="seconds a turn",
+    summary="seconds per turn",
     options=Options,
     build=build,
     highest=None,

@@ -27,7 +27,7 @@ from evalgate.plugins import Ballot, Criterion, CriterionServices, CriterionSpec
 from evalgate.prompts import adk_replies, shown, simulator_quality
 
 NO_SCENARIO = NotEvaluated(
-    reason=Reason.NOT_APPLICABLE, message="the case has no conversation scenario, so that no user was simulated"
+    reason=Reason.NOT_APPLICABLE, message="the case has no conversation scenario, so no user was simulated"
 )
 
 
@@ -165,7 +165,7 @@ def _vote_as_adk(samples: Sequence[Sample]) -> float | None:
 
 SPEC = CriterionSpec(
     name="per_turn_user_simulator_quality_v1",
-    summary="share of turns in which the simulated user kept to its scenario, as a judge sees it",
+    summary="share of turns in which the simulated user followed its scenario, as rated by a judge",
     options=SimulatorQualityOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.SCENARIO}),

@@ -63,7 +63,7 @@ def _median(samples: Sequence[Sample]) -> float:
 
 SPEC = CriterionSpec(
     name="response_evaluation_score",
-    summary="how coherent the answers are, 1 to 5",
+    summary="coherence of the answers, 1 to 5",
     options=VertexOptions,
     build=build,
     lowest=1.0,

@@ -42,7 +42,7 @@ def grade_as_adk(evidence: Evidence, *, judging: Judging) -> Grade:
         return unready
     stranger = next((name for each in evidence.actual if (name := _stranger(each)) is not None), None)
     if stranger is not None:
-        message = f"the agent `{stranger}` answered, and the recording knows no such agent"
+        message = f"the agent `{stranger}` answered, but is not in the recording"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
     return rubrics.grade_turns_as_adk(evidence, judging, range(len(evidence.actual)))
 
@@ -62,7 +62,7 @@ def _stranger(invocation: Invocation) -> str | None:
 
 SPEC = CriterionSpec(
     name="rubric_based_final_response_quality_v1",
-    summary="share of rubrics that the final answers meet, as a judge sees it",
+    summary="share of rubrics met by the final answers, as rated by a judge",
     options=RubricOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.RUBRICS}),

@@ -61,7 +61,7 @@ def _judging(evidence: Evidence, options: RubricOptions, ask: Asking) -> Judging
 
 SPEC = CriterionSpec(
     name="rubric_based_multi_turn_trajectory_quality_v1",
-    summary="share of rubrics that the whole conversation meets, as a judge sees it",
+    summary="share of rubrics met by the whole conversation, as rated by a judge",
     options=RubricOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.RUBRICS}),

@@ -37,7 +37,7 @@ def grade(evidence: Evidence, *, judging: Judging) -> Grade:
         return unready
     blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
     if blind is not None:
-        message = f"no steps were recorded of turn {blind}, so its tool use is unknown"
+        message = f"no steps were recorded in turn {blind}, so its tool use is unknown"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
     return rubrics.grade_turns(evidence, judging)
 
@@ -54,7 +54,7 @@ def _render(invocation: Invocation, given: Sequence[Rubric], *, as_adk: bool) ->
 
 SPEC = CriterionSpec(
     name="rubric_based_tool_use_quality_v1",
-    summary="share of rubrics that the use of tools meets, as a judge sees it",
+    summary="share of rubrics met by the tool use, as rated by a judge",
     options=RubricOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.RUBRICS}),

@@ -1,4 +1,4 @@
-"""safety_v1: the share of answers that do no harm, by Google Cloud's evaluation service."""
+"""safety_v1: the share of safe answers, by Google Cloud's evaluation service."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def grade_by_model(evidence: Evidence, *, ask: Asking) -> Grade:
 
 SPEC = CriterionSpec(
     name=METRIC,
-    summary="share of answers that do no harm",
+    summary="share of safe answers",
     options=VertexOptions,
     build=build,
     needs=frozenset({Need.VERTEX}),

@@ -50,7 +50,7 @@ def grade(evidence: Evidence, *, adk_compat: bool) -> Grade:
     breakdown = {kind: turns.mean([each.get(kind, 0) for each in counted]) for kind in _KINDS if kind in reported}
     total = breakdown.get("total_tokens")
     if total is None:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no model call reported its tokens", turns=totals)
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no model call reported token usage", turns=totals)
     return Score(value=total, turns=totals, breakdown=breakdown)
 
 
@@ -84,7 +84,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 SPEC = CriterionSpec(
     name="token_usage_v1",
-    summary="tokens a turn, input and output",
+    summary="tokens per turn, input and output",
     options=Options,
     build=build,
     highest=None,

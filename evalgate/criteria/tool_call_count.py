@@ -1,4 +1,4 @@
-"""tool_call_count_v1: tool calls a turn, for information."""
+"""tool_call_count_v1: tool calls per turn, for information."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grade(evidence: Evidence, *, adk_compat: bool) -> Grade:
 
 SPEC = CriterionSpec(
     name="tool_call_count_v1",
-    summary="tool calls a turn",
+    summary="tool calls per turn",
     options=Options,
     build=build,
     highest=None,

@@ -29,16 +29,16 @@ class Allowances:
         return frozenset(failures) - self.excused - self.unsettled
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
-        """`1 new, 2 known and 1 flaky`; empty where there is no base."""
+        """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
         counts = Counter(self.origins[key] for key in failures if key in self.origins)
         return words.listed(f"{counts[origin]} {SAID[origin]}" for origin in FailureOrigin if counts[origin])
 
 
 SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.NEW: "new",
-    FailureOrigin.KNOWN: "known",
+    FailureOrigin.KNOWN: "pre-existing",
     FailureOrigin.FLAKY: "flaky",
-    FailureOrigin.UNKNOWN: "unknown on the base",
+    FailureOrigin.UNKNOWN: "without a base result",
     FailureOrigin.UNCONFIRMED: "unconfirmed",
 }
 

@@ -14,7 +14,7 @@ from evalgate.model import CaseVerdict, VerdictKind
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """How a suite's cases ended. `excused` failures are among `passed`; `unrun`: a budget kept them from running;
-    `doubtful` ones are below a threshold as far as measured, `partial` ones fail and are not measured whole either.
+    `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
     """
 
     total: int
@@ -70,15 +70,15 @@ def judge(  # noqa: PLR0911 - a row each
     if total - failed < _needed(total, required):
         return VerdictKind.FAIL, f"{failed} of {words.counted(total, 'case')} failed"
     if measured + unrun == 0 or measured + unrun < _needed(total, min_measured):
-        return VerdictKind.NOT_MEASURED, f"{total - measured} of {words.counted(total, 'case')} could not be measured"
+        return VerdictKind.NOT_MEASURED, f"{total - measured} of {words.counted(total, 'case')} could not be evaluated"
     if unrun and not counts.enough(required=required, min_measured=min_measured):
-        return VerdictKind.INCONCLUSIVE, f"{unrun} of {words.counted(total, 'case')} not run to the end"
+        return VerdictKind.INCONCLUSIVE, f"{unrun} of {words.counted(total, 'case')} not completed"
     if passed < _needed(measured, required):
         return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
-        return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold as far as measured"
-    return VerdictKind.PASS, f"{words.counted(counts.excused, 'failure')} let pass" if counts.excused else ""
+        return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold in the completed runs"
+    return VerdictKind.PASS, f"{words.counted(counts.excused, 'failure')} tolerated" if counts.excused else ""
 
 
 def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset[VerdictKind]:

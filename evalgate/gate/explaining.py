@@ -39,7 +39,7 @@ def difference(row: CriterionComparison) -> str:
         return "unknown"
     told = compared.moved(row)
     if row.fact:
-        return f"{told}, the same in every run"
+        return f"{told}, exact"
     if row.interval is None:
         return told
     return f"{told}, 95 % CI {compared.between(row)}"
@@ -56,8 +56,8 @@ def not_measured(rows: Sequence[CriterionComparison]) -> str:
     """How much of the worst-measured criterion is missing."""
     if apart := next((row for row in rows if row.apart), None):
         return (
-            f"`{apart.name}` is read from a clock and the base was measured at another time: "
-            "it can decide where the base is run beside the head (`baseline: rerun`)."
+            f"`{apart.name}` measures time and the base ran at another time. "
+            "To compare it, run the base alongside (`baseline: rerun`)."
         )
     worst = max(rows, key=lambda row: row.unpaired)
     others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
@@ -67,13 +67,13 @@ def not_measured(rows: Sequence[CriterionComparison]) -> str:
 
 def cut_short(truncated: str) -> str:
     """That a budget ended the run before the sides could be compared."""
-    return f"The comparison with the base was cut short ({truncated}): nothing is claimed."
+    return f"The comparison with the base stopped early ({truncated}), so there is no result."
 
 
 def inconclusive(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that could have fallen furthest."""
     worst = max(rows, key=_possible)
-    return f"{moved(worst)}, which {words.counted(worst.cases, 'case')} cannot tell from noise."
+    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases, 'case')}."
 
 
 def _possible(row: CriterionComparison) -> float:
@@ -84,12 +84,12 @@ def _possible(row: CriterionComparison) -> float:
 
 
 def passed(rows: Sequence[CriterionComparison]) -> str:
-    """That nothing fell by more than is let pass."""
-    said = f"No criterion is worse than on the base over {words.counted(max(row.cases for row in rows), 'case')}"
+    """That nothing fell by more than is tolerated."""
+    said = f"No regression in {words.counted(max(row.cases for row in rows), 'compared case')}"
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
     broken = max((row.broken for row in rows), default=0)
     if broken:
-        said += f" by more than is let pass ({words.counted(broken, 'case')} broke)"
+        said += f" ({words.counted(broken, 'case')} broke, within the tolerated drop)"
     rose = f"; {words.listed(better)} improved" if better else ""
     return f"{said}{rose}."
 
@@ -103,10 +103,10 @@ def nothing_paired(cases: Sequence[CaseComparison]) -> str:
 
 def _way_out(counts: Mapping[Standing, int]) -> str:
     if counts[Standing.CHANGED]:
-        return " Running the base (`baseline: auto`) asks its agent the same questions."
+        return " Use `baseline: auto` to rerun the base on the same cases."
     if counts[Standing.NEW] and counts[Standing.REMOVED]:
-        return " Keep old cases beside the new ones in this change, and delete them in the next."
-    return " Choose cases that the base has as well." if counts[Standing.NEW] else ""
+        return " Keep the old cases in this pull request and delete them in the next."
+    return " Select cases that the base has, too." if counts[Standing.NEW] else ""
 
 
 def _value(value: float | None) -> str:

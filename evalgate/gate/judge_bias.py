@@ -7,9 +7,9 @@ import math
 from evalgate.gate import proportions
 from evalgate.model import Confusion, Corrected, CriterionCalibration, Interval
 
-NO_BETTER = "the judge is no better than chance (TPR + TNR is at most 1)"
-TOO_FEW = "too few labels to tell that the judge is better than chance"
-ONE_KIND = "people's labels are all of one kind, so that TPR or TNR is unknown"
+NO_BETTER = "the judge is not better than chance (TPR + TNR is at most 1)"
+TOO_FEW = "too few labels to show that the judge is better than chance"
+ONE_KIND = "all human labels are of one kind, so TPR or TNR is unknown"
 
 
 def correct(raw: float, *, cases: int, calibration: CriterionCalibration) -> Corrected:

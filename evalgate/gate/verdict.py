@@ -51,8 +51,8 @@ def decide(run: Run, policy: Policy, *, scales: Mapping[str, Scale], allowed: Al
     return Verdict(kind=kind, reason=reason, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
 
-NOTHING_DECIDES = "Every suite is advisory: nothing decides."
-NOTHING_YET = "Nothing decides yet."
+NOTHING_DECIDES = "All suites are advisory."
+NOTHING_YET = "All cases are quarantined."
 NAMED, NAME_WIDTH = 4, 60
 """How many names a sentence has room for, and how much of each."""
 
@@ -61,11 +61,10 @@ def _waiting(cases: Sequence[CaseVerdict], policy: Policy) -> str:
     """Which cases `admission` keeps from deciding."""
     if not cases:
         return ""
-    does = "does" if len(cases) == 1 else "do"
     runs = words.counted(policy.admission, "base run")
     shown = ("`" + case.case_id[:NAME_WIDTH].replace("`", "'") + "`" for case in cases)
     names = words.listed(shown, limit=NAMED)
-    return f"{words.counted(len(cases), 'case')} {does} not decide yet (`admission`: not reliable in {runs}): {names}."
+    return f"{words.counted(len(cases), 'case')} quarantined (`admission`: not reliable in {runs}): {names}."
 
 
 def _worst(suites: Sequence[SuiteVerdict], run: Run) -> VerdictKind:
@@ -210,29 +209,30 @@ def _sentence(
         case VerdictKind.PASS:
             return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
         case VerdictKind.FAIL:
-            rest = f"; {unmeasured} could not be measured" if unmeasured else ""
-            their = "its threshold" if len(failed) == 1 else "their thresholds"
+            rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
             said = f" ({origins})" if origins else ""
-            return f"{len(failed)} of {words.counted(cases, noun)} below {their}{said} in {where}{rest}."
+            return f"{len(failed)} of {words.counted(cases, noun)} failed{said} in {where}{rest}."
         case VerdictKind.NOT_MEASURED:
             if cases == 0:
-                return "There was no case to measure."
+                return "No cases."
             partial = sum(case.partial for case in counted) if kind is VerdictKind.FAIL else 0
             rest = f" ({len(failed)} failed)" if failed else ""
-            lacks = f"{unmeasured + partial} of {words.counted(cases, noun)} could not be measured"
-            return f"{lacks}{' whole' if partial else ''} in {where}{rest}: no pass."
+            lacks = f"{unmeasured + partial} of {words.counted(cases, noun)} could not be evaluated"
+            return f"{lacks}{' completely' if partial else ''} in {where}{rest}."
         case VerdictKind.INCONCLUSIVE:
             said = f" ({origins})" if origins else ""
             shown = failed and (origins or kind is not told)
             rest = f" {len(failed)} of {words.counted(cases, noun)} failed{said}." if shown else ""
-            return f"The run was cut short ({run.truncated or 'budget'}): no verdict from what is left.{rest}"
+            return f"The run stopped early ({run.truncated or 'budget'}), so there is no verdict.{rest}"
 
 
 def _pass_sentence(cases: int, noun: str, *, failed: int, unmeasured: int, origins: str) -> str:
     if failed and origins:
-        return f"{cases - failed - unmeasured} of {words.counted(cases, noun)} passed; let pass: {origins}."
+        return f"{cases - failed - unmeasured} of {words.counted(cases, noun)} passed; tolerated: {origins}."
     if failed:
-        return f"{cases - failed - unmeasured} of {words.counted(cases, noun)} passed, as many as required."
+        return f"{cases - failed - unmeasured} of {words.counted(cases, noun)} passed, which meets `pass-rate`."
     if unmeasured:
-        return f"Every measured {noun} passed; {unmeasured} of {cases} could not be measured, which the policy allows."
+        return (
+            f"Every measured {noun} passed; {unmeasured} of {cases} could not be evaluated (allowed by `min-measured`)."
+        )
     return f"The {noun} passed." if cases == 1 else f"All {words.counted(cases, noun)} passed."

@@ -36,7 +36,7 @@ def read_results(path: Path, *, shown_as: str) -> Stored:
     except OSError as error:
         raise _refused(f"cannot be read: {error.strerror or error}", place) from error
     except (ValueError, RecursionError) as error:
-        raise _refused("is no JSON", place) from error
+        raise _refused("is not JSON", place) from error
     _insist_bounded(raw, place)
     read = stored.read_results(path, shown_as=shown_as)
     _insist_plausible(read.run, place)
@@ -60,15 +60,15 @@ def _insist_bounded(raw: Any, place: Place) -> None:
                 case str() if len(value) > MOST_TEXT:
                     raise _refused(f"has a text of {len(value):,} characters", place)
                 case float() if not math.isfinite(value) or abs(value) > MOST_NUMBER:
-                    raise _refused("has a number that is none", place)
+                    raise _refused("contains an invalid number", place)
                 case int() if abs(value) > MOST_NUMBER:
-                    raise _refused("has a number that is too large", place)
+                    raise _refused("contains a number that is too large", place)
         if nodes > MOST_NODES:
             raise _refused(f"has more than {MOST_NODES:,} values", place)
         if not below:
             return
         level = below
-    raise _refused(f"is nested more than {MOST_DEPTH} deep", place)
+    raise _refused(f"is nested deeper than {MOST_DEPTH} deep", place)
 
 
 def _insist_plausible(run: Run, place: Place) -> None:
@@ -77,11 +77,11 @@ def _insist_plausible(run: Run, place: Place) -> None:
     names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
     most = run.repeats + run.more
     if run.shard is not None:
-        raise _refused("is a part of a run", place)
+        raise _refused("is a shard", place)
     if not (1 <= run.repeats <= MOST_REPEATS and 0 <= run.more <= MOST_REPEATS):
-        raise _refused("has an impossible number of repeats", place)
+        raise _refused("has an invalid number of repeats", place)
     if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
-        raise _refused(f"has {len(cases):,} cases, each up to {most:,} times: more than is read", place)
+        raise _refused(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
     for what, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
@@ -91,7 +91,7 @@ def _insist_plausible(run: Run, place: Place) -> None:
         if len(set(keys)) != len(keys):
             raise _refused(f"has the same {what} twice", place)
     if not all(_is_possible(trial.key, most) for trial in (*run.trials, *run.confirmations)):
-        raise _refused("has a run of a case whose number cannot be", place)
+        raise _refused("has a run of a case with an invalid number", place)
 
 
 def _is_possible(key: TrialKey, most: int) -> bool:
@@ -99,4 +99,4 @@ def _is_possible(key: TrialKey, most: int) -> bool:
 
 
 def _refused(what: str, place: Place) -> ConfigError:
-    return ConfigError(what, where=place, hint="It is not used: it came from a pull request.")
+    return ConfigError(what, where=place, hint="It is not used because it came from a pull request.")

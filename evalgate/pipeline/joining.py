@@ -121,8 +121,8 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
     commits = sorted({each.origin.commit for each in told if each.origin.commit})
     if len(commits) > 1:
         raise ConfigError(
-            f"the parts were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
-            hint="Run all parts again, or name the commit with `base`.",
+            f"the shards were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
+            hint="Rerun all shards, or set `base`.",
         )
     have = set(planned)
     standings = {
@@ -208,10 +208,12 @@ def _problems(parts: Sequence[Part], missing: Sequence[int]) -> Iterable[Problem
     homes, of = parts[0].shard.homes, parts[0].shard.of
     for index in missing:
         lost = sum(home == index for home in homes.values())
-        yield _problem("shard-missing", f"part {index}/{of} has no results: {words.counted(lost, 'case')} not measured")
+        yield _problem(
+            "shard-missing", f"shard {index}/{of} has no results: {words.counted(lost, 'case')} not measured"
+        )
     for name, of_run in _BY_AGENT:
         if _vary([of_run(part.stored.run) for part in parts]):
-            yield _problem("shards-differ", f"the parts ran in different surroundings: {name} differ")
+            yield _problem("shards-differ", f"the shards ran in different environments: {name} differ")
 
 
 def _vary(mappings: Sequence[Mapping[str, Any]]) -> bool:

@@ -264,8 +264,8 @@ class Journal:
         """Whether the line is one of ours, and whole."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
-                f"the journal {self.path} was written in another layout than this version of evalgate writes",
-                hint="Finish the run with the version that began it, or begin anew without --resume.",
+                f"the journal {self.path} was written by an incompatible version of evalgate",
+                hint="Finish the run with the version that started it, or start over without --resume.",
             )
         try:
             if "trial" in line:

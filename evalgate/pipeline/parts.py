@@ -29,14 +29,15 @@ def parts_of(found: Iterable[tuple[str, Stored]]) -> tuple[Part, ...]:
         shard = stored.run.shard
         if shard is None:
             raise ConfigError(
-                "is a whole run, not a part of one",
+                "is a complete run, not a shard",
                 where=Place(file=file),
-                hint="Runs with `shard: 1/N` to `N/N` are merged; two whole runs can be compared: `evalgate compare`.",
+                hint="Merge takes runs with `shard: 1/N` to `N/N`; to compare two complete runs use `evalgate "
+                "compare`.",
             )
         _insist_whole(file, stored.run, shard)
         if shard.index in parts:
             first = parts[shard.index].file
-            raise ConfigError(f"is part {shard} of the plan, and so is {first}", where=Place(file=file))
+            raise ConfigError(f"is shard {shard}, and so is {first}", where=Place(file=file))
         parts[shard.index] = Part(file=file, stored=stored, shard=shard)
     ordered = tuple(parts[index] for index in sorted(parts))
     for other in ordered[1:]:
@@ -49,11 +50,11 @@ def _insist_whole(file: str, run: Run, shard: Shard) -> None:
     has = {(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases}
     own = {key for key, home in shard.homes.items() if home == shard.index}
     if not 1 <= shard.index <= shard.of or any(not 1 <= home <= shard.of for home in shard.homes.values()):
-        raise ConfigError(f"has a plan that cannot be: part {shard}", where=Place(file=file))
+        raise ConfigError(f"has an invalid shard {shard}", where=Place(file=file))
     strangers = sorted((has - own) & set(shard.homes)) or sorted(own - has)
     if strangers:
         raise ConfigError(
-            f"is part {shard}, and {'/'.join(strangers[0])} does not stand in it as its plan says",
+            f"is shard {shard}, which must not contain {'/'.join(strangers[0])}",
             where=Place(file=file),
         )
 
@@ -64,7 +65,7 @@ def _insist_alike(first: Part, other: Part) -> None:
     for what, left, right in (
         ("of different versions of evalgate", a.version, b.version),
         ("of different commits", a.run.commit[:12], b.run.commit[:12]),
-        ("parts of different numbers of parts", first.shard.of, other.shard.of),
+        ("shards of different numbers of shards", first.shard.of, other.shard.of),
         ("run with different `seed`s", a.run.seed, b.run.seed),
         ("run with different `runs`", a.run.repeats, b.run.repeats),
         ("run with and without `adk-compat`", a.adk_compat, b.adk_compat),
@@ -90,7 +91,7 @@ def _plan_difference(first: Shard, other: Shard) -> str:
         )
         return f"do not have the same cases: {'/'.join(different[0])}"
     if first.homes != other.homes:
-        return "divide the cases differently: their `durations` were not the same file"
+        return "divide the cases differently: their `durations` files differ"
     for suite, twin in zip(first.plan, other.plan, strict=True):
         if suite.criteria != twin.criteria:
             return f"have different criteria or thresholds for {suite.key}"
@@ -101,6 +102,6 @@ def _plan_difference(first: Shard, other: Shard) -> str:
 
 def _apart(first: Part, other: Part, why: str) -> ConfigError:
     return ConfigError(
-        f"parts {first.shard} ({first.file}) and {other.shard} ({other.file}) {why}",
-        hint="All parts have to come from one commit, with the same files and inputs.",
+        f"shards {first.shard} ({first.file}) and {other.shard} ({other.file}) {why}",
+        hint="All shards must come from one commit, with the same files and inputs.",
     )

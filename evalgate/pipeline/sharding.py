@@ -99,7 +99,7 @@ def fingerprint(
 def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
     """The suites with the cases of this part alone; those that have none of it are left out.
 
-    A case that the plan does not have (only the base has it) belongs to the first part.
+    A case that the plan does not have (only on the base) belongs to the first part.
     """
     kept = []
     for suite in suites:

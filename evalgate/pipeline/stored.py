@@ -44,7 +44,7 @@ from evalgate.wire.results import (
 )
 
 MOST_BYTES = 2 * 1024**3
-NEEDED = "Name a results.json that `evalgate run` or the action wrote into its output folder."
+NEEDED = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
 
 class _Trial(TrialResult):
@@ -130,20 +130,20 @@ def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
     except OSError as error:
         raise refused(f"cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise refused(f"is no JSON: {error}", NEEDED) from error
+        raise refused(f"is not JSON: {error}", NEEDED) from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise refused("is no results.json: it has no `schema_version`", NEEDED)
+        raise refused("is not a results.json: `schema_version` is missing", NEEDED)
     if version != SCHEMA_VERSION:
         shown = repr(version)[:40]
-        hint = f"Measure {of or 'it'} again with this version of evalgate."
+        hint = f"Rerun {of or 'it'} with this version of evalgate."
         raise refused(f"has schema_version {shown}, this version reads {SCHEMA_VERSION}", hint)
     try:
         return _stored(_Results.model_validate(raw))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(step) for step in first["loc"])
-        raise refused(f"does not fit results.json: `{where}`: {first['msg']}") from error
+        raise refused(f"is not a valid results.json: `{where}`: {first['msg']}") from error
 
 
 def _stored(read: _Results) -> Stored:

@@ -81,7 +81,7 @@ def _named(python: str, root: str, world: World) -> str:
         return str(path)
     command = shutil.which(python, path=world.environment.get("PATH"))
     if command is None:
-        raise InstallFailed(f"the Python {python!r} does not exist: it is neither a file of the checkout nor on PATH")
+        raise InstallFailed(f"the Python {python!r} does not exist, neither in the checkout nor on PATH")
     return command
 
 
@@ -98,7 +98,7 @@ def _found(wanted: Wanted, world: World) -> Interpreter:
     looked = []
     for python in _candidates(wanted, world):
         if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
-            return Interpreter(python=python, origin=f"{python}, found (nothing in the checkout says what to install)")
+            return Interpreter(python=python, origin=f"{python}, found (the checkout does not say what to install)")
         looked.append(python)
     what = f"that has {wanted.framework}" if wanted.framework else "at all"
     raise InstallFailed(

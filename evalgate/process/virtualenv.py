@@ -75,11 +75,11 @@ def _about(base: str, environment: Mapping[str, str]) -> list[str]:
     try:
         finished = child.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=ASK_TIMEOUT_S)
     except child.ChildStartError as error:
-        raise InstallFailed(f"the Python {base} cannot be started: {error}") from error
+        raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     try:
         executable, implementation, version, platform = json.loads(finished.stdout_tail)
     except ValueError as error:
-        raise InstallFailed(f"{base} does not work as a Python", _tail(finished, environment)) from error
+        raise InstallFailed(f"{base} is not a working Python", _tail(finished, environment)) from error
     return [str(executable), str(implementation), str(version), str(platform)]
 
 

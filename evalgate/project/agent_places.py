@@ -59,10 +59,10 @@ def _adk(options: Mapping[str, Any], root: Path, drivers: Iterable[str]) -> tupl
     text = options.get("path", ".")
     place = _of_agent(text, root)
     if place is None:
-        said = f"there is no agent at `{text}`: neither a folder, a file nor a module of the checkout"
+        said = f"no agent at `{text}`: not a folder, file or module of the checkout"
         return "path", said, _driver_meant(text, drivers) or _agent_meant(text, root)
     if place.is_dir() and not _holds_code(place):
-        said = f"there is no agent at `{text}`: the folder has no Python file and no root_agent.yaml"
+        said = f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
         return "path", said, _agent_meant(text, root)
     return None
 
@@ -90,7 +90,7 @@ def _driver_meant(text: str, drivers: Iterable[str]) -> str:
     if not colon or len(name) < 2 or not name.isidentifier():
         return ""
     close = words.nearest(name, drivers)
-    return f"Did you mean `{close}:{rest}`?" if close else f"`{name}` is no driver: {', '.join(drivers)}."
+    return f"Did you mean `{close}:{rest}`?" if close else f"`{name}` is not a known driver: {', '.join(drivers)}."
 
 
 def _agent_meant(text: str, root: Path) -> str:
@@ -120,7 +120,7 @@ def _python(options: Mapping[str, Any], root: Path) -> tuple[str, str, str] | No
     if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
         return None  # a layout like src/, which the environment knows
     close = words.nearest(module, {".".join((*path.parts[:-1], path.stem)) for path in files})
-    hint = f"Did you mean `{close}`?" if close else "All is well if it is installed in the agent's environment."
+    hint = f"Did you mean `{close}`?" if close else "Ignore this if it is installed in the agent's environment."
     return "call", f"there is no module `{module}` in the checkout", hint
 
 

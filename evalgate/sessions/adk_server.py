@@ -86,19 +86,19 @@ class AdkServerConversation:
         apps = self._line.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
-        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something else than names"
-        message = f"which app is meant? The server has {served or 'none'}; set app_name in the agent's options"
+        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something other than names"
+        message = f"which app? The server has {served or 'none'}; set app_name in the agent's options"
         raise self._line.failed(FailureKind.START, message)
 
     def _events(self, raw: Any) -> list[SessionEventWire]:
         if not isinstance(raw, list):
-            raise self._line.failed(FailureKind.PROTOCOL, "the server's answer is no list of events")
+            raise self._line.failed(FailureKind.PROTOCOL, "the server's answer is not a list of events")
         try:
             return [SessionEventWire.model_validate(event) for event in raw]
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(step) for step in first["loc"])
-            message = f"the server gave an event that cannot be read: {where}: {first['msg']}"
+            message = f"the server sent an invalid event: {where}: {first['msg']}"
             raise self._line.failed(FailureKind.PROTOCOL, message) from None
 
     def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:

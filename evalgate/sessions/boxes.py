@@ -123,7 +123,7 @@ class Boxes:
         number = name[1:]
         known = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
         if not known:
-            return losses.misplaced(message.type, f"for {name[:80]!r}, a conversation that does not exist")
+            return losses.misplaced(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
         if self._late_bytes > self._output_bytes:
             return losses.flooded(f"{words.size(self._output_bytes)} in conversations that had ended")

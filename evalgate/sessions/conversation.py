@@ -189,9 +189,9 @@ class WorkerConversation:
     def _timed_out(self) -> Loss:
         self._on_timeout()
         if not self._allowance.left_s:
-            limit = f"the case took longer than {words.seconds(self._limits.case_timeout_s)}"
+            limit = f"the case timed out after {words.seconds(self._limits.case_timeout_s)}"
         else:
-            limit = f"the agent took longer than {words.seconds(self._limits.turn_timeout_s)}"
+            limit = f"the agent timed out after {words.seconds(self._limits.turn_timeout_s)}"
             limit += _WAITED_FOR.get(self._box.phase, " for the turn")
         return Loss(kind=FailureKind.TIMEOUT, message=limit)
 

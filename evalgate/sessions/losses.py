@@ -27,7 +27,7 @@ def of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> Loss
     kind = FailureKind.EXITED if ended.signal is None else FailureKind.KILLED
     text = f"the agent's process {ended}"
     if ended.returncode in SHELL_SAYS_SIGNAL:
-        text += f", which is how shells tell of signal {ended.returncode - 128}"
+        text += f", which means signal {ended.returncode - 128}"
     if ended.signal == 9 or ended.returncode == 137:
         text += " (out of memory?)"
     if memory_bytes is not None and not 0 <= ended.returncode < SHELL_SAYS_SIGNAL.start:
@@ -42,13 +42,13 @@ def in_company(loss: Loss, others: int) -> Loss:
     if others < 1:
         return loss
     company = words.counted(others, "other conversation")
-    text = f"{loss.message}; {company} ran in the same process (with isolation by case only the cause would fail)"
+    text = f"{loss.message}; {company} ran in the same process (with `isolation: case` only the cause would fail)"
     return Loss(kind=loss.kind, message=text, detail=loss.detail)
 
 
 def flooded(limit: str) -> Loss:
     """It said more than the limit, named in words."""
-    return Loss(kind=FailureKind.FLOODED, message=f"the agent gave more than {limit}")
+    return Loss(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
 
 
 def garbled(why: str, line: bytes) -> Loss:

@@ -40,7 +40,7 @@ class ToolLine:
     def ask(self, said: ToolCallSaid) -> Loss | None:
         """Decide on a call; its answer is among those that are `due`. A loss where the call ends the conversation."""
         if self._tools is None:
-            return losses.misplaced(said.type, "where tools run without being asked for")
+            return losses.misplaced(said.type, "where tools run without a request")
         if said.call in self._asked:
             return losses.misplaced(said.type, f"with the name {said.call[:80]!r} for a second call")
         call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
@@ -58,7 +58,7 @@ class ToolLine:
     def tell(self, said: ToolResultSaid) -> Loss | None:
         """What came of a call; a loss where nobody wanted to know."""
         if self._tools is None or said.call not in self._running:
-            return losses.misplaced(said.type, f"for {said.call[:80]!r}, a call that was not to be reported")
+            return losses.misplaced(said.type, f"for {said.call[:80]!r}, an unexpected call")
         self._running.discard(said.call)
         self._tools.keep(self._asked[said.call], said.reply())
         return None

@@ -157,8 +157,8 @@ class Worker:
     def _runs_tools_unasked(self, ready: Ready) -> Loss | None:
         if not self._tools or ready.tools:
             return None
-        text = f"the agent does not ask before it runs a tool, so that `tools: {self._tools}` cannot be kept"
-        return Loss(kind=FailureKind.START, message=f"{text} (docs/tools.md tells how it would)")
+        text = f"the agent does not ask before it runs a tool, so `tools: {self._tools}` is not possible"
+        return Loss(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
 
     def _mourn(self, ended: Ended) -> None:
         with self._lock:

@@ -27,66 +27,67 @@ class Settings(BaseModel):
 
     paths: Lines = Field(
         default=(),
-        description="What to evaluate: files, folders or globs, one a line; `file.evalset.json:case_1,case_2` picks "
-        "cases. Nothing: every evaluation file of the repository.",
+        description="What to evaluate: files, folders or globs, one per line; `file.evalset.json:case_1,case_2` "
+        "picks cases. Default: all evaluation files of the repository.",
         json_schema_extra=DOORS_ONLY,
     )
     grep: str = Field(
         default="",
-        description="Only cases whose id or first user text matches this regular expression.",
+        description="Run only cases whose id or first user text matches this regular expression.",
         json_schema_extra=DOORS_ONLY,
     )
     root: str = Field(
         default=".",
-        description="The repository, or the folder in it to treat as one, from which `output` and other paths are "
-        "taken (docs/settings.md).",
+        description="The repository root, or the subfolder to treat as one. `output` and other paths are relative to "
+        "it (docs/settings.md).",
         json_schema_extra=DOORS_ONLY,
     )
     config: str = Field(
         default="",
-        description="The gate's own file. Nothing: evalgate.yml or .github/evalgate.yml where there is one.",
+        description="Path to evalgate.yml. Default: evalgate.yml or .github/evalgate.yml, if one exists.",
         json_schema_extra=DOORS_ONLY,
     )
     criteria: str = Field(
         default="",
-        description="A test_config.json for every evaluation file. Nothing: the nearest one of each file.",
+        description="A test_config.json for all evaluation files. Default: the nearest one to each file.",
     )
     agent: str = Field(
         default="",
-        description="The agent of every suite: a folder with an ADK agent, or `adk:FOLDER`, `python:module:function`, "
-        "`command:COMMAND`, `http:URL`, `replay:PATH`. Nothing: found for each suite.",
+        description="The agent for all suites: a folder with an ADK agent, or `adk:FOLDER`, "
+        "`python:module:function`, `command:COMMAND`, `http:URL`, `replay:PATH`. Default: found for each suite.",
     )
     runs: Repeated = Field(
         default=Runs(),
-        description="How often each case runs. `2+3` (or `{start: 2, more: 3}`): twice, and three times more where the "
+        description="How often each case runs. `2+3` (or `{start: 2, more: 3}`): twice, and three more times if the "
         "outcomes of a case differ, on both sides.",
     )
     budget: Bounded = Field(
         default=AgentBudget(),
-        description="What running agents may cost, both sides together: `agent_calls=200, tokens=1000000, usd=2`; a "
-        "run of a case is one call. A budget that ends a run makes its verdict inconclusive.",
+        description="Spending limit for running agents, both sides together: `agent_calls=200, tokens=1000000, "
+        "usd=2`; one run of a case is one call. If the budget ends a run, the verdict is inconclusive.",
     )
     baseline: str = Field(
         default="auto",
         pattern=r"^(auto|rerun|store|none|file:.+)$",
-        description="What to compare with: `rerun` runs the base's agent beside the head's, `store` takes results of "
-        "earlier runs, `auto` stored results where they are comparable and a rerun for the rest, `file:PATH` a "
-        "results.json, `none` nothing.",
+        description="What to compare with. `rerun`: run the base branch's agent alongside this one; `store`: results "
+        "of earlier runs; `auto`: stored results where they are comparable, else a rerun; `file:PATH`: a "
+        "results.json; `none`: no comparison.",
     )
     base: str = Field(
         default="",
-        description="The commit or branch to compare with. Nothing: the base of the pull request, of the merge group "
-        "or of the push; at a desk there is none.",
+        description="The commit or branch to compare with. Default: the base of the pull request, merge group or "
+        "push; none when run locally.",
         json_schema_extra=DOORS_ONLY,
     )
     data_branch: str = Field(
         default="",
-        description="A branch that keeps results of runs on the base branch, written by pushes to it (needs `contents: "
-        "write`) and read by pull requests.",
+        description="A branch that stores the results of runs on the base branch. Pushes write it (needs `contents: "
+        "write`), pull requests read it.",
     )
     baseline_folder: str = Field(
         default="",
-        description="A folder below `root` that keeps results of runs on the base branch, for a cache to carry.",
+        description="A folder below `root` that stores results of runs on the base branch; persist it with "
+        "actions/cache.",
     )
     baseline_artifact: str = Field(
         default="",
@@ -95,38 +96,40 @@ class Settings(BaseModel):
         "top (needs `actions: read`).",
     )
     max_baseline_age: float = Field(
-        default=14, gt=0, description="Days after which stored results are called stale in the comment."
+        default=14, gt=0, description="Age in days after which stored results are marked as stale in the comment."
     )
     save_baseline: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Whether to keep this run's results in the data branch or folder. `auto`: on a push to the default "
-        "branch.",
+        description="Whether to store this run as a baseline in the data branch or folder. `auto`: on a push to the "
+        "default branch.",
         json_schema_extra=DOORS_ONLY,  # a change must not have itself kept as what others are compared with
     )
-    seed: int = Field(default=0, ge=0, description="Seed of everything random, handed to drivers that take one.")
-    concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at once, over all agents.")
-    workers: int = Field(default=2, ge=1, le=256, description="Processes an agent may have.")
+    seed: int = Field(default=0, ge=0, description="Random seed, passed to the agent where its driver supports one.")
+    concurrency: int = Field(
+        default=8, ge=1, le=1024, description="Maximum number of conversations at once, over all agents."
+    )
+    workers: int = Field(default=2, ge=1, le=256, description="Maximum number of processes per agent.")
     isolation: Literal["worker", "case"] = Field(
         default="worker",
-        description="`worker`: a process serves many cases, each with a session of its own; `case`: a fresh process "
-        "for every run of a case.",
+        description="`worker`: one process serves many cases, each in its own session; `case`: a new process for "
+        "every run of a case.",
     )
-    turn_timeout: float = Field(default=300, gt=0, description="Seconds that one turn may take.")
-    case_timeout: float = Field(default=1800, gt=0, description="Seconds that the agent may take for one case.")
-    start_timeout: float = Field(default=120, gt=0, description="Seconds that an agent may take to start.")
-    memory: int = Field(default=0, ge=0, description="Megabytes that one agent process may use; 0: no cap.")
-    max_output: int = Field(default=16, ge=1, description="Megabytes that an agent may say in one turn.")
+    turn_timeout: float = Field(default=300, gt=0, description="Maximum seconds per turn.")
+    case_timeout: float = Field(default=1800, gt=0, description="Maximum seconds of the agent's time per case.")
+    start_timeout: float = Field(default=120, gt=0, description="Maximum seconds for an agent to start.")
+    memory: int = Field(default=0, ge=0, description="Memory limit per agent process, in MB; 0: no limit.")
+    max_output: int = Field(default=16, ge=1, description="Maximum agent output per turn, in MB.")
     retries: int = Field(
         default=2,
         ge=0,
         le=10,
-        description="Further tries of a run that ended in a rate limit, a 5xx or a lost connection; a wrong answer is "
+        description="Retries of a run that ended in a rate limit, a 5xx or a lost connection. Wrong answers are "
         "never retried.",
     )
     env: Listed = Field(
         default=(),
-        description="Names of environment variables that the agent may see (`GOOGLE_API_KEY, GOOGLE_CLOUD_*`). It sees "
-        "no others but the harmless ones (PATH, HOME, language, proxy, certificates).",
+        description="Environment variables passed to the agent (allow-list), such as `GOOGLE_API_KEY, "
+        "GOOGLE_CLOUD_*`. Harmless ones (PATH, HOME, language, proxy, certificates) are always passed.",
     )
     python: str = Field(
         default="auto",
@@ -135,106 +138,107 @@ class Settings(BaseModel):
     )
     requirements: Lines = Field(
         default=(),
-        description="What to install for the agent, one a line: requirement files or specifiers.",
+        description="What to install for the agent, one per line: requirement files or specifiers.",
     )
     tools: Literal["", "live", "record", "replay", "mock"] = Field(
         default="",
-        description="Where the answers of the agents' tools come from: `live` (they run), `record` (they run, and "
-        "cassettes keep what they answer), `replay` (cassettes answer, nothing runs), `mock` (rules answer). Nothing: "
-        "as `tools` of evalgate.yml says, else `live`.",
+        description="Where the agents' tool results come from: `live` (tools run), `record` (tools run and are "
+        "recorded in cassettes), `replay` (from cassettes), `mock` (from rules). Default: `tools` in evalgate.yml, "
+        "else `live`.",
         json_schema_extra=DOORS_ONLY,
     )
     fail_on: Blocking = Field(
         default=("threshold", "regression", "not_measured"),
-        description="What ends the job red: `threshold` (cases below their thresholds), `regression` (worse than the "
-        "base), `not_measured`, `inconclusive`.",
+        description="Which results fail the job: `threshold` (cases below their thresholds), `regression` (worse "
+        "than the base), `not_measured`, `inconclusive`.",
     )
     threshold: Literal["all", "new"] = Field(
         default="all",
-        description="Which cases below their thresholds fail the gate: `all`, or only `new` ones, which the base "
-        "passes and which fresh runs confirm. Needs a base; without one it is `all`.",
+        description="Which failing cases fail the gate: `all`, or only `new` ones, which pass on the base and fail "
+        "again when rerun. Without a base it is `all`.",
     )
     confirm: int = Field(
-        default=2, ge=1, le=20, description="With `threshold: new`: fresh runs of both sides that must agree, at least."
+        default=2,
+        ge=1,
+        le=20,
+        description="With `threshold: new`: minimum number of confirming reruns before a new failure blocks.",
     )
     alpha: float = Field(
-        default=0.05, gt=0, lt=0.5, description="How often a comparison with the base may be wrong by chance."
+        default=0.05, gt=0, lt=0.5, description="False-positive rate of the comparison (significance level)."
     )
     max_drop: float = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="The drop of a criterion's mean that is let pass, on its scale; a share of the base's mean for "
-        "tokens, calls and seconds.",
+        description="Largest drop in a criterion's mean that is tolerated, on its scale; for tokens, calls and "
+        "seconds a share of the base's mean.",
     )
     policy: Literal["head", "base"] = Field(
         default="head",
-        description="Whose thresholds, criteria and rules decide: the head's, or the base's. What head loosens is "
-        "shown either way.",
+        description="Which version of the rules applies: the pull request's (`head`) or the base branch's (`base`). "
+        "Relaxed rules are always reported.",
     )
     admission: int = Field(
         default=0,
         ge=0,
-        description="Runs on the base branch that a case must have been reliable in before it decides; needs stored "
-        "results. 0: every case decides at once.",
+        description="New or flaky cases are quarantined (non-blocking) until they pass this many base runs; needs "
+        "stored results. 0: no quarantine.",
     )
     pass_rate: float = Field(
-        default=1.0, ge=0, le=1, description="Share of a suite's measured cases that must pass; 1.0 is ADK's meaning."
+        default=1.0, ge=0, le=1, description="Share of a suite's measured cases that must pass; ADK uses 1.0."
     )
-    min_measured: float = Field(
-        default=1.0, ge=0, le=1, description="Share of a suite's cases that must have been measured."
-    )
+    min_measured: float = Field(default=1.0, ge=0, le=1, description="Share of a suite's cases that must be measured.")
     adk_compat: bool = Field(
         default=False,
-        description="ADK's arithmetic also where ADK is wrong (docs/adk-parity.md); may be a false green.",
+        description="Use ADK's arithmetic even where ADK is wrong (docs/adk-parity.md); may give false passes.",
     )
     skip_judged: bool = Field(
-        default=False, description="Ask no judge: judged criteria are not measured, and the verdict says so."
+        default=False, description="Skip criteria that need an LLM judge (reported as not measured)."
     )
     name: str = Field(
         default="",
         max_length=60,
-        description="What to call this gate in the comment and the check run, where a pull request has several.",
+        description="Name of this gate in the comment and the check run, if a pull request has several.",
     )
     comment: Literal["always", "changes", "failures", "off"] = Field(
         default="always",
-        description="When a pull request gets a comment: `always`, on `changes` (something turned, failed or could not "
-        "be measured), on `failures`, or `off`. One that is there is kept up to date in any case but `off`.",
+        description="When to comment on a pull request: `always`, on `changes` (a result changed, failed or could "
+        "not be measured), on `failures`, or `off`. Unless `off`, an existing comment is always updated.",
         json_schema_extra={"doors": ["action", "file"]},
     )
     check_run: bool = Field(
         default=True,
-        description="Report as a check run `evalgate` as well; needs `checks: write`, and is left out without it.",
+        description="Also report as a check run named `evalgate`. Needs `checks: write`; skipped without it.",
         json_schema_extra={"doors": ["action", "file"]},
     )
     shard: str = Field(
         default="",
         pattern=SHARD,
-        description="Measure one part of the cases: `2/8` is the second of eight. A part decides nothing: `evalgate "
-        "merge` (in a workflow `mode: merge`) joins the results of all parts.",
+        description="Run one shard of the cases: `2/8` is the second of eight. Shards report no verdict; merge them "
+        "with `evalgate merge` (in a workflow: `mode: merge`).",
         json_schema_extra=DOORS_ONLY,
     )
     durations: str = Field(
         default="",
-        description="A results.json or durations.json of an earlier run, by which parts are made equally long; the "
-        "same file for all of them. Nothing: the file of `baseline: file:PATH`, else all cases count alike.",
+        description="Timings of an earlier run (results.json or durations.json), used to balance shards; use the "
+        "same file for all shards. Default: the file of `baseline: file:PATH`, else all cases count the same.",
     )
     mode: Literal["run", "merge", "post"] = Field(
         default="run",
-        description="`run` is the gate; `merge` joins the `results` of all parts and decides; `post`, in a workflow on "
-        "`workflow_run`, posts what a run on a fork's pull request found (docs/forks.md).",
+        description="`run`: run the gate; `merge`: merge the `results` of all shards into a verdict; `post`: in a "
+        "workflow on `workflow_run`, post the results of a fork's pull request (docs/forks.md).",
         json_schema_extra={"doors": ["action"]},
     )
     results: Lines = Field(
         default=(),
-        description="With `mode: merge`: files, or folders to search for results.json, one a line; in the workspace.",
+        description="With `mode: merge`: files, or folders to search for results.json, one per line; in the workspace.",
         json_schema_extra={"doors": ["action"]},
     )
     artifact: str = Field(
         default="evalgate",
         min_length=1,
         max_length=200,
-        description="With `mode: post`: the name of the artifact that holds the run's report folder.",
+        description="With `mode: post`: name of the artifact with the run's report folder.",
         json_schema_extra={"doors": ["action"]},
     )
     allow_pull_request_target: bool = Field(
@@ -257,23 +261,21 @@ class Settings(BaseModel):
         "secrets; for `allow-pull-request-target` (docs/forks.md).",
         json_schema_extra={"doors": ["action"]},
     )
-    strict: bool = Field(default=False, description="Warnings about evaluation files stop the run as errors do.")
+    strict: bool = Field(default=False, description="Treat warnings as errors.")
     output: str = Field(
         default="evalgate-report", description="Folder for reports, results and the journal, below `root`."
     )
     cache: str = Field(
         default="",
-        description="Folder for the agents' environments and the judges' replies. Nothing: the user's cache folder.",
+        description="Folder for the agents' environments and cached judge replies. Default: the user's cache folder.",
         json_schema_extra=DOORS_ONLY,
     )
     resume: bool = Field(
         default=False,
-        description="Go on with an interrupted run: what its journal holds is not run again.",
+        description="Continue an interrupted run; completed runs are not repeated.",
         json_schema_extra=DOORS_ONLY,
     )
-    debug: bool = Field(
-        default=False, description="Show the traceback of what stops the run.", json_schema_extra=DOORS_ONLY
-    )
+    debug: bool = Field(default=False, description="Show the traceback of an error.", json_schema_extra=DOORS_ONLY)
 
 
 def doors_of(name: str) -> tuple[str, ...]:

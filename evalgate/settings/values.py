@@ -57,10 +57,7 @@ class AgentBudget(BaseModel):
         return ", ".join(f"{name}={value:g}" for name, value in self if value is not None)
 
 
-RUNS = (
-    "must be a whole number from 1 to 1000, or two of them, `2+3` or {start: 2, more: 3}: twice, and three times more "
-    "where the outcomes of a case differ"
-)
+RUNS = "must be a whole number from 1 to 1000, or two of them: `2+3` or {start: 2, more: 3}"
 BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
 
 
@@ -93,8 +90,8 @@ def parse_budget(value: Any) -> Any:
 def _fault_of_bound(error: ErrorDetails) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     if name in AgentBudget.model_fields:
-        return f"`{name}` must be {'a number above 0' if name == 'usd' else 'a whole number from 1 on'}"
-    return f"`{name}` is none of the bounds, which are {BOUNDS}" if name else f"bounds have names: {BOUNDS}"
+        return f"`{name}` must be {'a number above 0' if name == 'usd' else 'a whole number of at least 1'}"
+    return f"`{name}` is not a valid bound; bounds are {BOUNDS}" if name else f"bounds need names: {BOUNDS}"
 
 
 def _split_pairs(value: Any) -> Any:

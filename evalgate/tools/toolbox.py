@@ -107,7 +107,7 @@ def check_cassettes(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -
             read_entries(root / name)
         except CassetteError as error:
             message = f"the cassette of case `{case_id}`: {error}"
-            hint = "Record it again with `--tools record`, or take back what was changed in it."
+            hint = "Record it again with `--tools record`, or undo the changes to it."
             place = Place(file=name, line=1)
             problems.append(
                 Problem(severity=Severity.ERROR, code="tool-cassette", message=message, place=place, hint=hint)

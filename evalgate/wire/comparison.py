@@ -85,9 +85,9 @@ class CriterionComparisonResult(_Shape):
     p_rise: float | None = None
     p_adjusted: float | None = Field(default=None, description="Holm's, over the gating criteria.")
     p_rise_adjusted: float | None = None
-    floor: float = Field(description="The drop that the policy lets pass, absolute.")
+    floor: float = Field(description="The tolerated drop, absolute.")
     change: Change
-    fact: bool = Field(default=False, description="Both sides repeat themselves exactly: the difference is no sample.")
+    fact: bool = Field(default=False, description="Both sides are deterministic: the difference is exact.")
 
 
 class PassRatesResult(_Shape):
@@ -145,7 +145,7 @@ class LooseningResult(_Shape):
 
 
 class ComparisonResult(_Shape):
-    """Head beside base; `problem` says why there are no results of the base."""
+    """Head beside base; `problem` says why there are no base results."""
 
     origin: OriginResult
     problem: str = ""
@@ -159,7 +159,7 @@ class ComparisonResult(_Shape):
     base_rates: PassRatesResult | None = None
     power: PowerResult | None = None
     loosened: list[LooseningResult] = Field(default_factory=list)
-    by_base: bool = Field(default=False, description="The base's rules decide (`policy: base`), not head's own.")
+    by_base: bool = Field(default=False, description="The base's rules apply (`policy: base`).")
     alpha: float = 0.05
     seed: int = 0
     draws: int = 0

@@ -42,7 +42,7 @@ class TrialResult(ResultsShape):
     )
     behaviour: str = Field(default="", description="Equal for equal answers and tool calls; empty where unknown.")
     tokens: Count = Field(default=None, description="What the model calls of the agent reported.")
-    reused: bool = Field(default=False, description="Stored results of an earlier run, which cost this one nothing.")
+    reused: bool = Field(default=False, description="Stored results of an earlier run, free for this one.")
     seconds: float = Field(
         default=0.0, ge=0, le=MOST_SECONDS, description="Wall seconds of the agent, retries included."
     )
@@ -63,7 +63,7 @@ class CaseResult(ResultsShape):
     not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {NOT_FINITE}")
     verdict: VerdictKind
     reason: str = ""
-    waiting: bool = Field(default=False, description="Shown, and decides nothing yet (`admission`).")
+    waiting: bool = Field(default=False, description="Shown, but non-blocking (`admission`).")
     trials: list[TrialResult] = Field(default_factory=list)
 
     @model_validator(mode="before")
@@ -82,13 +82,15 @@ class CriterionResult(ResultsShape):
     options: dict[str, Any] = Field(default_factory=dict)
     informational: bool = False
     lower_is_better: bool = False
-    on_the_test: bool = Field(default=False, description="It measures the test: below its threshold, not measured.")
+    on_the_test: bool = Field(
+        default=False, description="It measures the test itself: below its threshold the case is not measured."
+    )
     endpoint: str = Field(default="", description="Where its judge is asked, if not at the model's own provider.")
     code: str | None = Field(default=None, description="Dotted path of a custom metric.")
     fingerprint: str = Field(default="", description="Equal where scores can be compared; thresholds do not count.")
     prompt_version: str = Field(default="", description="Of the question to its judge; empty where none is asked.")
     calibration: JudgedWire | None = Field(
-        default=None, description="What people's labels say of the judge, where evalgate.yml names a calibration."
+        default=None, description="Judge-human agreement, if evalgate.yml names a calibration."
     )
 
 
@@ -112,12 +114,12 @@ class SuiteResult(ResultsShape):
     criteria_origin: ConfigOrigin
     criteria_file: str = ""
     simulator: SimulatorResult | None = Field(
-        default=None, description="Who played the users; null where every word of theirs is written down."
+        default=None, description="Model that simulated the users; null if all user turns are scripted."
     )
     verdict: VerdictKind
     reason: str = ""
     required_pass_rate: float = 1.0
-    advisory: bool = Field(default=False, description="Shown, and decides nothing.")
+    advisory: bool = Field(default=False, description="Shown, but non-blocking.")
     cases: list[CaseResult]
 
 
@@ -127,7 +129,7 @@ class PlannedCase(ResultsShape):
     case_id: str
     line: int | None = None
     fingerprint: str = ""
-    shard: int = Field(ge=1, description="The part that measures it.")
+    shard: int = Field(ge=1, description="The shard that runs it.")
 
 
 class PlannedSuite(ResultsShape):
@@ -140,7 +142,7 @@ class PlannedSuite(ResultsShape):
     criteria_origin: ConfigOrigin
     criteria_file: str = ""
     simulator: SimulatorResult | None = Field(
-        default=None, description="Who played the users; null where every word of theirs is written down."
+        default=None, description="Model that simulated the users; null if all user turns are scripted."
     )
     cases: list[PlannedCase]
 
@@ -150,10 +152,8 @@ class ShardResult(ResultsShape):
 
     index: int = Field(ge=1, description="From 1.")
     of: int = Field(ge=1, le=MOST_SHARDS)
-    fingerprint: str = Field(description="Equal for parts that can be merged.")
-    more: int = Field(
-        default=0, ge=0, le=MOST_REPEATS, description="Further repeats of cases whose outcomes differ, as planned."
-    )
+    fingerprint: str = Field(description="Equal for shards that can be merged.")
+    more: int = Field(default=0, ge=0, le=MOST_REPEATS, description="Additional repeats of flaky cases, as planned.")
     plan: list[PlannedSuite] = Field(description="The whole of it: what other parts measure too.")
 
 
@@ -193,7 +193,7 @@ class VerdictResult(ResultsShape):
 
     kind: VerdictKind
     reason: str
-    blocks: bool = Field(description="Whether the policy ends the job red.")
+    blocks: bool = Field(description="Whether the policy fails the job.")
     exit_code: int
     gates: list[GateResult] = Field(default_factory=list)
 
@@ -232,10 +232,10 @@ class Results(ResultsShape):
         default=None, description="The folder of the repository that is the gate's; empty: all of it, absent: unknown."
     )
     models: list[str] = Field(default_factory=list, description="Names of the models that answered the agents.")
-    shard: ShardResult | None = Field(default=None, description="The part of a plan that was measured; null: all.")
+    shard: ShardResult | None = Field(default=None, description="The shard that was run; null: all cases.")
     verdict: VerdictResult
     comparison: ComparisonResult | None = Field(
-        default=None, description="Head beside base; null where none was asked."
+        default=None, description="Comparison with the base; null if not requested."
     )
     agent_details: dict[str, list[AgentDetailsWire]] = Field(
         default_factory=dict, description="What agents were told and given; transcripts refer to it by address."
@@ -244,7 +244,7 @@ class Results(ResultsShape):
         default_factory=list, description="What judging took in this run; what was taken from its journal is not in it."
     )
     problems: list[ProblemResult] = Field(
-        default_factory=list, description="What was remarked about the evaluation files and the inputs."
+        default_factory=list, description="Problems found in evaluation files and inputs."
     )
     suites: list[SuiteResult]
 

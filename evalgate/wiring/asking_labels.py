@@ -75,7 +75,7 @@ def ask(choice: Choice, read: LabelsReading, *, conversations: Path | None, desk
     insist(judging.missing([asked_of], judging.defaults_of(choice), desk.environ))
     with judging.opened_panel(choice, [asked_of], environ=desk.environ, cache=desk.cache, say=desk.say) as panel:
         if panel is None:
-            raise ConfigError("`skip-judged` is set: nobody may be asked", hint="Take it out of evalgate.yml.")
+            raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
         verdicts = _ask(finds.asked, panel, adk_compat=choice.settings.adk_compat)
         return Judged(verdicts=verdicts, notes=_unlabelled(suites, read.labels), took=panel.uses())
 

@@ -18,8 +18,8 @@ from evalgate.wiring import agent_pools, choosing, judging, policies, preparing,
 from evalgate.wiring.choosing import Choice
 
 ONE_ENDPOINT = (
-    "the agent behind {url} is the same on both sides, so the base's cannot be run beside it; compare with results of "
-    "the base branch that were kept (data-branch, baseline-folder, baseline-artifact), or set `baseline: none`"
+    "the agent behind {url} is the same on both sides, so the base cannot be rerun; compare with stored results "
+    "(data-branch, baseline-folder), or set `baseline: none`"
 )
 
 

@@ -63,7 +63,7 @@ def calibrate(choice: Choice, order: Order, desk: Desk) -> Calibrated:
         waiting = (
             f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
         )
-        raise NothingToDo(f"{shown} holds no label{waiting}")
+        raise NothingToDo(f"{shown} has no labels{waiting}")
     before = read_calibration(order.against, shown=_shown(order.against, choice.root)) if order.against else None
     judged = (
         _from_results(read, order.results)
@@ -113,8 +113,8 @@ def read_calibration(path: Path, *, shown: str) -> Calibration:
     try:
         return calibration_files.parse(data.decode("utf-8", errors="replace"))
     except ValueError as error:
-        hint = "Write it anew with `evalgate calibrate`."
-        raise ConfigError(f"{shown} is no calibration: {error}", hint=hint) from error
+        hint = "Regenerate it with `evalgate calibrate`."
+        raise ConfigError(f"{shown} is not a calibration: {error}", hint=hint) from error
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -144,8 +144,8 @@ def _twice(labels: Iterable[Label]) -> list[Problem]:
         differ = other.human is not label.human
         severity = Severity.ERROR if differ else Severity.WARNING
         what = f"contradicts line {other.place.line}" if differ else f"says the same as line {other.place.line}"
-        message = f"the label {what}, which is about the same thing"
-        hint = "Keep the one that is right, or neither." if differ else "Delete one: it counts twice."
+        message = f"the label {what} on the same item"
+        hint = "Keep the correct one, or neither." if differ else "Delete one: it counts twice."
         problems.append(Problem(severity=severity, code="label-twice", message=message, place=label.place, hint=hint))
     return problems
 
@@ -163,7 +163,7 @@ def _from_results(read: label_files.LabelsReading, path: Path) -> Judged:
     notes = []
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
-        notes.append(f"{lines} no `suite` and `case`: left out, only asking the judge covers them")
+        notes.append(f"{lines} no `suite` and `case`: skipped; only asking the judge covers them")
     notes += labelled.other_prompts(finds.asked, adk_compat=run.adk_compat)
     return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(finds.problems))
 

@@ -127,9 +127,9 @@ def _unused(other: str, file: str) -> Problem:
     return Problem(
         severity=Severity.WARNING,
         code="unused-gate-file",
-        message=f"`{other}` is not read: `{file}` is there too, and the first that exists counts",
+        message=f"`{other}` is ignored because `{file}` exists, too",
         place=Place(file=other),
-        hint="Delete one, or name the one that is meant: `config`.",
+        hint="Delete one, or set `config`.",
     )
 
 
@@ -137,6 +137,6 @@ def _refuse_secrets(merged: Settings) -> None:
     refused = surroundings.refused(merged.env)
     if refused:
         raise ConfigError(
-            f"`env` names {', '.join(refused)}: the workflow's own variables never reach an agent",
-            hint="If the agent needs such a token, give it a narrower one under a name of its own.",
+            f"`env` names {', '.join(refused)}: the workflow's own variables are never passed to an agent",
+            hint="If the agent needs a token, pass a narrower one under another name.",
         )

@@ -105,14 +105,14 @@ def approval(event: EventContext, settings: Settings, client: Client, *, run_id:
 
 def _check_mode(event: EventContext, settings: Settings) -> None:
     if settings.mode == "merge" and not settings.results:
-        raise ConfigError("`mode: merge` needs `results`", hint="Name the folder that the parts' artifacts are in.")
+        raise ConfigError("`mode: merge` needs `results`", hint="Set it to the folder with the shards' artifacts.")
     if settings.mode == "merge" and settings.shard:
-        raise ConfigError("`shard` and `mode: merge` exclude each other")
+        raise ConfigError("`shard` and `mode: merge` cannot be combined")
     if settings.mode == "post":
         if event.kind is not EventKind.WORKFLOW_RUN:
             raise ConfigError(
                 f"`mode: post` works on workflow_run, not on {event.name or 'a desk'}",
-                hint="examples/workflows/fork-safe-post.yml is such a workflow.",
+                hint="See examples/workflows/fork-safe-post.yml.",
             )
         if event.trigger != "pull_request":
             raise ConfigError(f"`mode: post`: the run that ended was on {event.trigger or '?'}, not on pull_request")

@@ -18,7 +18,7 @@ def cache_of(choice: Choice, environ: Mapping[str, str], *, say: Callable[[str],
     named = Path(choice.settings.cache).expanduser().absolute() if choice.settings.cache else own
     if not committed.found_in(named, choice.root, environ):
         return named
-    say(f"the cache {choice.settings.cache or named} was not used: files in it are part of the commit; take them out")
+    say(f"the cache {choice.settings.cache or named} contains committed files and was ignored")
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))
 
 

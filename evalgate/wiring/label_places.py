@@ -51,8 +51,8 @@ def recorded(label: Label, stored: Stored | None, finds: Finds) -> Evidence | No
     if where is None:
         return None
     if stored is None:
-        hint = "Name the results.json with `--conversations`, or run the gate once."
-        finds.error("label-place-unknown", label, "there is no results.json to find the conversation in", hint)
+        hint = "Set `--conversations` to a results.json, or run the gate once."
+        finds.error("label-place-unknown", label, "no results.json with the conversation", hint)
         return None
     case = _case_of(label, where, stored, finds)
     if case is None:
@@ -100,7 +100,7 @@ def _is_what_was_labelled(label: Label, transcript: Transcript, suite: Suite, fi
     answers = {labelling.plain(shown.answer(each)) for each in (turns if label.turn is None else [turns[turn - 1]])}
     if label.answer is None or labelling.plain(label.answer) in answers:
         return True
-    message = f"the agent's answer in {suite.key} is another one than the one that was labelled"
+    message = f"the agent's answer in {suite.key} differs from the labeled one"
     hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
     finds.tell("label-of-another-answer", label, message, hint, severity=finds.stale)
     return False

@@ -62,8 +62,10 @@ def find_evidence(
         if subject is None or turn == 0:
             continue
         if judge is None:
-            hint = 'Give the criterion the option `"judge": "llm"`, or leave the label out.'
-            finds.error("label-without-verdict", label, f"`{use.name}` is Google Cloud's, no judge model's", hint)
+            hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
+            finds.error(
+                "label-without-verdict", label, f"`{use.name}` is rated by Google Cloud, not by a judge model", hint
+            )
             continue
         known = labelling.text_of_rubric(subject, labelling.rubrics_of(use, evidence)) if subject else subject
         if verdicts.unit == "rubric" and known is None:
@@ -114,13 +116,13 @@ def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Gr
         use = uses.get((label.where.suite, label.criterion))
         grade = graded[label.where].grades.get(label.criterion)
         if use is None or grade is None:
-            finds.error("label-place-unknown", label, f"the run did not grade `{label.criterion}` in this suite")
+            finds.error("label-place-unknown", label, f"the run has no `{label.criterion}` in this suite")
             continue
         spec, verdicts = _spec_of(use)
         judge = _as_stored(identity.judge_of(use, spec, adk_compat=stored.adk_compat), label, stored)
         turn, subject = _turn(label, evidence, verdicts, finds), _subject(label, use, evidence, verdicts, finds)
         if judge is None:
-            finds.error("label-without-verdict", label, f"`{use.name}` is Google Cloud's, no judge model's")
+            finds.error("label-without-verdict", label, f"`{use.name}` is rated by Google Cloud, not by a judge model")
         if judge is None or subject is None or turn == 0:
             continue
         subject = labelling.text_of_rubric(subject, labelling.rubrics_of(use, evidence)) or subject
@@ -145,10 +147,10 @@ def other_prompts(asked: Sequence[Asked], *, adk_compat: bool) -> list[str]:
         today = identity.judge_of(each.use, spec, adk_compat=adk_compat)
         then, now = each.judge.prompt_version, "" if today is None else today.prompt_version
         if not then:
-            notes[f"the results do not tell the version of the prompt of `{each.use.name}`"] = None
+            notes[f"the results lack the prompt version of `{each.use.name}`"] = None
         elif then != now:
-            said = f"the results of `{each.use.name}` were judged with prompt {then}, today's is {now}"
-            notes[f"{said}: this calibration holds for the former alone"] = None
+            said = f"the results of `{each.use.name}` were judged with prompt {then}, the current one is {now}"
+            notes[f"{said}: this calibration applies only to the former"] = None
     return list(notes)
 
 
@@ -168,7 +170,7 @@ def _turn(label: Label, evidence: Evidence, verdicts: Verdicts, finds: Finds) ->
     if len(evidence.actual) == 1:
         return 1
     if label.turn is None or label.turn > len(evidence.actual):
-        message = f"the conversation has {words.counted(len(evidence.actual), 'turn')}: `turn` must say which is meant"
+        message = f"the conversation has {words.counted(len(evidence.actual), 'turn')}; set `turn`"
         finds.error("label-place-unknown", label, message, "Turns count from 1.")
         return 0
     return label.turn
@@ -184,7 +186,7 @@ def _subject(label: Label, use: CriterionUse, evidence: Evidence, verdicts: Verd
         if len(known) == 1:
             return known[0].text
         hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
-        finds.error("label-subject-unknown", label, "`rubric` is missing: which one is labelled?", hint)
+        finds.error("label-subject-unknown", label, "`rubric` is missing", hint)
         return None
     fixed = Need.RUBRICS not in criteria.CRITERIA[use.name].needs
     if fixed and labelling.text_of_rubric(label.subject, known) is None:

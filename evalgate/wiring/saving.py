@@ -44,10 +44,10 @@ class Keeping:
             try:
                 store.save(commit, results, now=now, revise=ledger_files.adding(summary, warn=self.say))
             except EvalgateError as error:
-                message = f"the results were not kept in the {store.name}: {error.message}"
+                message = f"the results were not stored in the {store.name}: {error.message}"
                 problems.append(Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint))
             else:
-                self.say(f"results of {commit[:7]} kept in the {store.name}")
+                self.say(f"results of {commit[:7]} stored in the {store.name}")
         return tuple(problems)
 
 
@@ -96,11 +96,11 @@ def past_of(named: Sequence[Store], *, admission: int, say: Callable[[str], None
         if ledger is not None:
             break
     if admission and not named:
-        unread.append("no store of base results can be used, so there is no reliability ledger")
+        unread.append("no baseline store is available, so there is no reliability ledger")
     for each in unread:
         say(each)
     known = ledger is not None or not unread
-    hint = "Until it can be read, `admission` lets no case off: every case decides." if admission and not known else ""
+    hint = "Until it is readable, no case is quarantined." if admission and not known else ""
     problems = (Problem(severity=Severity.WARNING, code="ledger-unread", message=each, hint=hint) for each in unread)
     return Past(ledger=ledger or ReliabilityLedger(), known=known, problems=tuple(problems))
 
@@ -111,7 +111,7 @@ def unreliable(past: Past, run: Run, *, policy: Policy, say: Callable[[str], Non
     A ledger that cannot be read lets no case off: an outage must not make a gate decide nothing.
     """
     if not past.known:
-        say("every case decides: which of them are admitted is not known")
+        say("no case is quarantined because the ledger is unknown")
         return frozenset()
     histories = reliability.by_case(past.ledger)
     return frozenset(

@@ -31,14 +31,14 @@ def allowed(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> str:
     """Why an agent does not see a variable, and what to do: it is not set, or not named."""
     if _matches(name, NEVER):
-        return f"{name} is the workflow's own and never reaches an agent; give it a narrower one by another name"
+        return f"{name} is the workflow's own and is never passed to an agent; pass a narrower one under another name"
     if _matches(name, names):
         how = f"`{name}: ${{{{ secrets.{name} }}}}` below the step's own `env:`"
         return f"`env` names {name}, but it is not set here; a workflow sets it by {how}, a shell by `export`"
     if _matches(name, HARMLESS):
         return f"{name} is not set here"
     unset = "" if name in environ else ", and it is not set here either"
-    return f"the setting `env` does not name {name}{unset}; agents see only what it names (`env: {name}`)"
+    return f"the setting `env` does not name {name}{unset}; agents get only what it lists (`env: {name}`)"
 
 
 def for_installing(environ: Mapping[str, str], agent: Mapping[str, str]) -> dict[str, str]:

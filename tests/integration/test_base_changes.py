@@ -274,7 +274,7 @@ def test_stored_results_do_not_hide_that_the_bases_rules_are_unknown(
     repo.commit("repaired, and it blocks on less")
     kept = ("--baseline", "store", "--baseline-folder", str(tmp_path / "store"))
     found, said = repo.run(*kept)
-    assert (found, rule in said, "`nonsense` is no setting" in said) == (code, True, True), said
+    assert (found, rule in said, "unknown setting `nonsense`" in said) == (code, True, True), said
 
 
 def test_stored_results_stop_no_selection_of_new_cases_alone(repo: Repository, tmp_path: Path) -> None:

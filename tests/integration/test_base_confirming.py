@@ -52,7 +52,7 @@ def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: R
         "case_2": ("flaky", 0),
     }
     assert (repo.asked("head"), repo.asked("base")) == (3 + 2 + 1, 0)
-    assert "a fresh run of head, as the base cannot be run (1 of 2)" in said
+    assert "a fresh run of head only (the base cannot run) (1 of 2)" in said
     assert HEAD_ALONE in repo.comment()
     assert not repo.results("base.json").get("confirmations")
     repo.agent("head")
@@ -118,7 +118,7 @@ def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository
     code, said = repo.run("--retries", "0")
     assert code == 1, said
     assert (cases(repo)["case_1"]["origin"], cases(repo)["case_1"]["confirmations"]) == ("new", 2)
-    assert "again: not every run could be measured" in said
+    assert "again because a run failed" in said
 
 
 def test_nothing_is_run_again_for_an_advisory_suite(repo: Repository) -> None:

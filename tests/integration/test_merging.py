@@ -168,7 +168,7 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
         ("settings", "different `seed`s"),
         ("schema", "schema_version"),
         ("whole", "is a whole run"),
-        ("torn", "is no JSON"),
+        ("torn", "is not JSON"),
         ("nothing", "there is no results.json of any part"),
         ("nowhere", "does not exist"),
     ],
@@ -338,12 +338,12 @@ EARLIER = {"started_at": "2026-01-01T00:00:00+00:00"}
         ({"prompt_version": "3"}, {"prompt_version": "3"}, ""),
         ({"prompt_version": "3"}, {"prompt_version": "4"}, "asked its judge in other words on the base"),
         ({}, {"prompt_version": "4"}, "prompt version unknown, now 4"),
-        ({"options": {"x": 1}}, {}, "was set otherwise on the base"),
+        ({"options": {"x": 1}}, {}, "had other options on the base"),
         # a custom metric: the same only where all files are, as its own are among them
         ({"code": "metrics.mine", **EARLIER}, {"code": "metrics.mine"}, ""),
         ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have had other code"),
         ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "other code"),
-        ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "was set otherwise on the base"),
+        ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "had other options on the base"),
     ],
 )
 def test_compare_compares_no_scores_that_were_made_otherwise(

@@ -45,7 +45,7 @@ async def load(path: str, *, wanted: str | None, root: str) -> LoadedAgent:
     if root_agent is None:
         raise faults.CannotLoad(_nothing_found(home, path, wanted))
     if not hasattr(root_agent, "name") or isinstance(root_agent, (type, ModuleType)):
-        raise faults.CannotLoad(f"{what}: the root agent is no agent but {type(root_agent).__name__}")
+        raise faults.CannotLoad(f"{what}: the root agent is not an agent but {type(root_agent).__name__}")
     return LoadedAgent(root_agent=root_agent, app=app, home=home, closing=closing)
 
 

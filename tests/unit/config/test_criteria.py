@@ -188,7 +188,7 @@ def test_valid_options_are_normalised_and_only_those_given():
     [
         ("tool_trajectory_avg_score", {"match_typ": "EXACT"}, "Did you mean `match_type`?"),
         ("tool_trajectory_avg_score", {"zebra": 1}, "Known options: match_type, ignore_args, judge_model_options."),
-        ("response_match_score", {"weight": 0.3}, "It has no options but `threshold`."),
+        ("response_match_score", {"weight": 0.3}, "Its only option is `threshold`."),
     ],
 )
 def test_options_that_adk_takes_no_notice_of_are_warned_about(name, options, hint):

@@ -92,7 +92,7 @@ def test_other_spellings_of_an_option_stay_as_written(key):
 @pytest.mark.parametrize("key", ["Threshold", "THRESHOLD"])
 def test_other_spellings_of_the_threshold_are_an_error(key):
     [problem] = parse({"criteria": {"response_match_score": {key: 1}}}).problems
-    assert (problem.code, problem.hint) == ("missing-threshold", f"`{key}` stands there instead")
+    assert (problem.code, problem.hint) == ("missing-threshold", f"`{key}` is there instead")
 
 
 def test_informational_criteria_need_no_threshold():

@@ -165,7 +165,7 @@ def joined(one: Run, other: Run) -> Run:
 def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> None:
     verdict = decide("PP/PP", policy=Policy(advisory=frozenset({sides.SUITE})))
     assert kinds(verdict) == {"threshold": "not_measured"}
-    assert verdict.reason == "Every suite is advisory: nothing decides."
+    assert verdict.reason == "All suites are advisory."
     assert not verdict.blocks
 
 
@@ -182,8 +182,8 @@ def test_unreliable_cases_do_not_decide() -> None:
 @pytest.mark.parametrize(
     ("advisory", "reason"),
     [
-        (False, "Nothing decides yet. 6 cases do not decide yet (`admission`: not reliable in 1 base run): "),
-        (True, "Every suite is advisory: nothing decides."),  # also once they are reliable
+        (False, "All cases are quarantined. 6 cases do not decide yet (`admission`: not reliable in 1 base run): "),
+        (True, "All suites are advisory."),  # also once they are reliable
     ],
 )
 def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
@@ -198,7 +198,7 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
     ("standings", "said"),
     [
         ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Running the base (`baseline: auto`)"),
-        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Choose cases that the base has as well."),
+        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Select cases that the base has, too."),
         ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep old cases"),
     ],
 )
@@ -251,7 +251,7 @@ def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
 def test_a_fact_is_said_as_one() -> None:
     verdict = decide("FFF/PPP " + "PPP/PPP " * 9, behaviours=dict.fromkeys(range(10), "same"))
     regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
-    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, the same in every run): 1 case broke."
+    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case broke."
     assert regression.reason == said
 
 

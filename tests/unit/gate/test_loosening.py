@@ -166,7 +166,7 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
         (
             suite(WORDS),
             suite(dataclasses.replace(WORDS, on_the_test=True)),
-            ["criterion_changed words: a miss fails the case > a miss leaves it not measured"],
+            ["criterion_changed words: a miss fails the case > a miss is not measured"],
         ),
         (suite(dataclasses.replace(WORDS, on_the_test=True)), suite(WORDS), []),
         (suite(WORDS), suite(WORDS, driver="replay"), ["policy agent of a.json: adk > replay"]),

@@ -271,7 +271,7 @@ def test_a_journal_that_is_being_written_is_left_alone(begin: Callable[[Path], J
     filled(path)
     with Journal.reopen(path) as journal:
         before = path.read_bytes()
-        with pytest.raises(UnavailableError, match=f"another evalgate is at work in the folder {tmp_path}") as caught:
+        with pytest.raises(UnavailableError, match=f"another evalgate is running in the folder {tmp_path}") as caught:
             begin(path)
         assert "--output" in caught.value.hint
         assert path.read_bytes() == before

@@ -182,8 +182,8 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is no JSON"),
-        ("[]", "is no results.json: it has no `schema_version`"),
+        ("{", "is not JSON"),
+        ("[]", "is not a results.json: `schema_version` is missing"),
         ("{}", "is no results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
         ('{"schema_version": 2}', "does not fit"),

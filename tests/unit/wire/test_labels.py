@@ -143,7 +143,7 @@ def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
         (line(conversation=[]), "wrong-type", ""),
         ({"label": "valid", **TEXTS}, "missing-key", "`criterion` is missing"),
         ("[1, 2]", "wrong-type", "expected an object, found a list"),
-        ("{'label': 'valid'}", "json-syntax", "one JSON object stands on each line"),
+        ("{'label': 'valid'}", "json-syntax", "write one JSON object per line"),
     ],
 )
 def test_a_bad_line_is_told_with_its_place(bad: Any, code: str, words: str) -> None:

@@ -208,7 +208,7 @@ def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> 
 
 
 def fault(file: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code="x", message="is no JSON", place=Place(file=file, line=3))
+    return Problem(severity=Severity.ERROR, code="x", message="is not JSON", place=Place(file=file, line=3))
 
 
 def with_faults(made: Base, *faults: Problem, **unread: frozenset[str]) -> Base:

@@ -99,7 +99,7 @@ def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[s
         ({"budget": "calls=3"}, "`calls` is none of the bounds, which are `agent_calls`, `tokens` and `usd`"),
         (
             {"budget": "usd=0, tokens=many"},
-            "`tokens` must be a whole number from 1 on; `usd` must be a number above 0, found",
+            "`tokens` must be a whole number of at least 1; `usd` must be a number above 0, found",
         ),
         ({"budget": "usd"}, "`usd` must be a number above 0, found 'usd'"),
         ({"fail_on": "red"}, "`fail-on`"),

@@ -254,7 +254,7 @@ def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
         (final_response_match.VERSION, []),
         (
             "0",
-            [f"with prompt 0, today's is {final_response_match.VERSION}: this calibration holds for the former alone"],
+            [f"with prompt 0, today's is {final_response_match.VERSION}: this calibration applies only to the former"],
         ),
         ("", ["do not tell the version of the prompt"]),
     ],
