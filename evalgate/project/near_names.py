@@ -41,10 +41,10 @@ def config_problems(seen: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
                 missed.setdefault(path, []).append(suite)
     for path, meant in missed.items():
         file = meant[0].criteria_source.file
-        counting = f"`{file}` counts" if file else "ADK's defaults apply"
+        used = f"using `{file}`" if file else "using ADK's defaults"
         yield _problem(
             path,
-            f"`{path}` is ignored because its name is not `test_config.json`; {counting} to "
+            f"`{path}` is ignored because its name is not `test_config.json`; {used} for "
             f"{words.listed(suite.key for suite in meant)}",
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )

@@ -40,7 +40,7 @@ def parse_json_path(text: str) -> JsonPath:
     while at < len(rest):
         found = _STEP.match(rest, at)
         if found is None:
-            raise ValueError(f"{text!r} is not a valid path: cannot read {rest[at:]!r} (like $.answer.parts[0].text)")
+            raise ValueError(f"{text!r} is no path: cannot read {rest[at:]!r} (like $.answer.parts[0].text)")
         if found["all"]:
             steps.append(None)
         elif found["index"]:

@@ -36,7 +36,7 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert "fail" not in gates.values()
     assert [case["waiting"] for case in repo.results()["suites"][0]["cases"]] == [True] * 6
-    assert "6 cases do not decide yet (`admission`: not reliable in 3 base runs): `case_0`" in repo.comment()
+    assert "6 cases quarantined (`admission`: not reliable in 3 base runs): `case_0`" in repo.comment()
     # a ledger that somebody damaged must not make the gate decide nothing
     ledger = tmp_path / "store" / "ledger.json"
     whole = ledger.read_bytes()

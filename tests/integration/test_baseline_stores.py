@@ -173,7 +173,7 @@ def bomb() -> bytes:
         (gzip.compress(b'{"a": 1}' * 1000)[:-9], "is truncated"),
         (bomb(), "is larger than 64 MiB"),
     ],
-    ids=["nothing", "text", "html", "empty", "noise", "cut short", "bomb"],
+    ids=["nothing", "text", "html", "empty", "noise", "truncated", "bomb"],
 )
 def test_what_no_run_wrote_is_left_aside(
     store: Make,

@@ -270,7 +270,7 @@ def test_every_bad_line_is_told_at_once_and_nobody_is_asked(tmp_path: Path, gemi
     for line, words in (
         (1, "Did you mean `valid`?"),
         (2, "Did you mean `final_response_match_v2`?"),
-        (3, "does not say what was judged"),
+        (3, "does not identify what was judged"),
         (5, "contradicts line 4"),
         (6, "no results.json"),
         (7, "not JSON"),

@@ -164,12 +164,12 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("twice", "is part 1/2 of the plan, and so is"),
+        ("twice", "is shard 1/2, and so is"),
         ("settings", "different `seed`s"),
         ("schema", "schema_version"),
-        ("whole", "is a whole run"),
+        ("whole", "is a complete run"),
         ("torn", "is not JSON"),
-        ("nothing", "there is no results.json of any part"),
+        ("nothing", "there is not a results.json of any part"),
         ("nowhere", "does not exist"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_judge_that_guesses_corrects_nothing_and_that_is_said() -> None:
         reports.render_terminal(made),
     ):
         assert "refused" in page
-        assert "no better than chance" in page
+        assert "not better than chance" in page
 
 
 def test_without_labels_nothing_is_added() -> None:

@@ -53,8 +53,8 @@ def test_thresholds(value, threshold, codes):
         (float("inf"), "bad-threshold", "0.8"),
         ({"threshold": None}, "bad-threshold", "0.8"),
         ({}, "missing-threshold", "threshold"),
-        ({"min_score": 0.5}, "missing-threshold", "`min_score` stands there"),
-        ({"treshold": 0.5}, "missing-threshold", "`treshold` stands there"),
+        ({"min_score": 0.5}, "missing-threshold", "`min_score` is there instead"),
+        ({"treshold": 0.5}, "missing-threshold", "`treshold` is there instead"),
         ({"threshold": 1, "informational": "yes"}, "wrong-type", ""),
     ],
 )

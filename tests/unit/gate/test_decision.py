@@ -174,7 +174,7 @@ def test_unreliable_cases_do_not_decide() -> None:
     verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable, policy=Policy(admission=3))
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert verdict.reason.startswith(
-        "All 4 deciding cases passed. 1 case does not decide yet (`admission`: not reliable in 3 base runs): `c0`."
+        "All 4 deciding cases passed. 1 case quarantined (`admission`: not reliable in 3 base runs): `c0`."
     )
     assert [case.admitted for case in verdict.suites[0].cases] == [False, True, True, True, True]
 
@@ -182,7 +182,7 @@ def test_unreliable_cases_do_not_decide() -> None:
 @pytest.mark.parametrize(
     ("advisory", "reason"),
     [
-        (False, "All cases are quarantined. 6 cases do not decide yet (`admission`: not reliable in 1 base run): "),
+        (False, "All cases are quarantined. 6 cases quarantined (`admission`: not reliable in 1 base run): "),
         (True, "All suites are advisory."),  # also once they are reliable
     ],
 )
@@ -197,9 +197,9 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
 @pytest.mark.parametrize(
     ("standings", "said"),
     [
-        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Running the base (`baseline: auto`)"),
+        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
         ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Select cases that the base has, too."),
-        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep old cases"),
+        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep the old cases"),
     ],
 )
 def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: str) -> None:
@@ -212,33 +212,33 @@ def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: 
 @pytest.mark.parametrize(
     ("text", "policy", "reason"),
     [
-        ("PPP/PPP " * 9, {}, "All 9 cases passed. No criterion is worse than on the base over 9 cases."),
+        ("PPP/PPP " * 9, {}, "All 9 cases passed. No regression in 9 compared cases."),
         (
             "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
                 "`m` dropped from 0.95 to 0.76 (~0.19, 95 % CI ~0.43 to +0.05): 5 cases broke, "
-                "1 was fixed. 5 of 21 cases below their thresholds (5 new) in s."
+                "1 was fixed. 5 of 21 cases failed (5 new) in s."
             ),
         ),
         (
             "FF/FF " + "PP/PP " * 8,
             NEW,
-            "8 of 9 cases passed; let pass: 1 known. No criterion is worse than on the base over 9 cases.",
+            "8 of 9 cases passed; tolerated: 1 pre-existing. No regression in 9 compared cases.",
         ),
         (
             "F/P " + "P/P " * 8,
             NEW,
             (
-                "1 of 9 cases below its threshold (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95 % CI "
-                "~0.44 to 0.00), which 9 cases cannot tell from noise."
+                "1 of 9 cases failed (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95 % CI "
+                "~0.44 to 0.00), not statistically significant with 9 cases."
             ),
         ),
         (
             "??/PP PP/PP",
             {"fail_on": frozenset({FailOn.REGRESSION})},
             (
-                "1 of 2 cases could not be measured in s: no pass. Too little to compare `m` with the base: 1 case "
+                "1 of 2 cases could not be evaluated in s. Too little to compare `m` with the base: 1 case "
                 "lacks a score."
             ),
         ),

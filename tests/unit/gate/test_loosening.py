@@ -307,7 +307,7 @@ def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
             0.7,
             1.0,
             ThresholdRule.NEW,
-            ["criterion_changed words: 0.70 > 1.00 (what misses it on both sides is let pass)"],
+            ["criterion_changed words: 0.70 > 1.00 (failures on both sides are tolerated)"],
         ),
         (0.7, 1.0, ThresholdRule.ALL, []),
         (0.7, 0.7, ThresholdRule.NEW, []),

@@ -109,9 +109,9 @@ def test_the_policy_says_what_blocks() -> None:
     [
         ("a: pass", "The case passed."),
         ("a: pass pass", "All 2 cases passed."),
-        ("a: pass fail", "1 of 2 cases below its threshold in a."),
-        ("a: fail error / b: fail", "2 of 3 cases below their thresholds in a and b; 1 could not be measured."),
-        ("a: pass error", "1 of 2 cases could not be measured in a."),
+        ("a: pass fail", "1 of 2 cases failed in a."),
+        ("a: fail error / b: fail", "2 of 3 cases failed in a and b; 1 could not be evaluated."),
+        ("a: pass error", "1 of 2 cases could not be evaluated in a."),
         ("", "No cases."),
     ],
 )
@@ -129,21 +129,21 @@ def test_adding_an_unmeasured_case_never_improves_a_verdict() -> None:
     ("text", "policy", "blocked_by", "sentence"),
     [
         # one failing case does not hide nine that crashed
-        ("a: fail" + 9 * " error", {}, "not_measured", "9 of 10 cases could not be measured in a (1 failed)."),
+        ("a: fail" + 9 * " error", {}, "not_measured", "9 of 10 cases could not be evaluated in a (1 failed)."),
         (
             "a: fail / b: error error",
             {},
             "not_measured",
-            "2 of 3 cases could not be measured in b (1 failed).",
+            "2 of 3 cases could not be evaluated in b (1 failed).",
         ),
-        ("a: pass fail", {}, None, "1 of 2 cases below its threshold in a."),  # everything was measured
-        ("a: fail error", {"pass_rate": 0.9, "min_measured": 0.5}, None, "1 of 2 cases below its threshold in a; "),
-        ("a: fail pass error", {"fail_on": "inconclusive"}, None, "1 of 3 cases below its threshold in a; 1 could not"),
+        ("a: pass fail", {}, None, "1 of 2 cases failed in a."),  # everything was measured
+        ("a: fail error", {"pass_rate": 0.9, "min_measured": 0.5}, None, "1 of 2 cases failed in a; "),
+        ("a: fail pass error", {"fail_on": "inconclusive"}, None, "1 of 3 cases failed in a; 1 could not"),
         (
             "a: fail error",
             {"fail_on": "threshold not_measured"},
             "fail",
-            "1 of 2 cases below its threshold in a; 1 could",
+            "1 of 2 cases failed in a; 1 could",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_budget_is_looked_for_behind_failures_and_crashes() -> None:
             run, Policy(fail_on=frozenset({FailOn.INCONCLUSIVE})), scales={"m": Scale(lowest=0.0, highest=1.0)}
         )
         assert verdict.blocked_by is VerdictKind.INCONCLUSIVE, text
-        assert verdict.reason.startswith("The run was cut short (1.00 USD were spent)")
+        assert verdict.reason.startswith("The run stopped early (1.00 USD were spent)")
         assert ("failed." in verdict.reason) == ("fail" in text)
 
 
@@ -182,7 +182,7 @@ def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(*, 
     assert verdict.kind is VerdictKind.FAIL
     assert verdict.blocks is not adk_compat  # ADK passes over criteria without a score
     if not adk_compat:
-        assert verdict.reason == "1 of 1 case could not be measured whole in a (1 failed)."
+        assert verdict.reason == "1 of 1 case could not be evaluated completely in a (1 failed)."
 
 
 SUITES = st.lists(st.lists(st.sampled_from(["pass", "fail", "error", "-"]), min_size=1, max_size=6), max_size=3)

@@ -198,8 +198,8 @@ def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
     ("value", "words"),
     [
         (ZeroDivisionError("division by zero"), "raised ZeroDivisionError"),
-        (Score(value=float("nan")), "no score"),
-        (Score(value=float("inf")), "no score"),
+        (Score(value=float("nan")), "not a valid score"),
+        (Score(value=float("inf")), "not a valid score"),
         (Score(value=1e308), "gave 1e+308, not a valid score"),  # two of them cannot be added
     ],
 )

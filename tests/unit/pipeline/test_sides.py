@@ -184,10 +184,13 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     [
         ("{", "is not JSON"),
         ("[]", "is not a results.json: `schema_version` is missing"),
-        ("{}", "is no results.json"),
+        ("{}", "is not a results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 2}', "does not fit"),
-        ('{"schema_version": 2, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
+        ('{"schema_version": 2}', "is not a valid results.json"),
+        (
+            '{"schema_version": 2, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
+            "is not a valid results.json",
+        ),
     ],
 )
 def test_results_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: str) -> None:

@@ -93,7 +93,7 @@ def test_outputs() -> None:
     assert json.loads(found.pop("scores")) == {build.TOOLS: 0.5, build.WORDS: 1.0}
     assert found == {
         "verdict": "fail",
-        "reason": f"1 of 3 cases below its threshold in {build.SUITE}; 1 could not be measured.",
+        "reason": f"1 of 3 cases failed in {build.SUITE}; 1 could not be evaluated.",
         "passed": "1",
         "failed": "1",
         "not-measured": "1",

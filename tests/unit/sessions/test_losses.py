@@ -26,7 +26,7 @@ from evalgate.sessions import losses
             137,
             None,
             FailureKind.EXITED,
-            "the agent's process exited with code 137, which is how shells tell of signal 9 (out of memory?)",
+            "the agent's process exited with code 137, which means signal 9 (out of memory?)",
         ),
     ],
 )

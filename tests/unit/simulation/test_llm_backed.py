@@ -92,8 +92,8 @@ def test_another_stop_signal():
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("", "without a word"),
-        (" \n", "without a word"),
+        ("", "empty reply"),
+        (" \n", "empty reply"),
         ("<empty>", "empty"),  # the judge's client found no text, also when asked again
         ("<server_error>", "server_error"),
         ("<unauthorized>", "unauthorized"),

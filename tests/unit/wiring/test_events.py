@@ -44,7 +44,7 @@ def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path
         (dataclasses.replace(RUN, trigger="push"), {"mode": "post"}, None, "was on push"),
         (RUN, {}, None, "no code of the fork may run here"),
         (PULL, {"mode": "merge"}, None, "needs `results`"),
-        (PULL, {"mode": "merge", "results": "x", "shard": "1/2"}, None, "exclude each other"),
+        (PULL, {"mode": "merge", "results": "x", "shard": "1/2"}, None, "cannot be combined"),
     ],
 )  # fmt: skip
 def test_what_is_refused(

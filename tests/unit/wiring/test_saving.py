@@ -43,7 +43,7 @@ class Shelf:
         ([Shelf(b"{")], 0, "ledger of the shelf was not read: it is damaged"),
         ([Shelf(b'{"schema_version": 99}')], 0, "later version"),
         ([Shelf(b"{"), Shelf(EMPTY)], 5, "ledger of the shelf"),  # the other one knows, and the damage is told
-        ([], 0, "no store"),  # a folder that the commit brings along is no store
+        ([], 0, "no baseline store"),  # a folder that the commit brings along is no store
     ],
 )
 def test_a_ledger_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
@@ -53,7 +53,7 @@ def test_a_ledger_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unr
     assert bool(said) is bool(warned)
     assert [problem.code for problem in past.problems] == ["ledger-unread"] * bool(warned)
     assert all(warned in problem.message for problem in past.problems)
-    assert all(("every case decides" in problem.hint) is (unreliable == 0) for problem in past.problems)
+    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in past.problems)
 
 
 def test_without_admission_a_damaged_ledger_only_costs_the_trends() -> None:

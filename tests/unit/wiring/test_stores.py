@@ -55,7 +55,7 @@ WHOLE, PARTLY, BROKEN = "pass pass", "error pass", "error timeout"
         ([Shelf("x", A, C), Shelf("y", B)], {A: BROKEN, B: WHOLE, C: WHOLE}, (B, 1), ["failed in every run"]),
         ([Shelf("x", B), Shelf("y", A)], {A: BROKEN, B: WHOLE}, (B, 1), ["failed in every run"]),
         ([Shelf("x", A, B)], {A: "damaged", B: WHOLE}, (B, 1), ["is not JSON"]),
-        ([Shelf("x", A, B)], {A: "of another", B: WHOLE}, (B, 1), ["they say that they are of dddd"]),
+        ([Shelf("x", A, B)], {A: "of another", B: WHOLE}, (B, 1), ["they are of dddd"]),
         ([Shelf("x", reachable=False), Shelf("y", B)], {B: WHOLE}, (B, 1), ["the x was not used: no network"]),
     ],
 )

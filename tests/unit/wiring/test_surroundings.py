@@ -59,10 +59,10 @@ def test_the_workflows_own_are_refused_by_name() -> None:
         (
             "GOOGLE_API_KEY",
             [],
-            "`env` does not name GOOGLE_API_KEY; agents see only what it names (`env: GOOGLE_API_KEY`)",
+            "`env` does not name GOOGLE_API_KEY; agents get only what it lists (`env: GOOGLE_API_KEY`)",
         ),
         ("CHAT_KEY", ["CHAT"], "does not name CHAT_KEY, and it is not set here either;"),
-        ("GITHUB_TOKEN", ["*"], "never reaches an agent"),
+        ("GITHUB_TOKEN", ["*"], "never passed to an agent"),
     ],
 )
 def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words: str) -> None:
