@@ -33,12 +33,12 @@ from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.scenes import Scene
 
 FORK = (
-    "This pull request comes from a fork: its token may not write, so there is no comment and no check run. The job's "
-    "summary has the whole report, the job's own status says the same, and `mode: post` can post it (docs/forks.md)."
+    "This pull request comes from a fork: its token cannot write, so there is no comment and no check run. The job "
+    "summary has the full report; `mode: post` can post it (docs/forks.md)."
 )
 UNTOLD = (
-    "There is no token, so there is no comment and no check run. The job's summary has the whole report. The input "
-    "github-token holds the job's token by default."
+    "There is no token, so there is no comment and no check run. The job summary has the full report. By default, "
+    "`github-token` is the job's token."
 )
 
 
@@ -181,7 +181,7 @@ def _post(environ: Mapping[str, str], choice: Choice, event: EventContext, told:
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
     token = token_of(environ)
     if token is None:
-        raise ConfigError("`mode: post` needs a token", hint="The input github-token holds the job's by default.")
+        raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
     links = linking.links_of_trigger(environ, event)
     job = posts.job_of(environ, choice.settings, address=links.workflow_run, head_sha=event.head_sha)
     with closing(Client(connection_of(environ, token=token))) as client, step_log.disarmed():
@@ -260,7 +260,7 @@ def _reason(error: BaseException) -> str:
         case KeyboardInterrupt():
             return "the run was cancelled"
         case _:
-            return f"evalgate crashed ({type(error).__name__}); this is a bug, the log has the lines to report"
+            return f"internal error in evalgate ({type(error).__name__}); please report the lines in the log"
 
 
 def token_of(environ: Mapping[str, str]) -> str | None:

@@ -22,7 +22,7 @@ class AdkOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(default=".", description="Folder, file or dotted module of the agent, from the checkout's root.")
-    agent: str | None = Field(default=None, description="Another attribute of its module, or an agent of its tree.")
+    agent: str | None = Field(default=None, description="Another attribute of its module, or an agent in its tree.")
     app_name: str | None = Field(default=None, description="Name of the app where a case gives none.")
     python: str = Field(default="auto", description="The agent's Python: a path, a command, or auto.")
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")

@@ -19,7 +19,7 @@ class CommandOptions(BaseModel):
     command: tuple[str, ...] = Field(
         description="Program and arguments: a list, or one string split like a shell does; no shell runs it."
     )
-    cwd: str = Field(default=".", description="Folder that it runs in, relative to the repository's root.")
+    cwd: str = Field(default=".", description="Working directory, relative to the repository root.")
     env: dict[str, str] = Field(
         default_factory=dict, description="Environment variables in addition to `env`; never put secrets here."
     )

@@ -39,10 +39,10 @@ class ResponseOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str = Field(description="The agent's answer: a text, or a list of texts that belong together.")
-    tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: not known.")
+    tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: unknown.")
     tool_name: str = Field(default="$.name", description="The tool's name, within one item of tool_calls.")
     tool_args: str = Field(default="$.args", description="Its arguments, an object or JSON in a text.")
-    session_id: str | None = Field(default=None, description="The id by which the endpoint knows the session.")
+    session_id: str | None = Field(default=None, description="The endpoint's session id.")
     state: str | None = Field(default=None, description="The session's state, an object.")
 
     @field_validator("*")
@@ -65,12 +65,12 @@ class HttpOptions(BaseModel):
     app_name: str = Field(default="", description="adk: the app; by default the case's, or the server's only one.")
     method: Literal["POST", "PUT", "GET"] = Field(default="POST", description="mapped: the HTTP method.")
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Sent with every request; ${NAME} is a variable that agents may see."
+        default_factory=dict, description="Sent with every request; ${NAME} is a variable listed in `env`."
     )
     request: Any = Field(
         default=None, description="mapped: the JSON to send, with {text}, {session_id}, {state}, {messages} and others."
     )
-    response: ResponseOptions | None = Field(default=None, description="mapped: where in the answer things stand.")
+    response: ResponseOptions | None = Field(default=None, description="mapped: where to find values in the answer.")
 
     @field_validator("url")
     @classmethod

@@ -22,7 +22,7 @@ class PythonOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:function, or module:Class for one object a case.")
-    path: str = Field(default=".", description="Folder that imports start from, besides the checkout's root.")
+    path: str = Field(default=".", description="Import folder, in addition to the checkout's root.")
     python: str = Field(default="auto", description="The agent's Python: a path, a command, or auto.")
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
 

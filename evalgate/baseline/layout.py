@@ -26,9 +26,9 @@ README_TEXT = """\
 # Results of evalgate
 
 Written by evalgate after runs on the base branch; pull requests are compared with these results. Do not edit
-it, and it can be deleted: then the next run on the base branch starts it anew.
+the files. They can be deleted; the next run on the base branch starts over.
 
-| File | What it holds |
+| File | Contents |
 | --- | --- |
 | `runs/TIME-COMMIT.json.gz` | results.json of the run of a commit, compressed; the newest ones are kept |
 | `ledger.json` | how reliable each case was in recent runs |

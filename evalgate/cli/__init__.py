@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """A pull-request gate for LLM agents.
 
-    Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70 a bug of ours,
+    Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70 internal error,
     130 interrupted.
     """
 

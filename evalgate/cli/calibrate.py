@@ -61,7 +61,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 )
 @click.argument("labels")
 def command(labels: str, **values: Any) -> None:
-    """Compare the judge's verdicts with people's labels in LABELS, one JSON object a line (docs/calibration.md)."""
+    """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line (docs/calibration.md)."""
     sys.exit(door.guarded(lambda: calibrate(labels, values), debug=bool(values.get("debug"))))
 
 

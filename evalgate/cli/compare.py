@@ -18,7 +18,7 @@ from evalgate.wiring import choosing, comparing_files
 @click.argument("head")
 @options.settings_options(*options.DECIDING, "debug")
 def command(base: str, head: str, **values: Any) -> None:
-    """Compare the results.json HEAD with the results.json BASE, and decide; nothing is run."""
+    """Compare the results.json HEAD with the results.json BASE; runs nothing."""
     sys.exit(door.guarded(lambda: compare(base, head, options.given(values)), debug=bool(values.get("debug"))))
 
 

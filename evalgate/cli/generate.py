@@ -31,7 +31,7 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
     help="Write the conversations of this results.json as replayable cases; no model calls.",
 )
 def command(**values: Any) -> None:
-    """Ask the agent what it can do, and have conversation scenarios written that test it; or record conversations that
+    """Generate conversation scenarios that test the agent's abilities; or record conversations that
     simulated users led as cases of their own (docs/simulation.md)."""
     sys.exit(door.guarded(lambda: generate(values), debug=bool(values.get("debug"))))
 

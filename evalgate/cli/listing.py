@@ -31,7 +31,7 @@ WIDTH = 100
 @options.options(*options.SELECTING)
 @click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
 def command(with_cases: bool, **values: Any) -> None:
-    """Show suites, cases, criteria, agents and the least number of model calls; spends nothing."""
+    """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
     sys.exit(door.guarded(lambda: show(options.given(values), with_cases=with_cases), debug=False))
 
 

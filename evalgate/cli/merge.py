@@ -21,9 +21,9 @@ SETTINGS = (*options.DECIDING, "base", "data_branch", "baseline_folder", "save_b
 @click.argument("places", nargs=-1, required=True)
 @options.settings_options(*SETTINGS)
 def command(places: tuple[str, ...], **values: Any) -> None:
-    """Join what `evalgate run --shard 1/N` .. `N/N` wrote into PLACES (files, or folders to search), and decide.
+    """Merge the results of `evalgate run --shard 1/N` ... `N/N` in PLACES (files, or folders to search).
 
-    A part that is not there was not measured. The policy is that of evalgate.yml and of the options given here.
+    Missing shards count as not measured. The policy comes from evalgate.yml and the options of this command.
     """
     sys.exit(door.guarded(lambda: merge(places, options.given(values)), debug=bool(values.get("debug"))))
 

@@ -17,7 +17,7 @@ from evalgate.wiring.scenes import Scene
 @click.command("run")
 @options.options()
 def command(**values: Any) -> None:
-    """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; nothing: everything)."""
+    """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
     sys.exit(door.guarded(lambda: run(options.given(values)), debug=bool(values.get("debug"))))
 
 

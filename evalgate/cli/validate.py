@@ -17,7 +17,7 @@ from evalgate.wiring import choosing, preparing
 @click.command("validate")
 @options.options(*options.SELECTING)
 def command(**values: Any) -> None:
-    """Check evaluation files, criteria, evalgate.yml and whether the gate asserts anything at all."""
+    """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     sys.exit(door.guarded(lambda: validate(options.given(values)), debug=False))
 
 

@@ -120,7 +120,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
                 "threshold-always-passes",
                 f"`{use.name}`: every score passes a threshold of {threshold:g}",
                 use.place,
-                f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} asserts nothing.",
+                f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} checks nothing.",
             )
         )
     elif not lowest <= threshold <= highest or math.isinf(threshold):

@@ -68,7 +68,7 @@ class JudgeOptionsRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    model: str | None = Field(default=None, description="As ADK writes it: `gemini-2.5-flash`, `openai/gpt-4.1`.")
+    model: str | None = Field(default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`.")
     config: GenerationConfig | None = Field(default=None, description="`judge_model_config`, merged by key.")
     num_samples: int | None = Field(default=None, ge=1, description="Votes per question.")
     exhaustive: bool | None = Field(default=None, description="Disable early stopping.")

@@ -98,7 +98,7 @@ def _found(wanted: Wanted, world: World) -> Interpreter:
     looked = []
     for python in _candidates(wanted, world):
         if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
-            return Interpreter(python=python, origin=f"{python}, found (the checkout does not say what to install)")
+            return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
         looked.append(python)
     what = f"that has {wanted.framework}" if wanted.framework else "at all"
     raise InstallFailed(

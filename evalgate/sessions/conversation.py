@@ -183,7 +183,7 @@ class WorkerConversation:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
-                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent gave {text}"))
+                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
         return step
 
     def _timed_out(self) -> Loss:

@@ -153,10 +153,10 @@ class _Reader:
         if name in self._others:
             message = f"the judge of `{name}` does not say yes or no, so it cannot be labeled"
             able = ", ".join(self._vocabularies)
-            self._error("label-without-verdict", message, number, f"These can be labelled: {able}.")
+            self._error("label-without-verdict", message, number, f"These can be labeled: {able}.")
             return
         close = words.nearest(name, self._vocabularies)
-        hint = f"Did you mean `{close}`?" if close else f"These can be labelled: {', '.join(self._vocabularies)}."
+        hint = f"Did you mean `{close}`?" if close else f"These can be labeled: {', '.join(self._vocabularies)}."
         self._error("unknown-criterion", f"no judged criterion is called `{name[:80]}`", number, hint)
 
     def _about_word(self, word: str, human: bool | None, vocabulary: Vocabulary) -> list[_Fault]:  # noqa: FBT001 - yes, no, or neither

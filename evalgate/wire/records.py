@@ -119,7 +119,7 @@ class GradeWire(Wire):
             return NotEvaluated(reason=reason, message=self.message, turns=tuple(self.turns), findings=findings)
         score = Score(value=self.score, turns=tuple(self.turns), breakdown=self.breakdown, findings=findings)
         if not score.is_number:
-            message = f"{self.score} stands there, not a valid score"
+            message = f"{self.score} is not a valid score"
             return NotEvaluated(reason=Reason.CRITERION_FAILED, message=message, findings=findings)
         return score
 

@@ -38,7 +38,7 @@ class TrialResult(ResultsShape):
         default=0,
         ge=0,
         le=2 * 1_000_000,
-        description="Which repeat, from 0; from 1,000,000 on: fresh runs that confirm a failure.",
+        description="Which repeat, from 0; from 1,000,000 on: reruns that confirm a failure.",
     )
     behaviour: str = Field(default="", description="Equal for equal answers and tool calls; empty where unknown.")
     tokens: Count = Field(default=None, description="What the model calls of the agent reported.")

@@ -111,7 +111,7 @@ def _check_mode(event: EventContext, settings: Settings) -> None:
     if settings.mode == "post":
         if event.kind is not EventKind.WORKFLOW_RUN:
             raise ConfigError(
-                f"`mode: post` works on workflow_run, not on {event.name or 'a desk'}",
+                f"`mode: post` works on workflow_run, not on {event.name or 'a local run'}",
                 hint="See examples/workflows/fork-safe-post.yml.",
             )
         if event.trigger != "pull_request":

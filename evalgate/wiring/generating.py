@@ -238,5 +238,5 @@ def _write(path: Path, text: str) -> tuple[Path, ...]:
                 file.write(json.dumps(CONFIG, indent=2) + "\n")
             written.append(config)
     except OSError as error:
-        raise UnavailableError(f"{path} could not be written: {error.strerror or error}") from error
+        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
     return tuple(written)

@@ -48,7 +48,7 @@ def record(root: Path, *, results: Path, into: str) -> Recorded:
         shown = path.relative_to(root) if path.is_relative_to(root) else path
         raise ConfigError(f"{shown} exists already") from None
     except OSError as error:
-        raise UnavailableError(f"{path} could not be written: {error.strerror or error}") from error
+        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
     return Recorded(file=path, count=len(cases), left_out=left_out)
 
 

@@ -136,7 +136,7 @@ def _within(agent: Any, wanted: str | None) -> Any:
     found = agent.find_agent(wanted) if hasattr(agent, "find_agent") else None
     if found is None:
         names = ", ".join(repr(name) for name in _names(agent))
-        raise faults.CannotLoad(f"there is no agent {wanted!r}: the agent tree has {names}")
+        raise faults.CannotLoad(f"no agent {wanted!r}: the agent tree has {names}")
     return found
 
 

@@ -66,7 +66,7 @@ class Tools:
 def _real(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Callable[[], Any]:
     def real() -> Any:
         if run is None:
-            raise TypeError(f"the tool {name!r} is to run, and nothing was given to run")
+            raise TypeError(f"the tool {name!r} has nothing to run")
         return run(**args)
 
     return real

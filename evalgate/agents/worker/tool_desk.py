@@ -41,7 +41,7 @@ class ToolDesk:
         answer: Future[Message] = Future()
         with self._lock:
             if self._closed:
-                raise ToolRefused(f"the conversation was over when the tool {name!r} was to run")
+                raise ToolRefused(f"the conversation was over when the tool {name!r} was called")
             self._issued += 1
             number = f"t{self._issued}"
             self._waiting[number] = answer

@@ -47,7 +47,7 @@ def test_everything_is_read() -> None:
             "unknown-setting",
             1,
             "cannot be set in evalgate.yml",
-        ),  # belongs to a person, not to the repository
+        ),  # not the repository's
         ("mode: post\n", "unknown-setting", 1, "Use the input `mode` of the action."),
         # a change would have itself kept as what others are compared with
         ("save_baseline: always\n", "unknown-setting", 1, "`--save-baseline` of the command"),

@@ -37,7 +37,7 @@ def told(root, driver, found_by=NAMED, places=None, **options):
         (
             "adk",
             {"path": "agents/wether"},
-            "no agent at `agents/wether`: not a folder",
+            "no agent at `agents/wether`: not a",
             "Did you mean `agents/weather`?",
         ),
         ("adk", {"path": "wether"}, "no agent at `wether`", "Did you mean `agents/weather`?"),

@@ -40,7 +40,7 @@ def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path
         (TARGET, ALLOWED | {"mode": "merge", "results": "x", "save_baseline": "always"}, None, "nobody has approved"),
         (TARGET, ALLOWED, dataclasses.replace(APPROVED, sha="c" * 40), "another commit is checked out"),
         (PULL, {"mode": "post"}, None, "works on workflow_run, not on pull_request"),
-        (EventContext(kind=EventKind.NONE), {"mode": "post"}, None, "not on a desk"),
+        (EventContext(kind=EventKind.NONE), {"mode": "post"}, None, "not on a local run"),
         (dataclasses.replace(RUN, trigger="push"), {"mode": "post"}, None, "was on push"),
         (RUN, {}, None, "no code of the fork may run here"),
         (PULL, {"mode": "merge"}, None, "needs `results`"),

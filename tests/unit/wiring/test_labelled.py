@@ -254,9 +254,7 @@ def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
         (final_response_match.VERSION, []),
         (
             "0",
-            [
-                f"with prompt 0, the current one is {final_response_match.VERSION}: this calibration applies only to the former"
-            ],
+            [f"with prompt 0, the current one is {final_response_match.VERSION}: this calibration applies"],
         ),
         ("", ["lack the prompt version"]),
     ],
