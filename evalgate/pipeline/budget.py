@@ -78,9 +78,9 @@ class Budget:
     def _spent(self) -> str:
         limits = self._limits
         if limits.agent_calls is not None and self._calls >= limits.agent_calls:
-            return f"the budget of {words.counted(limits.agent_calls, 'agent run')} is used up"
+            return f"the budget of {words.counted(limits.agent_calls, 'agent run')} is spent"
         if limits.tokens is not None and self._tokens >= limits.tokens:
-            return f"the budget of {limits.tokens:,} agent tokens is used up"
+            return f"the budget of {limits.tokens:,} agent tokens is spent"
         if limits.usd is not None and self._usd >= limits.usd:
-            return f"the budget of ${limits.usd:g} for agents is used up"
+            return f"the budget of ${limits.usd:g} for agents is spent"
         return ""

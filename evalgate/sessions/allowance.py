@@ -27,6 +27,6 @@ class Allowance:
 
     @property
     def left_s(self) -> float:
-        """What is left now; 0 where it is used up."""
+        """What is left now; 0 where it is spent."""
         spent = 0.0 if self._began is None else self._clock() - self._began
         return max(self._left_s - spent, 0.0)

@@ -174,7 +174,7 @@ class _Ring:
         for done in asked.rounds:
             if not open_ones or not self._measuring.goes_on:
                 break
-            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again, because a run failed"
+            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again because a run failed"
             before = len(head.confirmations)
             self._confirm(open_ones - asked.alone, which=which, side=None)
             self._confirm(open_ones & asked.alone, which=which, side=HEAD)

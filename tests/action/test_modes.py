@@ -27,7 +27,7 @@ def test_a_part_says_nothing_to_anybody_and_the_merge_says_it_once(failing, doub
     assert (part.code, part.outputs["verdict"]) == (0, "fail")
     assert double.seen == []
     assert [line for line in part.commands() if line.startswith("::error")] == []
-    assert "it decides nothing" in part.summary
+    assert "it reports no verdict" in part.summary
 
     merged = failing.run(mode="merge", results="parts")
     assert (merged.code, merged.outputs["verdict"]) == (1, "fail")

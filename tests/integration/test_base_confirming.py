@@ -14,7 +14,7 @@ from builders.gated_repository import Repository, content
 
 pytestmark = pytest.mark.integration
 
-HEAD_ALONE = "confirmed by head alone"
+HEAD_ALONE = "confirmed on head only"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: R
         "case_2": ("flaky", 0),
     }
     assert (repo.asked("head"), repo.asked("base")) == (3 + 2 + 1, 0)
-    assert "a fresh run of head only (the base cannot run) (1 of 2)" in said
+    assert "on head only (rerun 1 of 2)" in said
     assert HEAD_ALONE in repo.comment()
     assert not repo.results("base.json").get("confirmations")
     repo.agent("head")
@@ -205,7 +205,7 @@ def test_files_without_fresh_runs_say_that_nothing_confirmed_them(repo: Reposito
     assert code == 1, said
     comment = (repo.root / "merged/comment.md").read_text()
     assert "not confirmed: too few fresh runs" in comment
-    assert "the files lack fresh runs of 1 new failure" in comment
+    assert "the files lack reruns of 1 new failure" in comment
     assert "the base's outcome is not known" not in comment
 
 

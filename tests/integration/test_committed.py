@@ -91,5 +91,5 @@ def test_the_cache_that_is_used(
     environ = {**ENVIRON, "HOME": str(checkout.parent / home)}
     environ.pop("XDG_CACHE_HOME", None)
     assert folders.cache_of(choice, environ, say=said.append) == checkout.parent / used
-    assert [line for line in said if "part of the commit" in line] == said
+    assert [line for line in said if "contains committed files" in line] == said
     assert bool(said) is (named == "kept")

@@ -27,7 +27,7 @@ def test_the_demo_shows_a_change_that_makes_the_agent_worse(tmp_path: Path) -> N
     assert "PASS: All 8 cases passed." in first
     assert "Against the base" not in first
     # what the comment says: both gates, by how much, which cases, and that the base did right
-    assert "**Thresholds**: 3 of 8 cases below their thresholds (3 new)" in second
+    assert "**Thresholds**: 3 of 8 cases failed (3 new)" in second
     assert "**Against the base**: `tool_trajectory_avg_score` dropped from 1.00 to 0.71" in second
     assert "**3** broken" in second
     assert '+ renew_loan(book_id="B-102"' in second

@@ -143,7 +143,7 @@ def test_a_part_decides_nothing_and_says_so(repo: Repository) -> None:
     code, said = repo.call("run", "--shard", "1/1")
     assert code == 0  # case_1 and case_4 fail
     assert "part 1/1" in said
-    assert "it decides nothing" in (repo.root / "evalgate-report/summary.md").read_text()
+    assert "it reports no verdict" in (repo.root / "evalgate-report/summary.md").read_text()
     results = json.loads((repo.root / "evalgate-report/results.json").read_text())
     assert (results["verdict"]["kind"], results["verdict"]["blocks"]) == ("fail", False)
 
@@ -374,6 +374,6 @@ def test_compare_takes_the_sides_of_one_run_to_be_scored_by_one_code(repo: Repos
 def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
     repo = halves
     code, said = repo.call("compare", "evalgate-report/results.json", "parts/1/results.json")
-    assert (code, "is part 1/2 of a run" in said) == (2, True), said
+    assert (code, "is shard 1/2 of a run" in said) == (2, True), said
     code, said = repo.call("compare", "evalgate.yml", "evalgate-report/results.json")
     assert code == 2, said

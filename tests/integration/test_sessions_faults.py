@@ -160,7 +160,7 @@ def test_a_turn_that_hangs_times_out_and_costs_its_worker() -> None:
         [pid] = talk(agent, "pid")
         found = failure(agent, "hello", "hang")
         assert (found.kind, found.turn) == (FailureKind.TIMEOUT, 2)
-        assert found.message == "the agent took longer than 0.5 s for the turn"
+        assert found.message == "the agent timed out after 0.5 s for the turn"
         assert talk(agent, "pid") != [pid]
         assert not Path(f"/proc/{pid}").exists()
 
