@@ -344,7 +344,7 @@ def test_a_remote_that_forbids_a_new_start_keeps_its_history(origin: Path, repo:
 def test_no_run_is_kept_on_a_branch_of_code(origin: Path, repo: Repository, tmp_path: Path) -> None:
     """Whatever its last message says of a history."""
     before = git(origin, "rev-parse", "main")
-    with pytest.raises(UnavailableError, match="branch main holds other files and no results"):
+    with pytest.raises(UnavailableError, match="branch main contains other files and no results"):
         DataBranch(repo, branch="main", keep=1).save(A, results(tmp_path, A), now=NOW)
     assert git(origin, "rev-parse", "main") == before
 
@@ -425,7 +425,7 @@ def test_a_workspace_without_a_remote_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "-x", "a..b", "a b", "a.lock", "/a", "a/", "a~1", "x:y", "a//b", "a/.b", "@{u}"])
 def test_names_that_no_branch_can_have(repo: Repository, name: str) -> None:
-    with pytest.raises(UnavailableError, match="cannot be the name"):
+    with pytest.raises(UnavailableError, match="is not a valid branch name"):
         DataBranch(repo, branch=name)
 
 
