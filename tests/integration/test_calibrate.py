@@ -168,7 +168,7 @@ def test_the_gate_waits_for_a_calibration_of_its_own_judge(tmp_path: Path, gemin
     code, said = evalgate(root, "run", **KEY)
     assert code == 2
     assert "calibration-below-minimum" in said
-    assert "kappa 0.35" in said
+    assert "kappa of 0.35" in said
 
     gemini.mistaken = ("3",)
     for path in (root / "cache").rglob("*.json"):
