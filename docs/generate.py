@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ACTION_HEAD = """\
 # Written by `make docs` from evalgate/config/settings.py: change it there.
 name: evalgate
-description: A gate for pull requests on LLM agents. Runs ADK evaluation files, scores them, says what the change did.
+description: A gate for pull requests on LLM agents. Runs ADK evaluation files, scores them and reports regressions.
 author: evalgate contributors
 branding:
   icon: check-square
@@ -39,24 +39,24 @@ runs:
 """
 
 OUTPUTS: Mapping[str, str] = {
-    "verdict": "`pass`, `fail`, `inconclusive` or `not_measured`; `error` where no verdict came to be.",
+    "verdict": "`pass`, `fail`, `inconclusive` or `not_measured`; `error` if there is no verdict.",
     "reason": "The verdict, or the error, in one sentence.",
-    "exit-code": "0 pass, 1 the gate says no, 2 files or inputs cannot be read, 3 not measured, 4 nothing to do.",
-    "total": "How many cases there were.",
-    "passed": "How many cases passed.",
-    "failed": "How many cases failed.",
-    "not-measured": "How many cases could not be measured.",
-    "scores": "A JSON object: the mean of each criterion over all cases that have a value, null where none has.",
-    "judge-calls": "How many calls judges answered; replies from the cache are not among them.",
-    "judge-cost-usd": "What these calls cost in US dollars; empty where the price of any of them is unknown.",
-    "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` where there is no comparison.",
-    "junit": "Path of the JUnit file, relative to the workspace, as all paths are.",
-    "comment": "Path of the Markdown made for a pull-request comment.",
-    "summary": "Path of the Markdown that stands in the job's summary.",
-    "html": "Path of the HTML report, one file that needs no other.",
+    "exit-code": "0 pass, 1 fail, 2 invalid files or inputs, 3 not measured, 4 nothing to run.",
+    "total": "Number of cases.",
+    "passed": "Number of cases that passed.",
+    "failed": "Number of cases that failed.",
+    "not-measured": "Number of cases that were not measured.",
+    "scores": "A JSON object: the mean of each criterion over all cases with a value, null if there is none.",
+    "judge-calls": "Number of judge calls, without cached replies.",
+    "judge-cost-usd": "Cost of these calls in US dollars; empty if any price is unknown.",
+    "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` without a comparison.",
+    "junit": "Path of the JUnit file, relative to the workspace like all paths.",
+    "comment": "Path of the pull-request comment in Markdown.",
+    "summary": "Path of the job summary in Markdown.",
+    "html": "Path of the HTML report, a single self-contained file.",
     "sarif": "Path of findings.sarif: unsafe answers and hallucinations, for code scanning.",
-    "results": "Path of results.json: everything, for programs.",
-    "base": "Path of base.json, the same of the base; empty where nothing was compared.",
+    "results": "Path of results.json, with all results.",
+    "base": "Path of base.json, the base's results; empty without a comparison.",
 }
 """What `evalgate.action` writes to GITHUB_OUTPUT; a test runs it and compares."""
 

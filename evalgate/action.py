@@ -33,12 +33,12 @@ from evalgate.wiring.preparing import Prepared
 from evalgate.wiring.scenes import Scene
 
 FORK = (
-    "This pull request comes from a fork: its token may not write, so there is no comment and no check run. The job's "
-    "summary has the whole report, the job's own status says the same, and `mode: post` can post it (docs/forks.md)."
+    "This pull request comes from a fork: its token cannot write, so there is no comment and no check run. The job "
+    "summary has the full report; `mode: post` can post it (docs/forks.md)."
 )
 UNTOLD = (
-    "There is no token, so there is no comment and no check run. The job's summary has the whole report. The input "
-    "github-token holds the job's token by default."
+    "There is no token, so there is no comment and no check run. The job summary has the full report. By default, "
+    "`github-token` is the job's token."
 )
 
 PREFIX = "INPUT_"
@@ -74,7 +74,7 @@ def main(environ: Mapping[str, str]) -> int:
         _write_error_outputs(environ, told, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        reason = f"this is a bug in evalgate {__version__}: {type(error).__name__}: {error}"
+        reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
         step_log.say(workflow_commands.render_command("error", f"{reason}. Please report it with the lines below."))
         step_log.say(workflow_commands.disarm(traceback.format_exc()))
         _write_error_outputs(environ, told, reason=reason, exit_code=ExitCode.BUG)
@@ -197,7 +197,7 @@ def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
     if token is None:
         raise ConfigError(
             f"workflow_dispatch: reading pull request #{event.number} needs a token",
-            hint="The input github-token holds the job's by default.",
+            hint="By default, `github-token` is the job's token.",
         )
     with closing(Client(connection_of(environ, token=token))) as client:
         return forks.resolve(event, client)
@@ -207,7 +207,7 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
     """Post what a run on somebody's pull request claims; 0 unless nothing could be posted: the verdict is not ours."""
     token = token_of(environ)
     if token is None:
-        raise ConfigError("`mode: post` needs a token", hint="The input github-token holds the job's by default.")
+        raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
     links = linking.links_of_trigger(environ, event)
     job = posts.job_of(environ, settings, address=links.workflow_run)
     with closing(Client(connection_of(environ, token=token))) as client, step_log.disarmed():
@@ -286,7 +286,7 @@ def _reason(error: BaseException) -> str:
         case KeyboardInterrupt():
             return "the run was cancelled"
         case _:
-            return f"evalgate crashed ({type(error).__name__}); this is a bug, the log has the lines to report"
+            return f"internal error in evalgate ({type(error).__name__}); please report the lines in the log"
 
 
 def token_of(environ: Mapping[str, str]) -> str | None:

@@ -119,7 +119,9 @@ class ConfigError(EvalgateError):
         found = tuple(problems)
         errors = sum(1 for problem in found if problem.severity is Severity.ERROR)
         warnings = sum(1 for problem in found if problem.severity is Severity.WARNING)
-        count, noun, why = (errors, "problem", "") if errors else (warnings, "warning", ", and `strict` lets none pass")
+        count, noun, why = (
+            (errors, "problem", "") if errors else (warnings, "warning", ", treated as errors (`strict`)")
+        )
         plural = "" if count == 1 else "s"
         return cls(f"{count} {noun}{plural} in the configuration or the evaluation files{why}", problems=found)
 

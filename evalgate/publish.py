@@ -105,6 +105,6 @@ def _not_written(file: str, error: OSError) -> Problem:
     return Problem(
         severity=Severity.WARNING,
         code="not-written",
-        message=f"could not be written: {error.strerror or error}",
+        message=f"cannot be written: {error.strerror or error}",
         place=Place(file=file),
     )

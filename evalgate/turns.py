@@ -19,7 +19,7 @@ def pair(evidence: Evidence) -> Pairs | NotEvaluated:
         message = "a conversation scenario has no expected turns to compare with"
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message)
     if len(actual) != len(expected):
-        message = f"the case has {words.counted(len(expected), 'turn')}, the agent gave {len(actual)}"
+        message = f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
         return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
     if not expected:
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case has no turns")

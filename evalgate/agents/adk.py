@@ -21,7 +21,7 @@ class AdkOptions(PythonOptions):
     """Where the agent is, and what it runs in; see docs/agents/adk.md and docs/agents/environments.md."""
 
     path: str = Field(default=".", description="Folder, file or dotted module of the agent, from the checkout's root.")
-    agent: str | None = Field(default=None, description="Another attribute of its module, or an agent of its tree.")
+    agent: str | None = Field(default=None, description="Another attribute of its module, or an agent in its tree.")
     app_name: str | None = Field(default=None, description="Name of the app where a case gives none.")
 
 
@@ -52,9 +52,9 @@ class AdkDriver(AgentDriver):
         text = options.get("path", ".")
         place = _place(text, checkout.root)
         if place is None:
-            said = f"there is no agent at `{text}`: neither a folder, a file nor a module of the checkout"
+            said = f"no agent at `{text}`: not a folder, file or module of the checkout"
         elif place.is_dir() and not _holds_code(place):
-            said = f"there is no agent at `{text}`: the folder has no Python file and no root_agent.yaml"
+            said = f"no agent at `{text}`: the folder has neither a Python file nor a root_agent.yaml"
         else:
             return None
         return Missing(option="path", message=said, hint=_meant(text, checkout.agent_folders()))

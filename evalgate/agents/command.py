@@ -22,11 +22,11 @@ class CommandOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: tuple[str, ...] = Field(
-        description="Program and arguments: a list, or one text that is split like a shell would; no shell runs it."
+        description="Program and arguments: a list, or one string split like a shell does; no shell runs it."
     )
-    cwd: str = Field(default=".", description="Folder that it runs in, relative to the repository's root.")
+    cwd: str = Field(default=".", description="Working directory, relative to the repository root.")
     env: dict[str, str] = Field(
-        default_factory=dict, description="Variables on top of those that agents may see; never put secrets here."
+        default_factory=dict, description="Environment variables in addition to `env`; never put secrets here."
     )
 
     @field_validator("command", mode="before")
@@ -37,7 +37,7 @@ class CommandOptions(BaseModel):
         try:
             return shlex.split(value)
         except ValueError as error:
-            raise ValueError(f"the command cannot be split into words: {str(error).lower()}") from None
+            raise ValueError(f"the command cannot be parsed: {str(error).lower()}") from None
 
     @field_validator("command")
     @classmethod

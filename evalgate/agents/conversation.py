@@ -62,7 +62,7 @@ class Allowance:
 
     @property
     def left_s(self) -> float:
-        """What is left now; 0 where it is used up."""
+        """What is left now; 0 where it is spent."""
         spent = 0.0 if self._began is None else self._clock() - self._began
         return max(self._left_s - spent, 0.0)
 
@@ -93,7 +93,7 @@ class ToolCalls:
     def ask(self, said: ToolCallSaid) -> Loss | None:
         """Decide on a call; its answer is among those that are `due`. A loss where the call ends the conversation."""
         if self._tools is None:
-            return worker_process.misplaced(said.type, "where tools run without being asked for")
+            return worker_process.misplaced(said.type, "where tools run without a request")
         if said.call in self._asked:
             return worker_process.misplaced(said.type, f"with the name {said.call[:80]!r} for a second call")
         call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
@@ -111,7 +111,7 @@ class ToolCalls:
     def tell(self, said: ToolResultSaid) -> Loss | None:
         """What came of a call; a loss where nobody wanted to know."""
         if self._tools is None or said.call not in self._running:
-            return worker_process.misplaced(said.type, f"for {said.call[:80]!r}, a call that was not to be reported")
+            return worker_process.misplaced(said.type, f"for {said.call[:80]!r}, an unexpected call")
         self._running.discard(said.call)
         self._tools.keep(self._asked[said.call], said.reply())
         return None
@@ -284,15 +284,15 @@ class WorkerConversation:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
-                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent gave {text}"))
+                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
         return step
 
     def _timed_out(self) -> Loss:
         self._on_timeout()
         if not self._allowance.left_s:
-            limit = f"the case took longer than {words.seconds(self._limits.case_timeout_s)}"
+            limit = f"the case timed out after {words.seconds(self._limits.case_timeout_s)}"
         else:
-            limit = f"the agent took longer than {words.seconds(self._limits.turn_timeout_s)}"
+            limit = f"the agent timed out after {words.seconds(self._limits.turn_timeout_s)}"
             limit += _WAITED_FOR.get(self._box.phase, " for the turn")
         return Loss(kind=FailureKind.TIMEOUT, message=limit)
 

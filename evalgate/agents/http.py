@@ -201,19 +201,19 @@ class AdkServerConversation:
         apps = self._client.ask("GET", f"{self._url}/list-apps")
         if isinstance(apps, list) and len(apps) == 1 and isinstance(apps[0], str):
             return apps[0]
-        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something else than names"
-        message = f"which app is meant? The server has {served or 'none'}; set app_name in the agent's options"
+        served = ", ".join(str(app) for app in apps[:10]) if isinstance(apps, list) else "something other than names"
+        message = f"which app? The server has {served or 'none'}; set app_name in the agent's options"
         raise self._client.failed(FailureKind.START, message)
 
     def _events(self, raw: Any) -> list[SessionEventWire]:
         if not isinstance(raw, list):
-            raise self._client.failed(FailureKind.PROTOCOL, "the server's answer is no list of events")
+            raise self._client.failed(FailureKind.PROTOCOL, "the server's answer is not a list of events")
         try:
             return [SessionEventWire.model_validate(event) for event in raw]
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(step) for step in first["loc"])
-            message = f"the server gave an event that cannot be read: {where}: {first['msg']}"
+            message = f"the server sent an invalid event: {where}: {first['msg']}"
             raise self._client.failed(FailureKind.PROTOCOL, message) from None
 
     def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
@@ -419,10 +419,10 @@ class ResponseOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str = Field(description="The agent's answer: a text, or a list of texts that belong together.")
-    tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: not known.")
+    tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: unknown.")
     tool_name: str = Field(default="name", description="The tool's name, within one item of tool_calls.")
     tool_args: str = Field(default="args", description="Its arguments, an object or JSON in a text.")
-    session_id: str | None = Field(default=None, description="The id by which the endpoint knows the session.")
+    session_id: str | None = Field(default=None, description="The endpoint's session id.")
     state: str | None = Field(default=None, description="The session's state, an object.")
 
     @field_validator("*")
@@ -445,12 +445,12 @@ class HttpOptions(BaseModel):
     app_name: str = Field(default="", description="adk: the app; by default the case's, or the server's only one.")
     method: Literal["POST", "PUT", "GET"] = Field(default="POST", description="mapped: the HTTP method.")
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Sent with every request; ${NAME} is a variable that agents may see."
+        default_factory=dict, description="Sent with every request; ${NAME} is a variable listed in `env`."
     )
     request: Any = Field(
         default=None, description="mapped: the JSON to send, with {text}, {session_id}, {state}, {messages} and others."
     )
-    response: ResponseOptions | None = Field(default=None, description="mapped: where in the answer things stand.")
+    response: ResponseOptions | None = Field(default=None, description="mapped: where to find values in the answer.")
 
     @field_validator("url")
     @classmethod
@@ -466,14 +466,14 @@ class HttpOptions(BaseModel):
         if mapped and self.response is None:
             raise ValueError("a mapped endpoint needs `response`, with the path of the answer's text")
         if not mapped and (self.request is not None or self.response is not None):
-            raise ValueError("`request` and `response` belong to the flavour `mapped`")
+            raise ValueError("`request` and `response` need `flavour: mapped`")
         used = names_in(self.request) | names_in(self.url)
         for name in sorted(used - PLACES):
             meant = words.nearest(name, PLACES, cutoff=0.75)
             if mapped and meant is not None:
                 raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{meant}}}?")
         if mapped and self.method != "GET" and not used & {"text", "messages"}:
-            raise ValueError("nothing in `request` or `url` says where the user's text goes: {text} or {messages}")
+            raise ValueError("`request` or `url` must contain the user's text: {text} or {messages}")
         return self
 
     @property

@@ -294,4 +294,4 @@ class WorkerPool:
                 self._changed.notify_all()
 
 
-_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run was ended before the agent could answer")
+_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run ended before the agent could answer")

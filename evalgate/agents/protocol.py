@@ -214,11 +214,11 @@ def _what_is_wrong(error: ValidationError, value: Any) -> str:
         return "is not a JSON object"
     first = error.errors()[0]
     if first["type"] == "union_tag_invalid":
-        return f"has the unknown type {str(value.get('type'))[:80]!r}"
+        return f"has an unknown type {str(value.get('type'))[:80]!r}"
     if first["type"] == "union_tag_not_found":
         return "has no type"
     path = ".".join(str(step) for step in first["loc"][1:])
-    return f"is no valid {str(value.get('type'))!r}: {path}: {first['msg']}"
+    return f"is not a valid {str(value.get('type'))!r}: {path}: {first['msg']}"
 
 
 def _drop(value: Any, path: tuple[int | str, ...]) -> None:

@@ -19,7 +19,7 @@ class CallOptions(PythonOptions):
     """What to call, and what it runs in; see docs/agents/python.md and docs/agents/environments.md."""
 
     call: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="module:function, or module:Class for one object a case.")
-    path: str = Field(default=".", description="Folder that imports start from, besides the checkout's root.")
+    path: str = Field(default=".", description="Import folder, in addition to the checkout's root.")
 
 
 class PythonDriver(AgentDriver):
@@ -57,6 +57,6 @@ class PythonDriver(AgentDriver):
         if any(parts[0] in (*path.parts[:-1], path.name.partition(".")[0]) for path in files):
             return None  # a layout like src/, which the environment knows
         close = words.nearest(module, {".".join((*path.parts[:-1], path.stem)) for path in files})
-        hint = f"Did you mean `{close}`?" if close else "All is well if it is installed in the agent's environment."
+        hint = f"Did you mean `{close}`?" if close else "Ignore this if it is installed in the agent's environment."
         said = f"there is no module `{module}` in the checkout"
         return Missing(option="call", message=said, hint=hint, certain=False)

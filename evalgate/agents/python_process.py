@@ -72,7 +72,7 @@ def _why(result: MetricResult) -> str:
         return "says that it could not evaluate"
     if result.finite_score is None:
         return f"gave {result.score} as its score"
-    return f"says that it could not evaluate, beside a score of {result.score:g}"
+    return f"says that it could not evaluate, but gave a score of {result.score:g}"
 
 
 def failed(code: str, message: str) -> NotEvaluated:

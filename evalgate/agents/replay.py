@@ -138,7 +138,7 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
     everything = cases.find(case.case_id)
     found = [record for record in everything if not _same_file(record.path, suite_file)]
     if not found:
-        expected = f"all that is known of case {case.case_id} is what is expected of it, in the evaluation file itself"
+        expected = f"case {case.case_id} has only expectations, in the evaluation file itself, and no recording"
         raise no_recording(expected if everything else _nothing_for(cases, case))
     records = _of_one_set(found, case, key)
     if len(records) > 1 and key.repeat >= len(records):
@@ -146,7 +146,7 @@ def pick(cases: RecordedCases, *, case: Case, key: TrialKey, suite_file: Path) -
         raise no_recording(f"there are {count} of case {case.case_id}, and none for repeat {key.repeat + 1}")
     record = records[key.repeat if len(records) > 1 else 0]
     if record.transcript is None:
-        raise no_recording(f"the recording in {record.path.name} cannot be understood: {record.problem}")
+        raise no_recording(f"the recording in {record.path.name} is not readable: {record.problem}")
     return record.transcript
 
 
@@ -200,11 +200,11 @@ class ReplayedConversation:
         recorded = self._transcript.invocations
         if number >= len(recorded):
             turns = words.counted(len(recorded), "turn")
-            raise self._nothing(f"the recording has {turns} and no more")
+            raise self._nothing(f"the recording has only {turns}")
         invocation = recorded[number]
         then, now = _said(invocation.user_content), _said(user_content)
         if then != now:
-            raise self._nothing(f"the recording is of another conversation: {_difference(then, now)}")
+            raise self._nothing(f"the recording is of a different conversation: {_difference(then, now)}")
         self._done.append(invocation)
         return invocation
 
@@ -228,7 +228,7 @@ def _difference(then: tuple[str, tuple[Any, ...]], now: tuple[str, tuple[Any, ..
     pairs = enumerate(zip(then[0], now[0], strict=False))  # the shorter text ends where they differ at the latest
     at = next((i for i, (a, b) in pairs if a != b), min(len(then[0]), len(now[0])))
     start = max(at - 30, 0)
-    return f"the user said {_excerpt(then[0], start)} then, and says {_excerpt(now[0], start)} now"
+    return f"the user said {_excerpt(then[0], start)} then and {_excerpt(now[0], start)} now"
 
 
 def _excerpt(text: str, start: int) -> str:

@@ -53,7 +53,7 @@ def loss_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) ->
     kind = FailureKind.EXITED if ended.signal is None else FailureKind.KILLED
     text = f"the agent's process {ended}"
     if ended.returncode in SHELL_SAYS_SIGNAL:
-        text += f", which is how shells tell of signal {ended.returncode - 128}"
+        text += f", which means signal {ended.returncode - 128}"
     if ended.signal == 9 or ended.returncode == 137:
         text += " (out of memory?)"
     if memory_bytes is not None and not 0 <= ended.returncode < SHELL_SAYS_SIGNAL.start:
@@ -68,13 +68,13 @@ def in_company(loss: Loss, others: int) -> Loss:
     if others < 1:
         return loss
     company = words.counted(others, "other conversation")
-    text = f"{loss.message}; {company} ran in the same process (with isolation by case only the cause would fail)"
+    text = f"{loss.message}; {company} ran in the same process (with `isolation: case` only the cause would fail)"
     return Loss(kind=loss.kind, message=text, detail=loss.detail)
 
 
 def flooded(limit: str) -> Loss:
     """It said more than the limit, named in words."""
-    return Loss(kind=FailureKind.FLOODED, message=f"the agent gave more than {limit}")
+    return Loss(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
 
 
 def garbled(why: str, line: bytes) -> Loss:
@@ -195,7 +195,7 @@ class Mailboxes:
         number = name[1:]
         known = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
         if not known:
-            return misplaced(message.type, f"for {name[:80]!r}, a conversation that does not exist")
+            return misplaced(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
         if self._late_bytes > self._output_bytes:
             return flooded(f"{words.size(self._output_bytes)} in conversations that had ended")
@@ -337,8 +337,8 @@ class Worker:
     def _runs_tools_unasked(self, ready: Ready) -> Loss | None:
         if not self._tools or ready.tools:
             return None
-        text = f"the agent does not ask before it runs a tool, so that `tools: {self._tools}` cannot be kept"
-        return Loss(kind=FailureKind.START, message=f"{text} (docs/tools.md tells how it would)")
+        text = f"the agent does not ask before it runs a tool, so `tools: {self._tools}` is not possible"
+        return Loss(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
 
     def _mourn(self, ended: Ended) -> None:
         with self._lock:

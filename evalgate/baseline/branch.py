@@ -70,7 +70,7 @@ class DataBranch:
     ) -> None:
         """`repo`: any repository whose remote holds the branch. Raises UnavailableError for an impossible name."""
         if not _is_branch_name(branch):
-            raise UnavailableError(f"{branch!r} cannot be the name of a branch")
+            raise UnavailableError(f"{branch!r} is not a valid branch name")
         self._repo = git.empty_beside(repo, f"data-{random.randrange(16**8):08x}")  # noqa: S311 - no secret
         self._branch = branch
         self._keep = keep
@@ -94,7 +94,7 @@ class DataBranch:
                 layout.unpack(self._blob(tip.files[f"{layout.RUNS}/{entry.name}"], layout.MOST_PACKED_BYTES), path)
             except (Unreadable, GitFailed) as error:
                 why = error.words if isinstance(error, GitFailed) else str(error)
-                self._warn(f"{entry.name} on the {self.name} was left aside: it {why}")
+                self._warn(f"{entry.name} on the {self.name} was ignored: it {why}")
             else:
                 return Stored(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
         return None
@@ -118,8 +118,8 @@ class DataBranch:
             tip = self._fetched()
             if not tip.is_ours:
                 raise UnavailableError(
-                    f"the branch {self._branch} holds other files and no results of runs, so none are kept there",
-                    hint="Name a branch of its own in `data-branch`, which need not exist yet.",
+                    f"the branch {self._branch} contains other files and no results, so none are stored there",
+                    hint="Set `data-branch` to a separate branch; it need not exist yet.",
                 )
             try:
                 self._push(self._made(tip, entry, run=run, revise=revise, now=now), tip)

@@ -52,7 +52,7 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
         if not root.is_dir():
             raise NoSuchFolder(
                 f"the base commit {sha[:12]} has no folder {repo.prefix}",
-                hint="Nothing can run on the base side then; only the threshold gate decides.",
+                hint="The base cannot run; only thresholds apply.",
             )
         submodules, files = _submodules(repo, tree), _pointers(repo, tree)
         lacking = [name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)]

@@ -106,13 +106,13 @@ def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...
 def _head(repo: Repository, head: str) -> str:
     name = head or repo.head
     if not name:
-        raise UnavailableError("the repository has no commit yet", hint="Commit once; then there is a base.")
+        raise UnavailableError("the repository has no commit yet", hint="Make a first commit.")
     found = repo.resolve(name)
     if found is None and git.is_full_sha(name):
         repo.fetch(name, depth=1 if repo.is_shallow else None)
         found = repo.resolve(name)
     if found is None:
-        raise UnavailableError(f"the commit {name} to be judged is not in the repository")
+        raise UnavailableError(f"the commit {name} to evaluate is not in the repository")
     return found
 
 
@@ -163,8 +163,8 @@ def _default_branch(repo: Repository) -> str:
         if own:
             return own
         raise UnavailableError(
-            "there is nothing to compare with: no base commit was named, and the repository has no remote",
-            hint="Name a base: a branch, a tag or a commit.",
+            "nothing to compare with: no base commit is set, and the repository has no remote",
+            hint="Set `base`: a branch, a tag or a commit.",
         )
     pointer = repo.source.common_dir / "refs" / "remotes" / remote / "HEAD"
     if pointer.is_file():
@@ -184,7 +184,7 @@ def _merge_base(repo: Repository, tip: str, *, ref: str, head: str) -> BaseCommi
     """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note, where there is none."""
     _ensure(repo, tip)
     found = _common_ancestor(repo, tip, head)
-    why = "they have no ancestor in common"
+    why = "they have no common ancestor"
     for depth in DEEPENING:
         if found or not repo.is_shallow:
             break
@@ -194,12 +194,12 @@ def _merge_base(repo: Repository, tip: str, *, ref: str, head: str) -> BaseCommi
             why = f"history could not be fetched ({error.words.splitlines()[-1]})"
             break
         found = _common_ancestor(repo, tip, head)
-        why = f"they have no ancestor in common in the last {depth:,} commits"
+        why = f"they have no common ancestor in the last {depth:,} commits"
     if found:
         return _base(repo, found, ref=ref, how="merge-base")
     note = (
-        f"the merge base of the base branch and head was not found: {why}. Head is compared with the tip of the base "
-        "branch, so that what others merged there since counts as well; `fetch-depth: 0` avoids it."
+        f"the merge base of the base branch and head was not found: {why}. Comparing with the tip of the base branch "
+        f"instead, which may include later merges; `fetch-depth: 0` avoids this."
     )
     return _base(repo, tip, ref=ref, how="base", note=note)
 
@@ -237,7 +237,7 @@ def _ensure_of_event(repo: Repository, sha: str) -> None:
             raise
         raise GitFailed(
             command="git fetch",
-            words=f"the remote no longer has {sha[:12]}, which the event names: history was rewritten since",
+            words=f"the remote no longer has {sha[:12]}, which the event names: history was rewritten",
             complaint=Complaint.MISSING,
             hint="Name what to compare with (`base`: a branch); the next push or pull request has a base again.",
         ) from error

@@ -48,7 +48,7 @@ class Folder:
                 layout.unpack(data, path)
             except Unreadable as error:
                 path.unlink(missing_ok=True)
-                self._warn(f"{entry.name} in the {self.name} was left aside: it {error}")
+                self._warn(f"{entry.name} in the {self.name} was ignored: it {error}")
             except OSError as error:
                 raise _out_of_reach(self._folder, error) from error
             else:

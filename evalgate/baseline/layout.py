@@ -25,10 +25,10 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 README_TEXT = """\
 # Results of evalgate
 
-Written by evalgate after runs on the base branch; pull requests are compared with what is here. Nobody has to edit
-it, and it can be deleted: then the next run on the base branch starts it anew.
+Written by evalgate after runs on the base branch; pull requests are compared with these results. Do not edit
+the files. They can be deleted; the next run on the base branch starts over.
 
-| File | What it holds |
+| File | Contents |
 | --- | --- |
 | `runs/TIME-COMMIT.json.gz` | results.json of the run of a commit, compressed; the newest ones are kept |
 | `history.json` | how reliable each case was in recent runs |
@@ -108,7 +108,7 @@ def pack(results: Path, to: Path) -> None:
         raise UnavailableError(f"cannot compress {results}: {error.strerror or error}") from error
     if packed > MOST_PACKED_BYTES:
         raise UnavailableError(
-            f"the results are too large to be stored: {size(packed)} compressed, {size(MOST_PACKED_BYTES)} can be kept",
+            f"the results are too large to store: {size(packed)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
             hint="Store them as an artifact or in a folder, or split the gate into several jobs.",
         )
 
@@ -127,16 +127,16 @@ def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
             try:
                 piece = unpacker.decompress(data, _CHUNK)
             except zlib.error:
-                raise Unreadable("is not compressed as runs are") from None
+                raise Unreadable("is not in the expected compression format") from None
             data = unpacker.unconsumed_tail
             if not written and piece and not piece.lstrip().startswith(b"{"):
                 raise Unreadable("holds no results")
             written += len(piece)
             if written > most_bytes:
-                raise Unreadable(f"unpacks to more than {size(most_bytes)}")
+                raise Unreadable(f"is larger than {size(most_bytes)}")
             target.write(piece)
     if not unpacker.eof:
-        raise Unreadable("is cut short")
+        raise Unreadable("is truncated")
     if not written:
         raise Unreadable("is empty")
 

@@ -202,22 +202,22 @@ def caveats(each: CriterionCalibration) -> list[str]:
     """What a reader must know before trusting the figures: sentences, none where all is well."""
     found: list[str] = []
     if not each.matrix.total:
-        found.append("the judge decided none of the labels: nothing is known of it")
+        found.append("the judge decided none of the labels, so its agreement is unknown")
         return found
     if each.kappa is None:
         one = "yes" if each.matrix.positives else "no"
         found.append(f"every label is a {one}, and so is every verdict: kappa and the other rate need the other kind")
     elif not each.matrix.negatives or not each.matrix.positives:
         lacking = "no" if not each.matrix.negatives else "yes"
-        found.append(f"no label is a {lacking}: label some, or half of the judge's errors stay unknown")
+        found.append(f"no label is a {lacking}: add some to measure the judge's other error rate")
     if each.kappa is not None and each.kappa.interval.high - each.kappa.interval.low > WIDE:
         low, high = each.kappa.interval.low, each.kappa.interval.high
         wanted = labels_wanted(each.kappa, each.matrix.total)
         span = f"from {low:.2f} to {high:.2f}"
-        found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} in all would narrow it")
+        found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} in all are needed")
     if each.undecided:
         total = each.matrix.total + each.undecided
-        found.append(f"{each.undecided} of {words.counted(total, 'label')} undecided by the judge: not in the figures")
+        found.append(f"{each.undecided} of {words.counted(total, 'label')} undecided by the judge (excluded)")
     return found
 
 
@@ -248,11 +248,9 @@ def fault_of(
     if found is None:
         others = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
         if not others:
-            return Fault(
-                code="calibration-missing", message=f"no label says whether {_named(judge)} agrees with people"
-            )
+            return Fault(code="calibration-missing", message=f"there are no labels for {_named(judge)}")
         changes = "; ".join(judge_changes(judge, others[0].judge)[:2])
-        message = f"it was calibrated with another judge than the one that is asked: {changes}"
+        message = f"it was calibrated with a different judge: {changes}"
         return Fault(code="calibration-of-another-judge", message=message)
     if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
         return None
@@ -265,7 +263,7 @@ def _too_low(judge: JudgeIdentity, found: CriterionCalibration, min_kappa: float
     low, high = found.kappa.interval.low, found.kappa.interval.high
     about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
     value = words.score(found.kappa.value, beside=min_kappa)
-    return f"{_named(judge)} agrees with people by kappa {value} ({about}), {min_kappa:g} is required"
+    return f"{_named(judge)} has a judge-human kappa of {value} ({about}), {min_kappa:g} is required"
 
 
 def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: float | None) -> list[str]:
@@ -275,9 +273,7 @@ def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: floa
         told.append(f"it was calibrated with other options: {'; '.join(judge_changes(judge, found.judge))}")
     if min_kappa is not None and found.kappa is not None and found.kappa.interval.low < min_kappa:
         low = words.score(found.kappa.interval.low, beside=min_kappa)
-        told.append(
-            f"kappa {found.kappa.value:.2f} reaches {min_kappa:g}, and with so few labels it may as well be {low}"
-        )
+        told.append(f"kappa {found.kappa.value:.2f} reaches {min_kappa:g}, but with so few labels it could be {low}")
     return told
 
 

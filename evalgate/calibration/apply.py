@@ -117,7 +117,7 @@ def _problems_of(
 ) -> list[Problem]:
     rule = settings.gate_file.judge
     if judge is None:
-        message = f"`{use.name}` gives no yes or no that people could label: no calibration covers it"
+        message = f"`{use.name}` gives no yes or no to label, so it cannot be calibrated"
         return [_problem("label-without-verdict", message, severity=Severity.NOTE, place=use.place)]
     fault = agreement.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
     if fault is not None:

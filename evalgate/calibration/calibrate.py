@@ -80,7 +80,7 @@ def ask(settings: Settings, read: LabelsReading, *, conversations: Path | None, 
     insist(judging.missing([asked_of], judging.defaults_of(settings), desk.environ))
     with judging.opened_panel(settings, [asked_of], environ=desk.environ, cache=desk.cache, say=desk.say) as panel:
         if panel is None:
-            raise ConfigError("`skip-judged` is set: nobody may be asked", hint="Take it out of evalgate.yml.")
+            raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
         verdicts = _ask(finds.asked, panel, adk_compat=settings.adk_compat)
         return Judged(verdicts=verdicts, notes=_unlabelled(suites, read.labels), took=panel.uses())
 
@@ -233,7 +233,7 @@ def calibrate(settings: Settings, order: Order, desk: Desk) -> Calibrated:
         waiting = (
             f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
         )
-        raise NothingToDo(f"{shown} holds no label{waiting}")
+        raise NothingToDo(f"{shown} has no labels{waiting}")
     judged = (
         _from_results(read, order.results)
         if order.results
@@ -269,8 +269,8 @@ def read_calibration(path: Path, *, shown: str) -> Calibration:
     try:
         return calibration_files.parse(data.decode("utf-8", errors="replace"))
     except ValueError as error:
-        hint = "Write it anew with `evalgate calibrate`."
-        raise ConfigError(f"{shown} is no calibration: {error}", hint=hint) from error
+        hint = "Regenerate it with `evalgate calibrate`."
+        raise ConfigError(f"{shown} is not a calibration: {error}", hint=hint) from error
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -300,8 +300,8 @@ def _twice(labels: Iterable[Label]) -> list[Problem]:
         differ = other.human is not label.human
         severity = Severity.ERROR if differ else Severity.WARNING
         what = f"contradicts line {other.place.line}" if differ else f"says the same as line {other.place.line}"
-        message = f"the label {what}, which is about the same thing"
-        hint = "Keep the one that is right, or neither." if differ else "Delete one: it counts twice."
+        message = f"the label {what} on the same item"
+        hint = "Keep the correct one, or neither." if differ else "Delete one: it counts twice."
         problems.append(Problem(severity=severity, code="label-twice", message=message, place=label.place, hint=hint))
     return problems
 
@@ -319,7 +319,7 @@ def _from_results(read: labels.LabelsReading, path: Path) -> Judged:
     notes = []
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
-        notes.append(f"{lines} no `suite` and `case`: left out, only asking the judge covers them")
+        notes.append(f"{lines} no `suite` and `case`: skipped; only asking the judge covers them")
     notes += evidence.other_prompts(finds.asked)
     return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(finds.problems))
 

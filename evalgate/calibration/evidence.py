@@ -158,8 +158,8 @@ def recorded(label: Label, stored: Stored | None, finds: Finds) -> Evidence | No
     if where is None:
         return None
     if stored is None:
-        hint = "Name the results.json with `--conversations`, or run the gate once."
-        finds.error("label-place-unknown", label, "there is no results.json to find the conversation in", hint)
+        hint = "Set `--conversations` to a results.json, or run the gate once."
+        finds.error("label-place-unknown", label, "no results.json with the conversation", hint)
         return None
     case = _case_of(label, where, stored, finds)
     if case is None:
@@ -207,7 +207,7 @@ def _is_what_was_labelled(label: Label, transcript: Transcript, suite: Suite, fi
     answers = {plain(prompting.answer_of(each)) for each in (turns if label.turn is None else [turns[turn - 1]])}
     if label.answer is None or plain(label.answer) in answers:
         return True
-    message = f"the agent's answer in {suite.key} is another one than the one that was labelled"
+    message = f"the agent's answer in {suite.key} differs from the labeled one"
     hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
     finds.tell("label-of-another-answer", label, message, hint, severity=finds.stale)
     return False
@@ -256,8 +256,10 @@ def find_evidence(
         if subject is None or turn == 0:
             continue
         if judge is None:
-            hint = 'Give the criterion the option `"judge": "llm"`, or leave the label out.'
-            finds.error("label-without-verdict", label, f"`{use.name}` is Google Cloud's, no judge model's", hint)
+            hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
+            finds.error(
+                "label-without-verdict", label, f"`{use.name}` is rated by Google Cloud, not by a judge model", hint
+            )
             continue
         known = text_of_rubric(subject, rubrics_of(use, evidence)) if subject else subject
         if verdicts.unit == "rubric" and known is None:
@@ -306,13 +308,13 @@ def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Gr
         use = uses.get((label.where.suite, label.criterion))
         grade = graded[label.where].grades.get(label.criterion)
         if use is None or grade is None:
-            finds.error("label-place-unknown", label, f"the run did not grade `{label.criterion}` in this suite")
+            finds.error("label-place-unknown", label, f"the run has no `{label.criterion}` in this suite")
             continue
         spec, verdicts = _spec_of(use)
         judge = _as_stored(criterion_judges.judge_of(use, spec), label, stored)
         turn, subject = _turn(label, evidence, verdicts, finds), _subject(label, use, evidence, verdicts, finds)
         if judge is None:
-            finds.error("label-without-verdict", label, f"`{use.name}` is Google Cloud's, no judge model's")
+            finds.error("label-without-verdict", label, f"`{use.name}` is rated by Google Cloud, not by a judge model")
         if judge is None or subject is None or turn == 0:
             continue
         subject = text_of_rubric(subject, rubrics_of(use, evidence)) or subject
@@ -337,10 +339,10 @@ def other_prompts(asked: Sequence[Asked]) -> list[str]:
         today = criterion_judges.judge_of(each.use, spec)
         then, now = each.judge.prompt_version, "" if today is None else today.prompt_version
         if not then:
-            notes[f"the results do not tell the version of the prompt of `{each.use.name}`"] = None
+            notes[f"the results lack the prompt version of `{each.use.name}`"] = None
         elif then != now:
-            said = f"the results of `{each.use.name}` were judged with prompt {then}, today's is {now}"
-            notes[f"{said}: this calibration holds for the former alone"] = None
+            said = f"the results of `{each.use.name}` were judged with prompt {then}, the current one is {now}"
+            notes[f"{said}: this calibration applies only to the former"] = None
     return list(notes)
 
 
@@ -360,7 +362,7 @@ def _turn(label: Label, evidence: Evidence, verdicts: Verdicts, finds: Finds) ->
     if len(evidence.actual) == 1:
         return 1
     if label.turn is None or label.turn > len(evidence.actual):
-        message = f"the conversation has {words.counted(len(evidence.actual), 'turn')}: `turn` must say which is meant"
+        message = f"the conversation has {words.counted(len(evidence.actual), 'turn')}; set `turn`"
         finds.error("label-place-unknown", label, message, "Turns count from 1.")
         return 0
     return label.turn
@@ -376,7 +378,7 @@ def _subject(label: Label, use: CriterionUse, evidence: Evidence, verdicts: Verd
         if len(known) == 1:
             return known[0].text
         hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
-        finds.error("label-subject-unknown", label, "`rubric` is missing: which one is labelled?", hint)
+        finds.error("label-subject-unknown", label, "`rubric` is missing", hint)
         return None
     fixed = Need.RUBRICS not in criteria.CRITERIA[use.name].needs
     if fixed and text_of_rubric(label.subject, known) is None:

@@ -149,7 +149,7 @@ class _Reader:
             raw = json.loads(line)
         except (ValueError, RecursionError) as error:
             said = getattr(error, "msg", "nested too deeply")
-            self._error("json-syntax", f"not JSON: {said}", number, "one JSON object stands on each line")
+            self._error("json-syntax", f"not JSON: {said}", number, "write one JSON object per line")
             return None
         if not isinstance(raw, dict):
             self._error("wrong-type", f"expected an object, found {complaints.described(raw)}", number)
@@ -159,7 +159,7 @@ class _Reader:
         for name in unknown:
             close = words.nearest(name, LabelWire.model_fields)
             hint = f"did you mean `{close}`?" if close else f"known keys: {', '.join(LabelWire.model_fields)}"
-            self._error("unknown-key", f"`{name[:60]}` is no key of a label", number, hint)
+            self._error("unknown-key", f"unknown key `{name[:60]}` in a label", number, hint)
         try:
             wire = LabelWire.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
         except ValidationError as error:
@@ -171,12 +171,12 @@ class _Reader:
 
     def _unknown_criterion(self, name: str, number: int) -> None:
         if name in self._others:
-            message = f"the judge of `{name}` does not say yes or no, so that nobody can label it"
+            message = f"the judge of `{name}` does not say yes or no, so it cannot be labeled"
             able = ", ".join(self._vocabularies)
-            self._error("label-without-verdict", message, number, f"These can be labelled: {able}.")
+            self._error("label-without-verdict", message, number, f"These can be labeled: {able}.")
             return
         close = words.nearest(name, self._vocabularies)
-        hint = f"Did you mean `{close}`?" if close else f"These can be labelled: {', '.join(self._vocabularies)}."
+        hint = f"Did you mean `{close}`?" if close else f"These can be labeled: {', '.join(self._vocabularies)}."
         self._error("unknown-criterion", f"no judged criterion is called `{name[:80]}`", number, hint)
 
     def _about_word(self, word: str, human: bool | None, vocabulary: Vocabulary) -> list[_Fault]:  # noqa: FBT001 - yes, no, or neither
@@ -222,13 +222,13 @@ def _unseen(wire: LabelWire, vocabulary: Vocabulary) -> tuple[str, str] | None:
     texts = wire.user is not None and wire.answer is not None
     if wire.conversation is None and not texts:
         hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
-        return "the line does not say what was judged", hint
+        return "the line does not identify what was judged", hint
     if wire.conversation is None and not vocabulary.from_texts:
         hint = "Give `conversation`, or `suite` and `case` of results.json."
-        return "two texts do not show how tools were used", hint
+        return "`user` and `answer` do not show tool use", hint
     key, given = ("reference", wire.reference) if wire.conversation is None else ("expected", wire.expected)
     if vocabulary.needs_reference and not given and given != "":
-        return "the judge compares with an expected answer", f"Give it as `{key}`."
+        return "the judge needs an expected answer", f"Give it as `{key}`."
     return None
 
 

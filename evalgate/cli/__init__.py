@@ -24,16 +24,16 @@ from evalgate.errors import EvalgateError, ExitCode, Problem, Severity
 from evalgate.system import process
 
 COMMANDS = {
-    "run": ("evalgate.cli.commands:run", "Run the gate: find, run, score, decide, report."),
+    "run": ("evalgate.cli.commands:run", "Run the gate and write the reports."),
     "merge": (
         "evalgate.cli.commands:merge",
-        "Join the results of all parts of a run (`--shard 1/N` ..), decide, report.",
+        "Merge the results of all shards (`--shard 1/N` ...) and report.",
     ),
     "compare": ("evalgate.cli.commands:compare", "Compare two results.json: base and head."),
-    "validate": ("evalgate.cli.commands:validate", "Check the evaluation files and the gate itself; spends nothing."),
+    "validate": ("evalgate.cli.commands:validate", "Check evaluation files and configuration; makes no model calls."),
     "list": ("evalgate.cli.listing:command", "Show suites, cases, criteria, agents and estimated model calls."),
-    "generate": ("evalgate.cli.generate:command", "Write new conversation scenarios for an agent, to be reviewed."),
-    "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with people's labels; write calibration.json."),
+    "generate": ("evalgate.cli.generate:command", "Generate conversation scenarios for an agent, for review."),
+    "calibrate": ("evalgate.cli.calibrate:command", "Compare the judge with human labels; write calibration.json."),
 }
 
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
@@ -65,7 +65,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """A pull-request gate for LLM agents.
 
-    Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70 a bug of ours,
+    Exit codes: 0 pass, 1 fail, 2 bad files or inputs, 3 not measured, 4 nothing matched, 70 internal error,
     130 interrupted.
     """
 
@@ -113,7 +113,7 @@ def _told(action: Callable[[], int], *, debug: bool) -> int:
         click.secho("interrupted", err=True)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
-        click.secho(f"This is a bug in evalgate {__version__}: {type(error).__name__}: {error}", fg="red", err=True)
+        click.secho(f"Internal error in evalgate {__version__}: {type(error).__name__}: {error}", fg="red", err=True)
         click.echo("Please report it with the following lines:\n", err=True)
         click.echo(traceback.format_exc(), err=True)
         return ExitCode.BUG

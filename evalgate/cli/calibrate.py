@@ -31,29 +31,33 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.command("calibrate")
 @commands.settings_options(*SETTINGS)
 @click.option(
-    "--results", metavar="FILE", help="Take the judge's verdicts from this results.json; the judge is not asked."
+    "--results", metavar="FILE", help="Take the judge's verdicts from this results.json instead of asking the judge."
 )
 @click.option(
     "--conversations",
     metavar="FILE",
-    help="The results.json that labels refer to. [default: the one of the last run]",
+    help="The results.json that the labels refer to. [default: the last run's]",
 )
 @click.option(
     "--write",
     "written",
     metavar="FILE",
-    help=f"Where the calibration goes. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
+    help=f"Where to write the calibration. [default: `judge: calibration` of evalgate.yml, else {WRITTEN}]",
 )
-@click.option("--fail-under-kappa", type=click.FloatRange(-1, 1), metavar="NUMBER", help="Exit 1 below this kappa.")
+@click.option(
+    "--fail-under-kappa", type=click.FloatRange(-1, 1), metavar="NUMBER", help="Exit with code 1 below this kappa."
+)
 @click.option(
     "--draft",
     is_flag=True,
-    help="Write LABELS anew, to be filled in: verdicts of the run in --results, without what the judge said.",
+    help="Write LABELS as a template to fill in, from the run in --results, without the judge's verdicts.",
 )
-@click.option("--most", type=click.IntRange(1), default=50, show_default=True, help="Lines a criterion in a draft.")
+@click.option(
+    "--most", type=click.IntRange(1), default=50, show_default=True, help="Lines per criterion in a template."
+)
 @click.argument("labels")
 def command(labels: str, **values: Any) -> None:
-    """Compare the judge's verdicts with people's labels in LABELS, one JSON object a line (docs/calibration.md)."""
+    """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line (docs/calibration.md)."""
     sys.exit(cli.guarded(lambda: run(labels, values), debug=bool(values.get("debug"))))
 
 
@@ -109,11 +113,11 @@ def _verdict(calibration: Calibration, least: float | None) -> int:
 
 def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     if path.exists():
-        raise ConfigError(f"{path} exists already", hint="A draft never overwrites labels: name another file.")
+        raise ConfigError(f"{path} exists already", hint="Choose another file name.")
     results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
     lines = labels.draft(results_file.read_results(results), most=values["most"], seed=settings.seed)
     if not lines:
-        raise NothingToDo(f"{os.path.relpath(results)} has no verdict that can be labelled")
+        raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
     problem = publish.write_file(path, [f"{line}\n" for line in lines])
     if problem is not None:
         raise UnavailableError(f"{path} {problem.message}")

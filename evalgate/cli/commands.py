@@ -94,7 +94,7 @@ def _metavar(annotation: Any) -> str:
 @click.command("run")
 @options()
 def run(**values: Any) -> None:
-    """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; nothing: everything)."""
+    """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
     sys.exit(cli.guarded(lambda: _run(given(values)), debug=bool(values.get("debug"))))
 
 
@@ -110,9 +110,9 @@ def _run(given: dict[str, Any]) -> int:
 @click.argument("places", nargs=-1, required=True)
 @settings_options(*MERGING)
 def merge(places: tuple[str, ...], **values: Any) -> None:
-    """Join what `evalgate run --shard 1/N` .. `N/N` wrote into PLACES (files, or folders to search), and decide.
+    """Merge the results of `evalgate run --shard 1/N` ... `N/N` in PLACES (files, or folders to search).
 
-    A part that is not there was not measured. The policy is that of evalgate.yml and of the options given here.
+    Missing shards count as not measured. The policy comes from evalgate.yml and the options of this command.
     """
     sys.exit(cli.guarded(lambda: _merge(places, given(values)), debug=bool(values.get("debug"))))
 
@@ -126,7 +126,7 @@ def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
 @click.argument("head")
 @settings_options(*DECIDING, "debug")
 def compare(base: str, head: str, **values: Any) -> None:
-    """Compare the results.json HEAD with the results.json BASE, and decide; nothing is run."""
+    """Compare the results.json HEAD with the results.json BASE; runs nothing."""
     sys.exit(cli.guarded(lambda: _compare(base, head, given(values)), debug=bool(values.get("debug"))))
 
 
@@ -138,7 +138,7 @@ def _compare(base: str, head: str, given: dict[str, Any]) -> int:
 @click.command("validate")
 @options(*SELECTING)
 def validate(**values: Any) -> None:
-    """Check evaluation files, criteria, evalgate.yml and whether the gate asserts anything at all."""
+    """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
     sys.exit(cli.guarded(lambda: _validate(given(values)), debug=False))
 
 

@@ -22,17 +22,17 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
 
 @click.command("generate")
 @commands.settings_options(*SETTINGS)
-@click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="How many scenarios.")
-@click.option("--instruction", default="", help="What they should be about, in your words.")
-@click.option("--model", default="", help="Who writes them. [default: the model that plays users]")
-@click.option("--into", default="", help="The folder for the file, below the root. [default: generated, or recorded]")
+@click.option("--count", type=click.IntRange(1, 100), default=5, show_default=True, help="Number of scenarios.")
+@click.option("--instruction", default="", help="What the scenarios should be about.")
+@click.option("--model", default="", help="Model that writes them. [default: the simulated users' model]")
+@click.option("--into", default="", help="Output folder, below the root. [default: generated, or recorded]")
 @click.option(
     "--from-results",
     type=click.Path(dir_okay=False),
-    help="Ask nobody: write down the conversations of this results.json, so that they are replayed.",
+    help="Write the conversations of this results.json as replayable cases; no model calls.",
 )
 def command(**values: Any) -> None:
-    """Ask the agent what it can do, and have conversation scenarios written that test it; or record conversations that
+    """Generate conversation scenarios that test the agent's abilities; or record conversations that
     simulated users led as cases of their own (docs/simulation.md)."""
     sys.exit(cli.guarded(lambda: generate(values), debug=bool(values.get("debug"))))
 
@@ -54,7 +54,7 @@ def generate(values: dict[str, Any]) -> int:
     for path in done.files:
         click.echo(f"wrote {os.path.relpath(path)}")
     if done.count < order.count:
-        click.echo(f"{words.counted(order.count, 'scenario')} were asked for, {done.count} came", err=True)
+        click.echo(f"{words.counted(order.count, 'scenario')} requested, {done.count} written", err=True)
     click.echo(f"review {words.counted(done.count, 'scenario')}, then `evalgate run {os.path.relpath(done.files[0])}`")
     return ExitCode.PASS
 

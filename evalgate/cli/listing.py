@@ -24,7 +24,7 @@ from evalgate.wiring import preparing
 @commands.options(*commands.SELECTING)
 @click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
 def command(with_cases: bool, **values: Any) -> None:
-    """Show suites, cases, criteria, agents and the least number of model calls; spends nothing."""
+    """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
     sys.exit(cli.guarded(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
 
 
@@ -37,7 +37,7 @@ def show(given: dict[str, Any], *, with_cases: bool) -> int:
             click.echo(plain.visible(line))
     total = [estimated(suite, settings) for suite in prepared.suites]
     judge_calls = sum(each.judge_calls for each in total)
-    asked = f", {judge_calls:,} of judges (cached replies cost none)" if judge_calls else ""
+    asked = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
     click.echo(
         f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(sum(each.cases for each in total), 'case')}, "
         f"{words.counted(sum(each.trials for each in total), 'trial')}, "
@@ -56,20 +56,17 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     # as `wiring.bases`: without a base that somebody names there is none at a desk, and the event's in a workflow
     compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
     if compared:
-        lines.append(
-            f"with the base: as many trials again, {2 * trials:,} in all; none of those that stored results spare"
-        )
+        lines.append(f"with the base: {2 * trials:,} trials in all, minus those with stored results")
     if runs.more:
         sides = 2 if compared else 1
         each = "on each side, " if compared else ""
         lines.append(
-            f"where the outcomes of a case differ: {words.counted(runs.more, 'further run')} of it, {each}"
-            f"{most * sides:,} trials at most"
+            f"for flaky cases: {words.counted(runs.more, 'further run')} of it, {each}{most * sides:,} trials at most"
         )
     if settings.threshold == "new" and compared:
-        lines.append(f"each new failure: at least {words.counted(settings.confirm, 'fresh run')} more on both sides")
+        lines.append(f"each new failure: at least {words.counted(settings.confirm, 'rerun')} on both sides")
     if str(settings.budget):
-        lines.append(f"the budget ends a run of both sides together at {settings.budget}")
+        lines.append(f"budget for both sides together: {settings.budget}")
     return lines
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +34,11 @@ class CheckedCriteria:
     problems: tuple[Problem, ...] = ()
 
 
-def check(uses: Iterable[CriterionUse], *, specs: Specs, announced: Collection[str] = ()) -> CheckedCriteria:
+def check(uses: Iterable[CriterionUse], *, specs: Specs) -> CheckedCriteria:
     """Check each criterion's name, threshold and options.
 
-    `announced`: names that ADK knows and this version does not grade yet. Custom metrics (`code`) have no scale
-    and options of their own, so that only a threshold that is no number is found there.
+    Custom metrics (`code`) have no scale and options of their own, so that only a threshold that is no number is found
+    there.
     """
     checked: list[CriterionUse] = []
     problems: list[Problem] = []
@@ -48,7 +48,7 @@ def check(uses: Iterable[CriterionUse], *, specs: Specs, announced: Collection[s
             problems.extend(_number_problems(use))
             checked.append(use)
         elif spec is None:
-            problems.append(_name_problem(use, specs=specs, announced=announced))
+            problems.append(_name_problem(use, specs=specs))
             checked.append(use)
         else:
             known, found = _check_known(use, spec)
@@ -91,22 +91,15 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _name_problem(use: CriterionUse, *, specs: Specs, announced: Collection[str]) -> Problem:
-    if use.name in announced:
-        return _error(
-            "unsupported-criterion",
-            f"`{use.name}` is a criterion of ADK that this version of evalgate does not grade yet",
-            use.place,
-            "Take it out of the criteria for now: a criterion that nobody grades must not look like a pass.",
-        )
-    close = words.nearest(use.name, [*specs, *announced])
+def _name_problem(use: CriterionUse, *, specs: Specs) -> Problem:
+    close = words.nearest(use.name, specs)
     if close:
         hint = f"Did you mean `{close}`?"
     else:
         known = ", ".join(sorted(name for name, spec in specs.items() if not spec.informational))
         hint = f"Known criteria: {known}. A metric of your own needs an entry in `custom_metrics`."
     return _error(
-        "unknown-criterion", f"`{use.name}` is no criterion; ADK would skip it without a word", use.place, hint
+        "unknown-criterion", f"`{use.name}` is not a known criterion; ADK would skip it silently", use.place, hint
     )
 
 
@@ -127,7 +120,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
                 "threshold-always-passes",
                 f"`{use.name}`: every score passes a threshold of {threshold:g}",
                 use.place,
-                f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} asserts nothing.",
+                f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} checks nothing.",
             )
         )
     elif not lowest <= threshold <= highest or math.isinf(threshold):
@@ -146,7 +139,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
 
 def _number_problems(use: CriterionUse) -> list[Problem]:
     if use.threshold is None:
-        message = f"`{use.name}` has no threshold, so that nothing could pass or fail"
+        message = f"`{use.name}` has no threshold"
         hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
         return [] if use.informational else [_error("no-threshold", message, use.place, hint)]
     if math.isnan(use.threshold):
@@ -177,9 +170,9 @@ def _rescaled(threshold: float, highest: float) -> str:
 def _informational_threshold(use: CriterionUse) -> Problem:
     return _warning(
         "threshold-ignored",
-        f"`{use.name}` only informs: its threshold of {use.threshold:g} is never compared",
+        f"`{use.name}` is informational: its threshold of {use.threshold:g} is ignored",
         use.place,
-        "It is shown in every report without being named; take it out of the criteria.",
+        "It is always in the reports; remove it from the criteria.",
     )
 
 
@@ -188,7 +181,7 @@ def _turned_round(use: CriterionUse, spec: CriterionSpec) -> Problem:
         "scale-turned-round",
         f"`{use.name}` is best at {spec.highest:g}; with `lower_is_better` the worst answers pass",
         use.place,
-        "Take `lower_is_better` out: it is for costs, as metrics of your own may be. ADK reads it nowhere.",
+        "Remove `lower_is_better`: it is for cost-like custom metrics. ADK ignores it.",
     )
 
 
@@ -226,10 +219,10 @@ def _stray(use: CriterionUse, spec: CriterionSpec, name: str) -> Problem | None:
         return None
     known = list(spec.options.model_fields)
     close = words.nearest(name, known)
-    hint = f"Known options: {', '.join(known)}." if known else "It has no options but `threshold`."
+    hint = f"Known options: {', '.join(known)}." if known else "Its only option is `threshold`."
     return _warning(
         "unknown-option",
-        f"`{use.name}` has no option `{name}`; nothing reads it, neither here nor in ADK",
+        f"`{use.name}` has no option `{name}` (ignored, also by ADK)",
         _place_of(use, name),
         f"Did you mean `{close}`?" if close else hint,
     )
@@ -250,7 +243,7 @@ def _option_problem(use: CriterionUse, spec: CriterionSpec, error: ErrorDetails)
             names = _names_at(spec.options, path[:-1])
             message = f"`{use.name}` has no option `{shown}`"
             close = words.nearest(str(path[-1]), names) if path else None
-            known = f"Known options: {', '.join(names)}." if names else "It has no options but `threshold`."
+            known = f"Known options: {', '.join(names)}." if names else "Its only option is `threshold`."
             hint = f"Did you mean `{close}`?" if close else known
         case "missing":
             message = f"`{use.name}`: the option `{shown}` is missing"

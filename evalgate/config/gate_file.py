@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator,
 from evalgate.wire.generation_config import GenerationConfig
 
 NAMES = ("evalgate.yml", "evalgate.yaml", ".github/evalgate.yml", ".github/evalgate.yaml")
-"""Where the file is looked for, relative to the root; the first that exists is read."""
+"""Where the file is looked for, relative to the root; the first that exists is used."""
 
 OF_THE_WORKFLOW = ("INPUT_", "ACTIONS_")
 """How variables begin that a runner sets, tokens among them. GITHUB_TOKEN is there only where a workflow passes it on,
@@ -54,7 +54,7 @@ class SuiteRule(BaseModel):
     config: str | None = Field(default=None, description="A test_config.json, relative to the root.")
     pass_rate: float | None = Field(default=None, ge=0, le=1, description="Share of the cases that must pass.")
     severity: Literal["gating", "advisory"] | None = Field(
-        default=None, description="`advisory`: shown, and decides nothing."
+        default=None, description="`advisory`: shown, but never fails the gate."
     )
 
 
@@ -63,7 +63,7 @@ class CompareRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    gating: bool | None = Field(default=None, description="Whether a drop fails the gate, thresholds aside.")
+    gating: bool | None = Field(default=None, description="Whether a drop fails the gate, apart from thresholds.")
     lower_is_better: bool | None = Field(default=None, description="As for tokens, calls and seconds.")
     max_drop: float | None = Field(default=None, ge=0, description="Instead of the setting `max-drop`.")
 
@@ -73,10 +73,10 @@ class JudgeOptionsRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    model: str | None = Field(default=None, description="As ADK writes it: `gemini-2.5-flash`, `openai/gpt-4.1`.")
+    model: str | None = Field(default=None, description="As in ADK: `gemini-2.5-flash`, `openai/gpt-4.1`.")
     config: GenerationConfig | None = Field(default=None, description="`judge_model_config`, merged by key.")
     num_samples: int | None = Field(default=None, ge=1, description="Votes per question.")
-    exhaustive: bool | None = Field(default=None, description="Ask all samples, also those that change nothing.")
+    exhaustive: bool | None = Field(default=None, description="Disable early stopping.")
 
 
 class BudgetRule(BaseModel):
@@ -92,28 +92,30 @@ class BudgetRule(BaseModel):
 class JudgeRule(JudgeOptionsRule):
     """Judges: defaults for every judged criterion, where they are asked, and what they may cost (docs/judges.md)."""
 
-    criteria: dict[str, JudgeOptionsRule] = Field(default_factory=dict, description="For one criterion, above all.")
+    criteria: dict[str, JudgeOptionsRule] = Field(
+        default_factory=dict, description="For one criterion; takes precedence."
+    )
     client: Literal["", "gemini", "openai", "replay"] = Field(default="", description="Empty: by the model's name.")
-    base_url: str = Field(default="", description="Another address than the provider's own.")
-    api_key_env: str = Field(default="", description="Name of the variable that holds the key.")
-    replay: str = Field(default="", description="Recorded replies, relative to the root; nobody is asked.")
-    record: str = Field(default="", description="A file that replies are recorded in, relative to the root.")
-    timeout: float = Field(default=120.0, gt=0, description="Seconds that one call may take.")
+    base_url: str = Field(default="", description="Base URL, if not the provider's own.")
+    api_key_env: str = Field(default="", description="Name of the environment variable with the API key.")
+    replay: str = Field(default="", description="Recorded replies, relative to the root; no judge is called.")
+    record: str = Field(default="", description="File to record replies in, relative to the root.")
+    timeout: float = Field(default=120.0, gt=0, description="Timeout of one call, in seconds.")
     calls_at_once: int = Field(default=32, ge=1)
     deadline: float | None = Field(
-        default=None, gt=0, description="Seconds that all calls of one judge model may take."
+        default=None, gt=0, description="Timeout of all calls of one judge model, in seconds."
     )
     budget: BudgetRule = Field(default_factory=BudgetRule)
     calibration: str = Field(default="", description="What `evalgate calibrate` wrote, relative to the root.")
     min_kappa: float | None = Field(
-        default=None, ge=-1, le=1, description="Judges that agree less with people's labels stop the run."
+        default=None, ge=-1, le=1, description="Minimum judge-human agreement; below it the run stops."
     )
 
     @field_validator("api_key_env")
     @classmethod
     def _is_no_secret_of_the_workflow(cls, name: str) -> str:
         if name.upper().startswith(OF_THE_WORKFLOW):
-            message = f"{name} belongs to the workflow and is never sent to a judge; name the variable of its key"
+            message = f"{name} belongs to the workflow and is never sent to a judge; use the judge's own API key"
             raise ValueError(message)
         return name
 
@@ -140,19 +142,20 @@ class SimulatorRule(BaseModel):
 
     model: str | None = Field(default=None, min_length=1, description="As ADK writes it.")
     config: GenerationConfig | None = Field(default=None, description="`model_configuration`, merged by key.")
-    max_allowed_invocations: int | None = Field(default=None, description="Turns at most; -1: no limit.")
+    max_allowed_invocations: int | None = Field(default=None, description="Maximum number of turns; -1: no limit.")
     on_turn_limit: Literal["fail", "not_measured", "pass"] = Field(
-        default="fail", description="What a conversation is that the limit cut; `pass`: the other criteria decide."
+        default="fail",
+        description="Verdict for a conversation cut off by the turn limit; `pass`: the other criteria decide.",
     )
     on_poor_quality: Literal["not_measured", "fail"] = Field(
-        default="not_measured", description="What a case is whose simulated user is below its threshold."
+        default="not_measured", description="Verdict for a case whose simulated user is below its threshold."
     )
 
     @field_validator("max_allowed_invocations")
     @classmethod
     def _asks(cls, limit: int | None) -> int | None:
         if limit == 0:
-            raise ValueError("with 0 turns allowed the agent is never asked")
+            raise ValueError("with 0 turns the agent is never called")
         return limit
 
 
@@ -167,4 +170,4 @@ class GateFile(BaseModel):
     simulator: SimulatorRule = Field(default_factory=SimulatorRule)
     compare: dict[str, CompareRule] = Field(default_factory=dict, description="By criterion name.")
     tools: ToolsRule = Field(default_factory=ToolsRule)
-    exclude: list[str] = Field(default_factory=list, description="Globs of files that are no evaluation files.")
+    exclude: list[str] = Field(default_factory=list, description="Globs of files to ignore.")

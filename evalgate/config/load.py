@@ -130,14 +130,14 @@ def agent_environment(environ: Mapping[str, str], names: Iterable[str]) -> dict[
 def why_absent(name: str, environ: Mapping[str, str], names: Iterable[str]) -> str:
     """Why an agent does not see a variable, and what to do: it is not set, or not named."""
     if _matches(name, NEVER):
-        return f"{name} is the workflow's own and never reaches an agent; give it a narrower one by another name"
+        return f"{name} is the workflow's own and is never passed to an agent; pass a narrower one under another name"
     if _matches(name, names):
         how = f"`{name}: ${{{{ secrets.{name} }}}}` below the step's own `env:`"
         return f"`env` names {name}, but it is not set here; a workflow sets it by {how}, a shell by `export`"
     if _matches(name, HARMLESS):
         return f"{name} is not set here"
     unset = "" if name in environ else ", and it is not set here either"
-    return f"the setting `env` does not name {name}{unset}; agents see only what it names (`env: {name}`)"
+    return f"the setting `env` does not name {name}{unset}; agents get only what it lists (`env: {name}`)"
 
 
 def installer_environment(environ: Mapping[str, str], agent: Mapping[str, str]) -> dict[str, str]:
@@ -201,7 +201,7 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
     if raw is None:
         return GateFileReading()
     if not isinstance(raw, dict):
-        found = f"evalgate.yml holds {_kind(raw)} where a mapping was expected"
+        found = f"evalgate.yml must be a mapping, found {_kind(raw)}"
         return GateFileReading(problems=(_error("gate-file-shape", found, Place(file=file, line=1)),))
 
     locate = Locator(document.node, file)
@@ -244,12 +244,12 @@ def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:
     if name.replace("-", "_") in settings_table.NAMES:
         doors = settings_table.doors_of(name.replace("-", "_"))
         said = {"cli": f"`--{name}` of the command", "action": f"the input `{name}` of the action"}
-        message = f"`{key}` cannot be set here: whoever starts a run says it"
+        message = f"`{key}` cannot be set in evalgate.yml"
         return _error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
     known = [*GateFile.model_fields, *(settings_table.input_name(each) for each in allowed)]
     close = words.nearest(key, known)
     hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
-    return _error("unknown-setting", f"`{key}` is no setting", place, hint)
+    return _error("unknown-setting", f"unknown setting `{key}`", place, hint)
 
 
 def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
@@ -268,7 +268,9 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
             problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
             continue
         if name in given:  # `fail-on` and `fail_on`
-            twice = _error("duplicate-key", f"`{key}` stands twice, in two spellings; the last one counts", locate(key))
+            twice = _error(
+                "duplicate-key", f"duplicate key `{key}` in two spellings; the last value is used", locate(key)
+            )
             problems.append(dataclasses.replace(twice, severity=Severity.WARNING))
         given[name] = value
     return given, problems
@@ -305,9 +307,9 @@ def _unused(other: str, file: str) -> Problem:
     return Problem(
         severity=Severity.WARNING,
         code="unused-gate-file",
-        message=f"`{other}` is not read: `{file}` is there too, and the first that exists counts",
+        message=f"`{other}` is ignored because `{file}` exists, too",
         place=Place(file=other),
-        hint="Delete one, or name the one that is meant: `config`.",
+        hint="Delete one, or set `config`.",
     )
 
 
@@ -315,8 +317,8 @@ def _refuse_secrets(merged: Settings) -> None:
     refused = [name for name in merged.env if _matches(name, NEVER)]
     if refused:
         raise ConfigError(
-            f"`env` names {', '.join(refused)}: the workflow's own variables never reach an agent",
-            hint="If the agent needs such a token, give it a narrower one under a name of its own.",
+            f"`env` names {', '.join(refused)}: the workflow's own variables are never passed to an agent",
+            hint="If the agent needs a token, pass a narrower one under another name.",
         )
 
 

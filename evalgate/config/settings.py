@@ -63,10 +63,7 @@ class AgentBudget(BaseModel):
         return ", ".join(f"{name}={value:g}" for name, value in self if value is not None)
 
 
-RUNS = (
-    "must be a whole number from 1 to 1000, or two of them, `2+3` or {start: 2, more: 3}: twice, and three times more "
-    "where the outcomes of a case differ"
-)
+RUNS = "must be a whole number from 1 to 1000, or two of them: `2+3` or {start: 2, more: 3}"
 BOUNDS = "`agent_calls`, `tokens` and `usd`, as in `agent_calls=200, usd=2`"
 
 
@@ -99,8 +96,8 @@ def parse_budget(value: Any) -> Any:
 def _fault_of_bound(error: ErrorDetails) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
     if name in AgentBudget.model_fields:
-        return f"`{name}` must be {'a number above 0' if name == 'usd' else 'a whole number from 1 on'}"
-    return f"`{name}` is none of the bounds, which are {BOUNDS}" if name else f"bounds have names: {BOUNDS}"
+        return f"`{name}` must be {'a number above 0' if name == 'usd' else 'a whole number of at least 1'}"
+    return f"`{name}` is not a valid bound; bounds are {BOUNDS}" if name else f"bounds need names: {BOUNDS}"
 
 
 def _split_pairs(value: Any) -> Any:
@@ -158,7 +155,7 @@ class Settings(BaseModel):
     )
     grep: str = Field(
         default="",
-        description="Only cases whose id or first user text matches this regular expression.",
+        description="Run only cases whose id or first user text matches this regular expression.",
         json_schema_extra=TERMINAL,
     )
     root: Path = Field(
@@ -213,8 +210,8 @@ class Settings(BaseModel):
     )
     data_branch: str = Field(
         default="",
-        description="A branch that keeps results of runs on the base branch, written by pushes to it (needs `contents: "
-        "write`) and read by pull requests.",
+        description="A branch that stores the results of runs on the base branch. Pushes write it (needs `contents: "
+        "write`), pull requests read it.",
     )
     baseline_folder: str = Field(
         default="",
@@ -222,7 +219,7 @@ class Settings(BaseModel):
         "actions/cache.",
     )
     max_baseline_age: float = Field(
-        default=14, gt=0, description="Days after which stored results are called stale in the comment."
+        default=14, gt=0, description="Age in days after which stored results are marked as stale in the comment."
     )
     save_baseline: Literal["auto", "always", "never"] = Field(
         default="auto",
@@ -232,15 +229,15 @@ class Settings(BaseModel):
     )
     seed: int = Field(default=0, ge=0, description="Random seed, passed to the agent where its driver supports one.")
     concurrency: int = Field(default=8, ge=1, le=1024, description="Conversations at the same time, over all agents.")
-    workers: int = Field(default=2, ge=1, le=256, description="Processes an agent may have.")
+    workers: int = Field(default=2, ge=1, le=256, description="Maximum number of processes per agent.")
     isolation: Literal["worker", "case"] = Field(
         default="worker",
         description="`worker`: a process serves many cases, each with its own session; `case`: a fresh process for "
         "every run of a case.",
     )
-    turn_timeout: float = Field(default=300, gt=0, description="Seconds that one turn may take.")
-    case_timeout: float = Field(default=1800, gt=0, description="Seconds that the agent may take for one case.")
-    start_timeout: float = Field(default=120, gt=0, description="Seconds that an agent may take to start.")
+    turn_timeout: float = Field(default=300, gt=0, description="Maximum seconds per turn.")
+    case_timeout: float = Field(default=1800, gt=0, description="Maximum seconds of the agent's time per case.")
+    start_timeout: float = Field(default=120, gt=0, description="Maximum seconds for an agent to start.")
     memory: int = Field(default=0, ge=0, description="Memory limit of one agent process, in MB; 0: no limit.")
     max_output: int = Field(default=16, ge=1, description="Maximum agent output per turn, in MB.")
     retries: int = Field(
@@ -323,12 +320,10 @@ class Settings(BaseModel):
         description="Share of a suite's measured cases that must pass.\n1.0 is what ADK does.",
         json_schema_extra=INPUT,
     )
-    min_measured: float = Field(
-        default=1.0, ge=0, le=1, description="Share of a suite's cases that must have been measured."
-    )
+    min_measured: float = Field(default=1.0, ge=0, le=1, description="Share of a suite's cases that must be measured.")
     adk_compat: bool = Field(
         default=False,
-        description="ADK's arithmetic also where ADK is wrong (docs/adk-parity.md); may be a false green.",
+        description="Use ADK's arithmetic even where ADK is wrong (docs/adk-parity.md); may give false passes.",
     )
     skip_judged: bool = Field(
         default=False,
@@ -350,7 +345,7 @@ class Settings(BaseModel):
     )
     check_run: bool = Field(
         default=True,
-        description="Report as a check run `evalgate` as well; needs `checks: write`, and is left out without it.",
+        description="Also report as a check run named `evalgate`. Needs `checks: write`; skipped without it.",
         json_schema_extra={"doors": ["file"]},
     )
     shard: str = Field(
@@ -402,9 +397,7 @@ class Settings(BaseModel):
         description="Continue an interrupted run: completed runs in its journal are not repeated.",
         json_schema_extra=TERMINAL,
     )
-    debug: bool = Field(
-        default=False, description="Show the traceback of what stops the run.", json_schema_extra=TERMINAL
-    )
+    debug: bool = Field(default=False, description="Show the traceback of an error.", json_schema_extra=TERMINAL)
 
 
 NAMES = tuple(name for name, field in Settings.model_fields.items() if field.description)

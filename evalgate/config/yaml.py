@@ -34,13 +34,13 @@ def load(text: str, *, file: str) -> Document | Problem:
         if node is None:
             return Document(raw=None, node=None)
         if _size(node, {}, set()) > MOST_VALUES:
-            return _too_deep("its aliases make more values than can be read", file)
+            return _too_deep("its aliases expand to too many values", file)
         return Document(raw=yaml.safe_load(text), node=node, warnings=tuple(_repeated(node, file)))
     except yaml.YAMLError as error:
         message, place = _syntax_fault(error, file=file)
         return _problem("yaml-syntax", message, place)
     except RecursionError:
-        return _too_deep("the values are nested too deeply to read", file)
+        return _too_deep("the values are nested too deeply", file)
     except ValueError as error:  # impossible dates and endless numbers
         return _problem("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
 
@@ -90,7 +90,7 @@ def _repeated(top: Any, file: str) -> Iterator[Problem]:
                 yield Problem(
                     severity=Severity.WARNING,
                     code="duplicate-key",
-                    message=f"`{key.value[:60]}` stands twice, first in line {seen[name]}; the last one counts",
+                    message=f"duplicate key `{key.value[:60]}` (first on line {seen[name]}); the last value is used",
                     place=Place(file=file, line=mark.line + 1, column=mark.column + 1),
                     hint="Delete one.",
                 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +18,7 @@ from evalgate.criteria import (
     user_simulation,
     vertex,
 )
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
 from evalgate.model import CriterionUse
 
 CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
@@ -42,22 +41,6 @@ CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
 
 CUSTOM: Final[CriterionSpec] = custom_metric.SPEC
 """What a name of the user's own becomes that has code behind it; it may take a built-in name over, as in ADK."""
-
-INFORMATIONAL: Final[tuple[str, ...]] = tuple(name for name, spec in CRITERIA.items() if spec.informational)
-"""Names that run on every case without being asked for, and never decide."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announced:
-    """What ADK says of a criterion that this version does not grade."""
-
-    needs: frozenset[Need]
-    lowest: float = 0.0
-    highest: float = 1.0
-
-
-ANNOUNCED: Final[Mapping[str, Announced]] = MappingProxyType({})
-"""Names that ADK knows and this version does not grade: a config that uses one is told so, never passed over."""
 
 
 def pick(name: str, code: str | None = None) -> CriterionSpec | None:

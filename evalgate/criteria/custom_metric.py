@@ -39,7 +39,7 @@ def grade(evidence: Evidence, *, use: CriterionUse, code: str, run_metric: Metri
 
 def _nonsense(score: Score, *, turns: int) -> str:
     if not score.is_number:
-        return f"gave {score.value}, which is no score"
+        return f"gave {score.value}, not a valid score"
     if score.turns and len(score.turns) != turns:
         return f"scored {words.counted(len(score.turns), 'turn')} of {turns}"
     return ""
@@ -60,7 +60,7 @@ def _contradiction(score: Score, use: CriterionUse) -> str:
 
 SPEC = CriterionSpec(
     name="custom_metric",
-    summary="a metric of the repository's own",
+    summary="a custom metric of the repository",
     options=Options,
     build=build,
     lowest=None,

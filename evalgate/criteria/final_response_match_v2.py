@@ -15,7 +15,7 @@ from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason
 
-NO_REFERENCE = "no expected answer with words in it: the turn is left out of the mean"
+NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
@@ -49,9 +49,7 @@ def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
     results = ask.panel.vote_all(list(ballots.values()))
     for (number, ballot), result in zip(ballots.items(), results, strict=True):
         by_turn[number] = judged.judged_turn(result, ballot, turn=number)
-    nothing = Lack(
-        reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer with words in it"
-    )
+    nothing = Lack(reason=Reason.REFERENCE_MISSING, message="no turn of the case has an expected answer")
     in_order = [by_turn[number] for number in sorted(by_turn)]
     return judged.conclude(in_order, nothing=nothing, adk_compat=ask.adk_compat)
 
@@ -111,7 +109,7 @@ def parse_match(text: str) -> Mapping[str, Vote]:
 
 SPEC = CriterionSpec(
     name="final_response_match_v2",
-    summary="share of answers that a judge finds as good as the expected ones",
+    summary="share of answers that a judge rates as good as the expected ones",
     options=AnswerOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.REFERENCE}),

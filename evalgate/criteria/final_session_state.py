@@ -51,7 +51,7 @@ def grade(evidence: Evidence, *, options: Options) -> Grade:
     subset = options.match is StateMatch.SUBSET
     compared = dict.fromkeys([*expected, *options.matchers, *(() if subset else actual)])
     if not compared and subset:
-        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case names no state to compare")
+        return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case specifies no state to compare")
     wrong = matching.entries_differing(actual, expected, matchers=options.matchers, subset=subset)
     value = turns.mean([0 if key in wrong else 1 for key in compared] or [1])
     return Score(value=value, findings=tuple(_finding(key, actual, expected, options) for key in wrong))
@@ -78,7 +78,7 @@ def _shown(value: Any) -> str:
 
 SPEC = CriterionSpec(
     name="final_session_state",
-    summary="share of the expected session state that holds at the end",
+    summary="share of the expected session state present at the end",
     options=Options,
     build=build,
     ours=True,

@@ -19,7 +19,7 @@ from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Json, Reason, Text
 
-NO_TEXT = "the agent said nothing that could be checked: the turn is left out of the mean"
+NO_TEXT = "the agent said nothing to check; the turn is excluded from the mean"
 
 
 class Options(JudgedOptions):
@@ -70,7 +70,7 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
     ]
     by_turn = [_together(by_text, number, adk_compat=ask.adk_compat) for number in range(1, len(evidence.actual) + 1)]
-    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the agent said nothing that could be checked")
+    nothing = Lack(reason=Reason.NOTHING_RECORDED, message="the agent said nothing to check")
     return judged.conclude(by_turn, nothing=nothing, adk_compat=ask.adk_compat)
 
 
@@ -368,7 +368,7 @@ def _schema(count: int) -> Json:
 
 SPEC = CriterionSpec(
     name="hallucinations_v1",
-    summary="share of sentences that the agent's context bears out, as a judge sees it",
+    summary="share of sentences supported by the agent's context, as rated by a judge",
     options=Options,
     build=build,
     needs=frozenset({Need.JUDGE}),

@@ -41,7 +41,7 @@ def grade_model_calls(evidence: Evidence, *, adk_compat: bool) -> Grade:
     not report either. Under `adk_compat` it counts 0, provided that events were recorded at all.
     """
     counts = (_model_calls(turn, adk_compat=adk_compat) for turn in evidence.actual)
-    return turns.inform(counts, nothing="no event tells of a model call")
+    return turns.inform(counts, nothing="no event records a model call")
 
 
 def _model_calls(turn: Invocation, *, adk_compat: bool) -> float | None:
@@ -82,7 +82,7 @@ def grade_tokens(evidence: Evidence, *, adk_compat: bool) -> Grade:
     breakdown = {kind: turns.mean([each.get(kind, 0) for each in counted]) for kind in _KINDS if kind in reported}
     total = breakdown.get("total_tokens")
     if total is None:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no model call reported its tokens", turns=totals)
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no model call reported token usage", turns=totals)
     return Score(value=total, turns=totals, breakdown=breakdown)
 
 
@@ -136,7 +136,7 @@ def grade_seconds(evidence: Evidence, *, adk_compat: bool) -> Grade:  # noqa: AR
         if known:
             breakdown[phase] = round(sum(known) / len(known), 3)
     if not breakdown:
-        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no turn was timed", turns=totals)
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="no turn has a duration", turns=totals)
     return Score(value=breakdown["total_seconds"], turns=totals, breakdown=breakdown)
 
 
@@ -169,8 +169,8 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], **more: Any) -> C
 
 
 SPECS = (
-    _spec("tool_call_count_v1", "tool calls a turn", grade_tool_calls),
-    _spec("inference_call_count_v1", "model calls a turn", grade_model_calls),
-    _spec("token_usage_v1", "tokens a turn, input and output", grade_tokens),
-    _spec("invocation_duration_v1", "seconds a turn", grade_seconds, resolution=RESOLUTION_S, clocked=True),
+    _spec("tool_call_count_v1", "tool calls per turn", grade_tool_calls),
+    _spec("inference_call_count_v1", "model calls per turn", grade_model_calls),
+    _spec("token_usage_v1", "tokens per turn, input and output", grade_tokens),
+    _spec("invocation_duration_v1", "seconds per turn", grade_seconds, resolution=RESOLUTION_S, clocked=True),
 )

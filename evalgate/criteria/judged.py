@@ -127,7 +127,7 @@ def why_unready(evidence: Evidence) -> NotEvaluated | None:
     """Why a trial cannot be judged turn by turn without a reference; None where it can."""
     expected, actual = evidence.expected, evidence.actual
     if expected is not None and len(expected) != len(actual):
-        message = f"the case has {words.counted(len(expected), 'turn')}, the agent gave {len(actual)}"
+        message = f"the case has {words.counted(len(expected), 'turn')}, the agent answered {len(actual)}"
         return NotEvaluated(reason=Reason.TURNS_MISSING, message=message)
     if not actual:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")

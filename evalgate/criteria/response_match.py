@@ -34,10 +34,10 @@ def grade(evidence: Evidence) -> Grade:
     known = [score for score in scores if score is not None]
     values = tuple(None if score is None else float(score) for score in scores)
     if not known:
-        message = "no turn of the case has an expected answer with words in it"
+        message = "no turn of the case has an expected answer"
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message=message, turns=values)
     findings = tuple(
-        Finding(text="no expected answer with words in it: the turn is left out of the mean", turn=number)
+        Finding(text="the turn has no expected answer and is excluded from the mean", turn=number)
         for number, score in enumerate(scores, start=1)
         if score is None
     )
@@ -81,7 +81,7 @@ def _counts(answer: str, reference: str) -> tuple[int, int, int]:
 
 SPEC = CriterionSpec(
     name="response_match_score",
-    summary="words that the answer shares with the expected one (ROUGE-1 F)",
+    summary="word overlap with the expected answer (ROUGE-1 F)",
     options=Options,
     build=build,
     needs=frozenset({Need.REFERENCE}),

@@ -35,7 +35,7 @@ def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: 
         return unready
     blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
     if subject is Subject.TOOL_USE and blind is not None and not ask.adk_compat:
-        message = f"no steps were recorded of turn {blind}, so its tool use is unknown"
+        message = f"no steps were recorded in turn {blind}, so its tool use is unknown"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message)
 
     def render(invocation: Invocation, given: Sequence[Rubric]) -> Question:
@@ -93,16 +93,16 @@ SPECS = (
     _spec(
         "rubric_based_final_response_quality_v1",
         Subject.FINAL_RESPONSE,
-        "share of rubrics that the final answers meet, as a judge sees it",
+        "share of rubrics met by the final answers, as rated by a judge",
     ),
     _spec(
         "rubric_based_tool_use_quality_v1",
         Subject.TOOL_USE,
-        "share of rubrics that the use of tools meets, as a judge sees it",
+        "share of rubrics met by the tool use, as rated by a judge",
     ),
     _spec(
         "rubric_based_multi_turn_trajectory_quality_v1",
         Subject.CONVERSATION,
-        "share of rubrics that the whole conversation meets, as a judge sees it",
+        "share of rubrics met by the whole conversation, as rated by a judge",
     ),
 )

@@ -1,4 +1,4 @@
-"""tool_trajectory_avg_score: the share of turns whose tool calls are the expected ones."""
+"""tool_trajectory_avg_score: the share of turns with the expected tool calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Options(Wire):
     @classmethod
     def _args_are_compared(cls, value: Any, info: ValidationInfo) -> Any:
         if value and value is not ArgsMatch.EXACT and info.data.get("ignore_args"):
-            raise ValueError("nothing here while ignore_args is true, since no argument is compared")
+            raise ValueError("no effect while ignore_args is true")
         return value
 
     @field_validator("allow_extra_tools")
@@ -65,7 +65,7 @@ class Options(Wire):
     def _extras_need_leave(cls, value: list[str], info: ValidationInfo) -> list[str]:
         match_type = info.data.get("match_type", MatchType.EXACT)
         if value and match_type is not MatchType.EXACT:
-            raise ValueError(f"nothing here with match_type {match_type}, which allows every extra call")
+            raise ValueError(f"no effect with match_type {match_type}, which allows any extra call")
         return value
 
 
@@ -107,7 +107,7 @@ def grade(evidence: Evidence, *, rules: _Rules) -> Grade:
             findings.append(Finding(text=problem, turn=number))
     known = [value for value in values if value is not None]
     if len(known) < len(values):
-        message = f"no steps were recorded of turn {values.index(None) + 1}, so its tool calls are unknown"
+        message = f"no steps were recorded in turn {values.index(None) + 1}, so its tool calls are unknown"
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message=message, turns=tuple(values))
     return Score(value=turns.mean(known), turns=tuple(values), findings=tuple(findings))
 
@@ -150,7 +150,7 @@ def _difference(actual: Invocation, expected: Invocation, rules: _Rules) -> str:
 def _exact(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
     for number, (theirs, ours) in enumerate(itertools.zip_longest(actual, expected), start=1):
         if theirs is None:
-            return f"call {number}: expected {_shown(ours)}, nothing was called"
+            return f"call {number}: expected {_shown(ours)}, got no call"
         if ours is None:
             return f"call {number}: {_shown(theirs)} was not expected"
         if not same(theirs, ours):
@@ -196,7 +196,7 @@ def _shown(call: ToolCall) -> str:
 
 SPEC = CriterionSpec(
     name="tool_trajectory_avg_score",
-    summary="share of turns whose tool calls are the expected ones",
+    summary="share of turns with the expected tool calls",
     options=Options,
     build=build,
     needs=frozenset({Need.REFERENCE}),

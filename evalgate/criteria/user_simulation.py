@@ -31,7 +31,7 @@ from evalgate.text import words
 from evalgate.wire.shapes import Wire
 
 NO_SCENARIO = NotEvaluated(
-    reason=Reason.NOT_APPLICABLE, message="the case has no conversation scenario, so that no user was simulated"
+    reason=Reason.NOT_APPLICABLE, message="the case has no conversation scenario, so no user was simulated"
 )
 
 
@@ -153,10 +153,10 @@ def grade_ended(evidence: Evidence) -> Grade:
             return Score(value=1.0)
         case Ending.TURN_LIMIT:
             turns = words.counted(len(evidence.actual), "turn")
-            text = f"the conversation was cut after {turns}, as many as are allowed; the user had not ended it"
+            text = f"the conversation reached the limit of {turns} before the user ended it"
             return Score(value=0.0, findings=(Finding(text=text, label=Ending.TURN_LIMIT.value, score=0.0),))
         case None:
-            return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="how the conversation ended was not kept")
+            return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="how the conversation ended was not recorded")
 
 
 VERSION: Final = f"1.{personas.VERSION}"
@@ -241,7 +241,7 @@ def parse_quality(text: str) -> Mapping[str, Vote]:
 
 QUALITY = CriterionSpec(
     name="per_turn_user_simulator_quality_v1",
-    summary="share of turns in which the simulated user kept to its scenario, as a judge sees it",
+    summary="share of turns in which the simulated user followed its scenario, as rated by a judge",
     options=SimulatorQualityOptions,
     build=build,
     needs=frozenset({Need.JUDGE, Need.SCENARIO}),

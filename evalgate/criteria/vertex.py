@@ -413,7 +413,7 @@ def _conversation_spec(metric: str, summary: str) -> CriterionSpec:
 SPECS = (
     CriterionSpec(
         name=SAFETY,
-        summary="share of answers that do no harm",
+        summary="share of safe answers",
         options=VertexOptions,
         build=functools.partial(build, by_service=grade_safety, by_model=grade_safety_by_model),
         needs=frozenset({Need.VERTEX}),
@@ -421,7 +421,7 @@ SPECS = (
     ),
     CriterionSpec(
         name="response_evaluation_score",
-        summary="how coherent the answers are, 1 to 5",
+        summary="coherence of the answers, 1 to 5",
         options=VertexOptions,
         build=functools.partial(build, by_service=grade_coherence, by_model=grade_coherence_by_model),
         lowest=1.0,

@@ -94,7 +94,7 @@ def _fields(members: dict[str, Any], dialect: Dialect, ledger: Ledger) -> dict[s
         elif not key.startswith(("_", "$")):
             near = words.nearest(name, known - {to_snake(other) for other in members}, cutoff=0.8)
             hint = f"did you mean `{near}`?" if near else ""
-            message = f"`{key}` is no key of an evaluation set; nothing reads it"
+            message = f"unknown key `{key}` in an evaluation set (ignored)"
             tell = ledger.warn if near else ledger.note
             tell("unused-key", message, path=(key,), hint=hint)
     return fields
@@ -104,7 +104,7 @@ def _tell_missing_cases(members: dict[str, Any], ledger: Ledger) -> None:
     listed = [key for key, value in members.items() if isinstance(value, list)]
     near = words.nearest("eval_cases", listed)
     found = words.listed([f"`{key[:40]}`" for key in members]) or "nothing"
-    hint = f"`{near}` looks like it, but its items are not ADK's cases by name" if near else ""
+    hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
     ledger.error("not-an-eval-set", f"there is no `eval_cases`; the file has {found}", hint=hint)
 
 
@@ -116,7 +116,7 @@ def _eval_set_id(fields: dict[str, Any], dialect: Dialect, ledger: Ledger) -> st
     if dialect is Dialect.AGENTS_CLI:
         return made
     if given is None or given == "":
-        message = f"there is no `eval_set_id`; the set is called {made}, after its file. ADK itself rejects this"
+        message = f"there is no `eval_set_id`; using {made} from the file name. ADK itself rejects this"
         ledger.warn("missing-eval-set-id", message)
     elif isinstance(given, int | float):
         ledger.warn("adk-rejects-type", "the id is a number; ADK itself rejects it", path=("eval_set_id",))

@@ -56,7 +56,7 @@ def _conclude(members: dict[str, Any], ledger: Ledger) -> CriteriaReading:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         ledger.warn(
             "unused-key",
-            "this metric stands in no criterion, so it never runs",
+            "this metric is not used by any criterion, so it never runs",
             path=(fields["custom_metrics"][0], name),
             hint=hint,
         )
@@ -69,7 +69,7 @@ def _tell_unknown(members: dict[str, Any], ledger: Ledger) -> None:
         name = spelling.field(key)
         if name in _KNOWN:
             if name == "live_model_config":
-                message = "live mode is not run; turns are sent as text, one at a time"
+                message = "live mode is not supported; turns are sent as text, one at a time"
                 ledger.warn("not-supported", message, path=(key,))
             continue
         if key.startswith(("_", "$")):
@@ -80,7 +80,7 @@ def _tell_unknown(members: dict[str, Any], ledger: Ledger) -> None:
         else:
             near = words.nearest(name, _KNOWN - given)
             hint = f"did you mean `{near}`?" if near else ""
-        ledger.warn("unknown-key", f"`{key}` is no key of a test_config.json; nothing reads it", path=(key,), hint=hint)
+        ledger.warn("unknown-key", f"unknown key `{key}` in a test_config.json (ignored)", path=(key,), hint=hint)
 
 
 def _is_criterion_value(value: Any) -> bool:
@@ -126,7 +126,7 @@ def _code(metric: Any, path: Path, ledger: Ledger) -> str | None:
         ledger.error("wrong-type", f"expected a dotted path, found {found}", path=(*path, written), hint=hint)
         return None
     if "." not in name:
-        message = f"`{name[:60]}` names no module: a dotted path is expected"
+        message = f"`{name[:60]}` is not a dotted path (package.module.function)"
         ledger.error("wrong-value", message, path=(*path, written, "name"), hint=hint)
         return None
     return name
@@ -177,7 +177,7 @@ class _Criterion:
         for key, value in self.raw.items() if isinstance(self.raw, dict) else ():
             name = spelling.field(key)
             if name in options:
-                self.ledger.warn("duplicate-key", f"`{name}` stands twice, in two spellings", path=(*self.path, key))
+                self.ledger.warn("duplicate-key", f"duplicate key `{name}` in two spellings", path=(*self.path, key))
             if name not in options or key != name:  # of two spellings, ADK reads the camelCase one
                 options[name] = value
         return options
@@ -196,7 +196,7 @@ class _Criterion:
             return self._number(options.pop("threshold"), (*self.path, "threshold"))
         if not is_optional:
             near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
-            hint = f"`{near}` stands there instead" if near else 'write `"threshold": 0.8`'
+            hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
             self.ledger.error("missing-threshold", "`threshold` is missing", path=self.path, hint=hint)
         return None
 
@@ -210,7 +210,7 @@ class _Criterion:
             self.ledger.error("bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint)
             return None
         if isinstance(value, bool | str):
-            message = f"the threshold is {described(value)}; it is read as {number:g}, as ADK does"
+            message = f"the threshold is {described(value)}; read as {number:g}, as ADK does"
             self.ledger.note("threshold-not-a-number", message, path=path)
         return number
 

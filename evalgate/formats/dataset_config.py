@@ -30,7 +30,7 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
     listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
     ledger.warn(
         "no-thresholds",
-        f"agents-cli metrics{listed} have no thresholds, so this file asserts nothing",
+        f"agents-cli metrics{listed} have no thresholds, so this file checks nothing",
         place=Place(file=file, line=1),
         hint='put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`',
     )
@@ -50,7 +50,7 @@ def _load(text: str, ledger: Ledger) -> Any:
     except yaml.YAMLError as error:
         ledger.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=ledger.file))
     except RecursionError:
-        ledger.error("yaml-too-deep", "the values are nested too deeply to read", place=Place(file=ledger.file))
+        ledger.error("yaml-too-deep", "the values are nested too deeply", place=Place(file=ledger.file))
     except ValueError as error:  # impossible dates and endless numbers
         ledger.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=ledger.file))
     return None

@@ -43,7 +43,7 @@ class Collector:
                 self._named.append(case)
         elif path[-1] == 0:
             found = ", ".join(f"`{key[:40]}`" for key in raw) if isinstance(raw, dict) else described(raw)
-            message = f"this list is no evaluation set: its first item has {found or 'nothing'}"
+            message = f"this list is not an evaluation set: its first item has {found or 'nothing'}"
             self._ledger.error("not-an-eval-set", message, path=path, hint=_HINT)
 
     def cases(self) -> tuple[Case, ...]:
@@ -82,7 +82,7 @@ def _named_case(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case |
     session = _session(raw, path=path, ledger=ledger)
     for key in raw.keys() - _NAMED_KEYS:
         if not key.startswith("_"):
-            ledger.note("unused-key", f"`{key}` is no key of a case; nothing reads it", path=(*path, key))
+            ledger.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))
     if ledger.failed > before:
         return None
     return Case(case_id=str(name), conversation=tuple(turn for turn in turns if turn), session=session, place=place)

@@ -69,23 +69,24 @@ def _tell_unknown(raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
         if spelling.field(key) not in SimulatorWire.model_fields:
             near = words.nearest(key, [name for name in SimulatorWire.model_fields if name not in given])
             hint = f"did you mean `{near}`?" if near else f"known: {', '.join(SimulatorWire.model_fields)}"
-            ledger.warn("unknown-key", f"`{key}` is no key of a simulated user", path=(*path, key), hint=hint)
+            ledger.warn("unknown-key", f"unknown key `{key}` in a simulated user", path=(*path, key), hint=hint)
 
 
 def _check(wire: SimulatorWire, path: Path, ledger: Ledger) -> None:
     if wire.type == "llm_audio":
-        message = "a simulated user that speaks is not run; its turns are sent as text only"
+        message = "audio from a simulated user is not supported; its turns are sent as text only"
         ledger.error("not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`')
     elif wire.type is not None and wire.type not in TYPES:
         near = words.nearest(wire.type, TYPES)
         hint = f"did you mean `{near}`?" if near else f"ADK has {words.listed(TYPES)}"
-        ledger.error("wrong-value", f"`{wire.type[:60]}` is no kind of simulated user", path=(*path, "type"), hint=hint)
+        message = f"`{wire.type[:60]}` is not a known type of simulated user"
+        ledger.error("wrong-value", message, path=(*path, "type"), hint=hint)
     if wire.max_allowed_invocations == 0:
-        message = "with 0 turns allowed the agent is never asked"
+        message = "with 0 turns the agent is never called"
         hint = "ADK's default is 20; -1 means no limit"
         ledger.error("wrong-value", message, path=(*path, "max_allowed_invocations"), hint=hint)
     if not wire.model.strip():
-        ledger.error("wrong-value", "the model has no name", path=(*path, "model"))
+        ledger.error("wrong-value", "the model name is missing", path=(*path, "model"))
     if not wire.stop_signal.strip():
         ledger.error("wrong-value", "an empty stop signal would end every conversation", path=(*path, "stop_signal"))
     problem = "" if wire.custom_instructions is None else templates.problem_of(wire.custom_instructions)

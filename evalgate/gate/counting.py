@@ -14,7 +14,7 @@ from evalgate.text import words
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """How a suite's cases ended. `excused` failures are among `passed`; `unrun`: a budget kept them from running;
-    `doubtful` ones are below a threshold as far as measured, `partial` ones fail and are not measured whole either.
+    `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
     """
 
     total: int

@@ -58,7 +58,7 @@ def _reason(gates: Sequence[GateVerdict]) -> str:
 def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
     """Whether head is worse than base; None where the policy lets no criterion decide that."""
     if comparison.base is None:
-        why = (comparison.problem or "there are no results of the base").rstrip(".")
+        why = (comparison.problem or "there are no base results").rstrip(".")
         if comparison.no_agent:
             # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
             return _gate({VerdictKind.PASS: f"Nothing to compare with yet: {why}."}, policy)

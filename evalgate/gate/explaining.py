@@ -101,10 +101,10 @@ def nothing_paired(cases: Sequence[CaseComparison]) -> str:
 
 def _way_out(counts: Mapping[Standing, int]) -> str:
     if counts[Standing.CHANGED]:
-        return " Running the base (`baseline: auto`) asks its agent the same questions."
+        return " Use `baseline: auto` to rerun the base on the same cases."
     if counts[Standing.NEW] and counts[Standing.REMOVED]:
-        return " Keep old cases beside the new ones in this change, and delete them in the next."
-    return " Choose cases that the base has as well." if counts[Standing.NEW] else ""
+        return " Keep the old cases in this pull request and delete them in the next."
+    return " Select cases that the base has, too." if counts[Standing.NEW] else ""
 
 
 def _value(value: float | None) -> str:

@@ -21,7 +21,7 @@ from evalgate.model import (
 )
 from evalgate.text import words
 
-EXCUSED = " (what misses it on both sides is let pass)"
+EXCUSED = " (failures on both sides are tolerated)"
 """Under `threshold: new` a stricter bar makes known failures of what the base passed by its own."""
 WIDTH, LED_UP, MOST = 60, 20, 100_000
 """Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
@@ -151,7 +151,7 @@ def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> 
     if head.code != base.code:
         yield _changed(base, head, suite=suite, was=base.code or "built in", now=head.code or "built in")
     if head.on_the_test and not base.on_the_test:
-        yield _changed(base, head, suite=suite, was="a miss fails the case", now="a miss leaves it not measured")
+        yield _changed(base, head, suite=suite, was="a miss fails the case", now="a miss is not measured")
     for path, before, after in _differences(base.options, head.options):
         yield _changed(base, head, suite=suite, was=f"{path} {before}", now=f"{path} {after}")
 

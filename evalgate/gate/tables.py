@@ -127,8 +127,8 @@ def _why(standing: Standing, *, base_ran: bool) -> str:
         case Standing.PAIRED:
             return "" if base_ran else "the base did not run it"
         case Standing.NEW:
-            return "the base's evaluation files do not have it"
+            return "not in the base's evaluation files"
         case Standing.CHANGED:
-            return "the base's results are of another content of the case"
+            return "the case changed since the base's results"
         case Standing.REMOVED:
-            return "only the base has it"
+            return "only on the base"

@@ -116,7 +116,7 @@ def judge_criterion(
         reason, message = Reason.SKIPPED, "did not run"
     if kind is VerdictKind.FAIL and use.on_the_test:
         kind, reason = VerdictKind.NOT_MEASURED, Reason.TEST_BROKEN
-        message = f"{mean:.3g} where {use.threshold:g} is asked for" if mean is not None else "below its threshold"
+        message = f"{mean:.3g} is below the required {use.threshold:g}" if mean is not None else "below its threshold"
     return CriterionVerdict(
         name=use.name, kind=kind, value=mean, threshold=use.threshold, values=values, reason=reason, message=message
     )
@@ -162,12 +162,12 @@ def combine(verdicts: Iterable[CriterionVerdict], *, adk_compat: bool) -> tuple[
     passed = [verdict for verdict in deciding if verdict.kind is VerdictKind.PASS]
     broken = next((verdict for verdict in deciding if verdict.reason is Reason.TEST_BROKEN), None)
     if broken:
-        return VerdictKind.NOT_MEASURED, f"the test was broken, not the agent: {broken.name} {broken.message}"
+        return VerdictKind.NOT_MEASURED, f"invalid test run: {broken.name} {broken.message}"
     if failed:
         return VerdictKind.FAIL, f"below threshold: {', '.join(failed)}"
     if unmeasured and not (adk_compat and passed):
         first = unmeasured[0]
         return VerdictKind.NOT_MEASURED, f"{first.name} was not measured: {first.message or 'no score'}"
     if not passed:
-        return VerdictKind.NOT_MEASURED, "no criterion decides this case"
+        return VerdictKind.NOT_MEASURED, "the case has no deciding criterion"
     return VerdictKind.PASS, ""

@@ -626,7 +626,7 @@ def _of_error(endpoint: Endpoint, error: Exception, *, hidden: str = "") -> GitH
     slow = isinstance(error, requests.ReadTimeout | ReadTimeoutError) or isinstance(reason, ReadTimeoutError)
     slow = slow or type(error) is requests.Timeout
     kind = FailureKind.TIMEOUT if slow else FailureKind.UNREACHABLE
-    told = "the answer did not come in time" if slow else _without(hidden, str(reason).rpartition("): ")[2])
+    told = "the request timed out" if slow else _without(hidden, str(reason).rpartition("): ")[2])
     return GitHubFailed(kind, f"could not {endpoint.doing}: {plain.label(told, 300)}", hint=_HINTS[kind])
 
 

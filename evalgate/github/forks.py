@@ -27,9 +27,9 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
     if event.kind is EventKind.PULL_REQUEST_TARGET:
         raise ConfigError(TARGET, hint=TARGET_HINT)
     if settings.mode == "merge" and not settings.results:
-        raise ConfigError("`mode: merge` needs `results`", hint="Name the folder that the parts' artifacts are in.")
+        raise ConfigError("`mode: merge` needs `results`", hint="Set it to the folder with the shards' artifacts.")
     if settings.mode == "merge" and settings.shard:
-        raise ConfigError("`shard` and `mode: merge` exclude each other")
+        raise ConfigError("`shard` and `mode: merge` cannot be combined")
     if settings.mode == "post":
         _check_post(event)
     elif event.kind is EventKind.WORKFLOW_RUN and event.is_fork and settings.mode == "run":
@@ -103,7 +103,7 @@ def _check_post(event: EventContext) -> None:
     if event.kind is not EventKind.WORKFLOW_RUN:
         raise ConfigError(
             f"`mode: post` works on workflow_run, not on {event.name or 'a local run'}",
-            hint="examples/workflows/fork-safe-post.yml is such a workflow.",
+            hint="See examples/workflows/fork-safe-post.yml.",
         )
     if event.trigger != "pull_request":
         raise ConfigError(f"`mode: post`: the run that ended was on {event.trigger or '?'}, not on pull_request")

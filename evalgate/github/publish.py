@@ -218,7 +218,7 @@ class Posting:
         if self._thread.is_alive():  # some waits know no limit: a host's name that is looked up, for one
             self._problem(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s", "")
         elif not self._errands.empty():
-            self._problem("not everything was posted: this is a bug in evalgate, the traceback above says where", "")
+            self._problem("not everything was posted: internal error, see the traceback above", "")
         return tuple(self._problems)
 
     def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:

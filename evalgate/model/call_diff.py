@@ -71,11 +71,6 @@ def spell(call: ToolCall) -> str:
     return f"{_tool(call.name)}({', '.join(_argument(name, value) for name, value in (call.args or {}).items())})"
 
 
-def spell_json(value: Any, *, limit: int = VALUE_WIDTH) -> str:
-    """A JSON value on one line, clipped."""
-    return plain.clip(_dumps(value), limit)
-
-
 def _pair_by_name(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> list[Pair]:
     matcher = SequenceMatcher(None, [call.name for call in expected], [call.name for call in actual], autojunk=False)
     pairs: list[Pair] = []

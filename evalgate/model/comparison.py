@@ -169,7 +169,7 @@ class Verdict:
 
     @property
     def blocks(self) -> bool:
-        """Whether the policy ends the job red."""
+        """Whether the policy fails the job."""
         return self.blocked_by is not None
 
     def count(self, kind: VerdictKind) -> int:

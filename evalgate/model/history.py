@@ -97,8 +97,8 @@ class Trend:
 class Reliability:
     """What a history says. Passes, failures and unmeasured count repeats; rates are None where nothing tells them.
 
-    `pass_rate`: passes among measured repeats; `flake_rate`: share of the base runs in which the outcome differed
-    between repeats or from the run before; `mixed_runs` and `flips` are the two parts of it.
+    `pass_rate`: passes among measured repeats; `mixed_runs`: base runs whose repeats differed; `flips`: base runs whose
+    outcome differed from the run before.
     """
 
     base_runs: int
@@ -106,7 +106,6 @@ class Reliability:
     failures: int
     unmeasured: int
     pass_rate: float | None
-    flake_rate: float | None
     mixed_runs: int
     flips: int
 

@@ -90,7 +90,7 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence, remembered: 
     except Exception as error:  # noqa: BLE001 - the wall of one grade: a broken criterion is not a broken agent
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} raised {type(error).__name__}: {error}")
     if isinstance(found, Score) and not found.is_number:
-        found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, which is no score")
+        found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, not a valid score")
     if isinstance(found, Score):  # why there was none may be cured when the run is resumed
         remembered.keep(name, found)
     return found

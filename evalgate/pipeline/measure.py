@@ -156,7 +156,7 @@ class Measuring:
                     pass
         except KeyboardInterrupt:
             bench.stop.set()
-            bench.watcher.say("interrupted: what is finished is kept; go on with --resume")
+            bench.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
         finally:
             bench.watcher.end()
             self._cut_off = self._cut_off or (bench.stop.is_set() and self._served() - before < wanted)

@@ -162,7 +162,7 @@ class TrialRunner:
         attempts = 1
         while isinstance(outcome, AgentFailure) and outcome.kind in INFRASTRUCTURE and attempts <= self.retries:
             pause_s = _pause_s(outcome, self.pause_s * 2 ** (attempts - 1))
-            self.say(f"{task.key}: {outcome.message}; next try in {words.seconds(pause_s)}")
+            self.say(f"{task.key}: {outcome.message}; retrying in {words.seconds(pause_s)}")
             if self.stop.wait(pause_s):
                 break
             attempts += 1

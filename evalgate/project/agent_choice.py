@@ -94,9 +94,9 @@ def _app_name(key: str, eval_set: EvalSet) -> tuple[str, str, list[Problem]]:
     problem = Problem(
         severity=Severity.WARNING,
         code="mixed-app-names",
-        message=f"the file's sessions name {len(named)} apps: {words.listed(named)}; "
-        f"one agent runs the whole file, the first name ({app_name}) picks it",
+        message=f"the file's sessions name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
+        f"used for the whole file",
         place=Place(file=key),
-        hint="Split the file, one for each agent, or name the agent in evalgate.yml.",
+        hint="Split the file by agent, or set the agent in evalgate.yml.",
     )
     return app_name, case_id, [problem]

@@ -142,8 +142,8 @@ def absent_problem(keys: list[str]) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="no-agent",
-        message=f"no agent was found{files}: no folder of the repository has an agent.py or __init__.py "
-        "with `root_agent` or an ADK `app`, nor a root_agent.yaml",
+        message=f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
+        f"or a root_agent.yaml",
         place=Place(file=keys[0]),
         hint=_snippet("**" if len(keys) > 1 else keys[0], path="path/to/agent"),
     )
@@ -154,15 +154,15 @@ def unmatched_name_problem(key: str, *, app_name: str, finding: Found) -> Proble
     return Problem(
         severity=Severity.NOTE,
         code="app-name-unmatched",
-        message=f"session_input.app_name is {app_name!r}, no folder of that name holds an agent; "
-        f"`{finding.folder}` is run ({finding.found_by})",
+        message=f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
+        f"`{finding.folder}` ({finding.found_by})",
         place=Place(file=key),
     )
 
 
 def _snippet(glob: str, *, path: str) -> str:
     return (
-        "Name it in evalgate.yml:\n"
+        "Set it in evalgate.yml:\n"
         "      agents:\n"
         f'        - suites: ["{glob}"]\n'
         "          driver: adk\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -62,7 +62,6 @@ class CriteriaFinder:
 
     sources: Sources
     specs: Mapping[str, CriterionSpec]
-    announced: Collection[str]
     problems: list[Problem] = field(default_factory=list)
     _read: dict[str, tuple[CriterionUse, ...]] = field(default_factory=dict)
     _foreign: dict[str, bool] = field(default_factory=dict)
@@ -121,7 +120,7 @@ class CriteriaFinder:
         root = self.sources.root
         shown = full.relative_to(root).as_posix() if full.is_relative_to(root) else full.as_posix()
         if shown not in self._read:
-            named_by = "The setting `criteria` names it; ADK would go on with its defaults without a word."
+            named_by = "It is set as `criteria`; ADK would silently use its defaults."
             self._read[shown] = self._parsed(reading.read_named(full, shown=shown), shown, named_by=named_by)
         return self._read[shown], shown
 
@@ -161,7 +160,7 @@ class CriteriaFinder:
         kind = formats.recognise(text, file=path)
         parse = formats.CRITERIA_FILES.get(kind, formats.parse_criteria)
         read = parse(text, file=path)
-        checked = criteria.check(read.criteria, specs=self.specs, announced=self.announced)
+        checked = criteria.check(read.criteria, specs=self.specs)
         self.problems.extend((*read.problems, *checked.problems))
         if read.simulator is not None:
             self._simulators[path] = read.simulator
@@ -196,8 +195,8 @@ def _foreign(path: str) -> Problem:
     return Problem(
         severity=Severity.WARNING,
         code="foreign-config",
-        message=f"`{path}` is passed over: it has neither `metrics_to_run` nor `custom_metrics`, so it is no config of "
-        "agents-cli, and criteria are not read from YAML",
+        message=f"`{path}` is ignored: it has neither `metrics_to_run` nor `custom_metrics`, so it is not an "
+        f"agents-cli config, and criteria are not read from YAML",
         place=Place(file=path),
         hint=f"If it holds criteria, write them into a test_config.json beside the dataset: {EXAMPLE}.",
     )
@@ -208,25 +207,23 @@ def _vacuous(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> It
         yield Problem(
             severity=Severity.ERROR,
             code="asserts-nothing",
-            message="the config asserts nothing: it is one of agents-cli, whose metrics have no thresholds, so that "
-            "every answer would pass",
+            message="the config checks nothing: agents-cli metrics have no thresholds, so every answer would pass",
             place=Place(file=path),
-            hint=f"Put a test_config.json beside the dataset, which then counts: {EXAMPLE}. `criteria` are not read "
-            "here.",
+            hint=f"Add a test_config.json next to the dataset: {EXAMPLE}. `criteria` are not read here.",
         )
     elif not uses:
         yield Problem(
             severity=Severity.ERROR,
             code="asserts-nothing",
-            message="the config asserts nothing: it has no criteria, so that every answer would pass",
+            message="the config checks nothing: it has no criteria, so every answer would pass",
             place=Place(file=path),
-            hint=f"Name what must hold under `criteria`: {EXAMPLE}.",
+            hint=f"Add criteria under `criteria`: {EXAMPLE}.",
         )
     elif all(use.informational for use in uses):
         yield Problem(
             severity=Severity.ERROR,
             code="only-informational",
-            message=f"the config asserts nothing: {words.listed(f'`{use.name}`' for use in uses)} "
+            message=f"the config checks nothing: {words.listed(f'`{use.name}`' for use in uses)} "
             f"only {'informs' if len(uses) == 1 else 'inform'}",
             place=Place(file=path),
             hint="Add a criterion with a threshold.",
@@ -243,7 +240,7 @@ def defaults_problems(keys: Sequence[str], config_files: frozenset[str]) -> Iter
     yield Problem(
         severity=Severity.WARNING,
         code="default-criteria",
-        message=f"there is no test_config.json beside or above, so that ADK's defaults count{files}: {defaults}",
+        message=f"no test_config.json next to or above the file, so ADK's defaults apply{files}: {defaults}",
         place=Place(file=keys[0]),
         hint=_defaults_hint(alike),
     )
@@ -252,7 +249,7 @@ def defaults_problems(keys: Sequence[str], config_files: frozenset[str]) -> Iter
 def _defaults_hint(alike: list[str]) -> str:
     match alike:
         case []:
-            return "Put a test_config.json beside the file or above it, to say what must hold."
+            return "Add a test_config.json next to or above the file."
         case [path] if path.endswith(_YAML):
             return f"{path} may hold criteria: write them into a test_config.json, {EXAMPLE}."
         case [path]:

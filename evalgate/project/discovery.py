@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from evalgate import criteria, formats
+from evalgate import formats
 from evalgate.config.gate_file import GateFile
 from evalgate.config.yaml import Locator
 from evalgate.criteria.base import CriterionSpec
@@ -53,7 +53,6 @@ def discover(
     places: Locator | None = None,
     criteria_file: Path | None = None,
     specs: Mapping[str, CriterionSpec],
-    announced: Collection[str] = criteria.ANNOUNCED,
 ) -> Discovery:
     """Find what is to be evaluated; nothing is imported or run.
 
@@ -78,7 +77,6 @@ def discover(
             root=root, config_files=seen.config_files, explicit=criteria_file, gate_file=rules, places=places
         ),
         specs=specs,
-        announced=announced,
     )
     agents = agent_choice.choose_agents(
         sets, gate_file=rules, files=seen.agent_files, read=lambda path: reading.read_source(root, path)
@@ -100,7 +98,7 @@ def discover(
         *(() if selections or grep else near_names.file_problems(seen, run=keys, exclude=rules.exclude)),
         *_idle_patterns(rules, places, seen, keys=keys, strangers=read.strangers, root=root),
     )
-    names = () if selections or grep else _idle_names(rules, places, (*suites, *unread), known=(*specs, *announced))
+    names = () if selections or grep else _idle_names(rules, places, (*suites, *unread), known=specs)
     return Discovery(suites=suites, problems=(*found, *unheeded, *names), unread=unread)
 
 

@@ -59,9 +59,9 @@ def name_problems(
             yield Problem(
                 severity=Severity.WARNING,
                 code="rule-matches-nothing",
-                message=f"`{'.'.join(path)}`: no suite has a criterion of this name",
+                message=f"`{'.'.join(path)}`: no suite has a criterion with this name",
                 place=where(*path),
-                hint=f"Did you mean `{close}`?" if close else "Take the rule out, or correct its name.",
+                hint=f"Did you mean `{close}`?" if close else "Remove the rule, or correct its name.",
             )
 
 
@@ -97,9 +97,9 @@ def _problem(what: str, patterns: Sequence[str], found: Iterable[str], place: Pl
     return Problem(
         severity=Severity.WARNING,
         code="rule-matches-nothing",
-        message=f"{what} matches no evaluation file, so that the rule does nothing",
+        message=f"{what} matches no evaluation file, so the rule has no effect",
         place=place,
-        hint=f"Did you mean `{close}`?" if close else "`evalgate list` shows every file that there is.",
+        hint=f"Did you mean `{close}`?" if close else "`evalgate list` shows all files.",
     )
 
 

@@ -42,7 +42,7 @@ def parse_rules(text: str, *, file: str) -> tuple[pathspec.GitIgnoreSpec, tuple[
         Problem(
             severity=Severity.NOTE,
             code="bad-ignore-line",
-            message=f"the line {lines[number]!r} is no pattern, it is passed over",
+            message=f"the line {lines[number]!r} is not a valid pattern (ignored)",
             place=Place(file=file, line=number + 1),
         )
         for number in bad

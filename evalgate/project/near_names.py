@@ -24,8 +24,8 @@ def file_problems(seen: Tree, *, run: Collection[str], exclude: Sequence[str]) -
         it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
         yield _problem(
             missed[0],
-            f"{words.listed(f'`{path}`' for path in missed)} {are} not evaluated: no name ends in `.evalset.json`, in "
-            "small letters",
+            f"{words.listed(f'`{path}`' for path in missed)} {are} not evaluated: the name must end in "
+            f"`.evalset.json` (lower case)",
             f"Rename {it} to *.evalset.json, name {it} in the run, or `exclude` {it} in evalgate.yml.",
         )
 
@@ -42,10 +42,10 @@ def config_problems(seen: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
                 missed.setdefault(path, []).append(suite)
     for path, meant in missed.items():
         file = meant[0].criteria_source.file
-        counting = f"`{file}` counts" if file else "ADK's defaults count"
+        used = f"using `{file}`" if file else "using ADK's defaults"
         yield _problem(
             path,
-            f"`{path}` is not read, for it is not called `test_config.json`; {counting} for "
+            f"`{path}` is ignored because its name is not `test_config.json`; {used} for "
             f"{words.listed(suite.key for suite in meant)}",
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )

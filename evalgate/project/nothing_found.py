@@ -19,7 +19,7 @@ def nothing_found(tree: Tree, *, cases: int, files: int, grep: str, problems: It
         message = (
             f"none of {words.counted(cases, 'case')} in {words.counted(files, 'evaluation file')} matches {grep!r}"
         )
-        hint = "The search text is looked for in case ids and in what the user says first."
+        hint = "`grep` searches case ids and the first user text."
     elif tree.evaluation_files:
         message = "no case was selected"
         hint = f"There are {words.counted(len(tree.evaluation_files), 'evaluation file')}: "
@@ -32,11 +32,11 @@ def nothing_found(tree: Tree, *, cases: int, files: int, grep: str, problems: It
 
 def _where_we_looked(tree: Tree) -> Iterator[str]:
     yield (
-        "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders but "
-        "hidden ones, Python environments, node_modules and what git ignores."
+        "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders except "
+        "hidden ones, Python environments, node_modules and git-ignored ones."
     )
     if tree.ignored:
-        yield f"Git ignores {words.listed(tree.ignored)}: name the file to evaluate it all the same."
+        yield f"Git ignores {words.listed(tree.ignored)}: name the file to evaluate it anyway."
     alike = list(_lookalikes(tree))
     if alike:
         verb = "looks" if len(alike) == 1 else "look"

@@ -30,8 +30,8 @@ def file_problems(
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
         yield _problem(
             missed[0],
-            f"git ignores {words.listed(f'`{path}`' for path in missed)}, so that {they} not evaluated",
-            f"Name {it} to evaluate {it} all the same, take {it} out of .gitignore, or `exclude` {it} in evalgate.yml.",
+            f"git ignores {words.listed(f'`{path}`' for path in missed)}, so {they} not evaluated",
+            f"Name {it} to evaluate {it} anyway, remove {it} from .gitignore, or `exclude` {it} in evalgate.yml.",
         )
 
 
@@ -48,8 +48,8 @@ def config_problems(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     for path, keys in served.items():
         yield _problem(
             path,
-            f"git ignores `{path}`, so that it is not read; other criteria count for {words.listed(keys)}",
-            "Take it out of .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
+            f"git ignores `{path}`, so it is not read; other criteria apply to {words.listed(keys)}",
+            "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
 

@@ -16,7 +16,7 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     try:
         resolved = (root / path).resolve(strict=True)
         if not resolved.is_relative_to(root.resolve()):
-            return _problem("outside-root", "the file lies outside the repository, it is not read", path)
+            return _problem("outside-root", "the file is outside the repository and is not read", path)
         return _bounded(resolved, path, largest)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links before Python 3.13
         return _unreadable(path, error)
@@ -39,10 +39,10 @@ def read_source(root: Path, path: str) -> str:
 def _bounded(path: Path, shown: str, largest: int) -> bytes | Problem:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        return _problem("unreadable-file", "this is no regular file", shown)
+        return _problem("unreadable-file", "this is not a regular file", shown)
     if status.st_size > largest:
         size = f"{status.st_size / 1e6:,.0f} MB"
-        return _problem("file-too-large", f"the file has {size}, at most {largest / 1e6:,.0f} MB are read", shown)
+        return _problem("file-too-large", f"the file has {size}, at most {largest / 1e6:,.0f} MB are allowed", shown)
     return path.read_bytes()
 
 

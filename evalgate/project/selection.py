@@ -151,7 +151,7 @@ def _empty(text: str) -> Problem:
         severity=Severity.ERROR,
         code="selection-unmatched",
         message=f"{text!r} matches no evaluation file: it is empty",
-        hint="Is it a variable that is not set? Without any selection every evaluation file is meant.",
+        hint="Is a variable not set? Without a selection all evaluation files are used.",
     )
 
 
@@ -161,8 +161,8 @@ def _unmatched(text: str, files: Files) -> Problem:
         return Problem(
             severity=Severity.ERROR,
             code="outside-root",
-            message=f"{text!r} lies outside the repository, nothing there is evaluated",
-            hint="Name a path within the root, or another `root`.",
+            message=f"{text!r} is outside the repository",
+            hint="Use a path within the root, or change `root`.",
         )
     close = words.nearest(path, files.found)
     if close is None:

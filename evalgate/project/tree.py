@@ -212,15 +212,15 @@ def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | N
         path.encode("utf-8")
     except UnicodeEncodeError:
         shown = path.encode("utf-8", "backslashreplace").decode()
-        return _problem("unusable-name", "the file's name is not UTF-8, so that no report could name it", shown)
+        return _problem("unusable-name", "the file name is not UTF-8", shown)
     if not entry.is_symlink():
         return None
     try:
         target = Path(entry.path).resolve(strict=True)
     except (OSError, RuntimeError):
-        return _problem("unreadable-file", "the symbolic link leads nowhere", path)
+        return _problem("unreadable-file", "the symbolic link is broken", path)
     if not target.is_relative_to(root.resolve()):
-        return _problem("outside-root", "the symbolic link leads out of the repository, it is not followed", path)
+        return _problem("outside-root", "the symbolic link points outside the repository and is not followed", path)
     return None
 
 

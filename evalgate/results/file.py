@@ -51,7 +51,7 @@ from evalgate.wire.invocations import AgentDetailsWire
 
 SCHEMA_VERSION: Final = 3
 MOST_BYTES: Final = 2 * 1024**3
-NEEDED: Final = "Name a results.json that `evalgate run` or the action wrote into its output folder."
+NEEDED: Final = "Use a results.json that `evalgate run` or the action wrote to its output folder."
 
 # --- the layout: each noun's own fields, and what stands beside them -----------------------------
 
@@ -116,7 +116,7 @@ class PlannedCase(Entry):
     case_id: str
     line: int | None = None
     fingerprint: str = ""
-    shard: Part = Field(description="The part that measures it.")
+    shard: Part = Field(description="The shard that runs it.")
 
 
 class PlannedSuite(_AnySuite):
@@ -131,7 +131,7 @@ ShardEntry: Any = entry(
     doc="Which part of a plan this is. `plan`: the whole of it, what other parts measure too.",
     without={"homes", "fingerprints"},
     plan=(list[PlannedSuite], ...),
-    fingerprint=(str, Field(description="Equal for parts that can be merged.")),
+    fingerprint=(str, Field(description="Equal for shards that can be merged.")),
 )
 
 
@@ -145,7 +145,7 @@ class CaseEntry(Entry):
     not_finite: Places = Field(default_factory=list, description=f"Of `eval_case`. {shapes.NOT_FINITE}")
     verdict: VerdictKind
     reason: str = ""
-    quarantined: bool = Field(default=False, description="Shown, and decides nothing yet (`admission`).")
+    quarantined: bool = Field(default=False, description="Shown, but non-blocking (`admission`).")
     trials: list[TrialEntry] = Field(default_factory=list)
 
     @model_validator(mode="before")
@@ -162,7 +162,7 @@ class SuiteEntry(_AnySuite):
     verdict: VerdictKind
     reason: str = ""
     required_pass_rate: float = 1.0
-    advisory: bool = Field(default=False, description="Shown, and decides nothing.")
+    advisory: bool = Field(default=False, description="Shown, but non-blocking.")
     cases: list[CaseEntry]
 
 
@@ -439,13 +439,13 @@ def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
     except OSError as error:
         raise _refused(f"cannot be read: {error.strerror or error}", place=place, of=of) from error
     except (ValueError, RecursionError) as error:
-        raise _refused(f"is no JSON: {error}", place=place, of=of, hint=NEEDED) from error
+        raise _refused(f"is not JSON: {error}", place=place, of=of, hint=NEEDED) from error
 
 
 def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise _refused("is no results.json: it has no `schema_version`", place=place, of=of, hint=NEEDED)
+        raise _refused("is not a results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
     if type(version) is not int or version != SCHEMA_VERSION:
         shown = repr(version)[:40]
         why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
@@ -598,15 +598,15 @@ def validate_untrusted(raw: Any, place: Place) -> None:
                 case str() if len(value) > MOST_TEXT:
                     raise _strange(f"has a text of {len(value):,} characters", place)
                 case float() if not math.isfinite(value) or abs(value) > MOST_NUMBER:
-                    raise _strange("has a number that is none", place)
+                    raise _strange("contains an invalid number", place)
                 case int() if abs(value) > MOST_NUMBER:
-                    raise _strange("has a number that is too large", place)
+                    raise _strange("contains a number that is too large", place)
         if nodes > MOST_NODES:
             raise _strange(f"has more than {MOST_NODES:,} values", place)
         if not below:
             return
         level = below
-    raise _strange(f"is nested more than {MOST_DEPTH} deep", place)
+    raise _strange(f"is nested deeper than {MOST_DEPTH} deep", place)
 
 
 def _insist_plausible(run: Run, place: Place) -> None:
@@ -615,11 +615,11 @@ def _insist_plausible(run: Run, place: Place) -> None:
     names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
     most = run.repeats + run.more
     if run.shard is not None:
-        raise _strange("is a part of a run", place)
+        raise _strange("is a shard", place)
     if not (1 <= run.repeats <= MOST_RUNS and 0 <= run.more <= MOST_RUNS):
-        raise _strange("has an impossible number of repeats", place)
+        raise _strange("has an invalid number of repeats", place)
     if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
-        raise _strange(f"has {len(cases):,} cases, each up to {most:,} times: more than is read", place)
+        raise _strange(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
     for what, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
@@ -629,7 +629,7 @@ def _insist_plausible(run: Run, place: Place) -> None:
         if len(set(keys)) != len(keys):
             raise _strange(f"has the same {what} twice", place)
     if not all(_is_possible(trial.key, most) for trial in (*run.trials, *run.confirmations)):
-        raise _strange("has a run of a case whose number cannot be", place)
+        raise _strange("has a run of a case with an invalid number", place)
 
 
 def _is_possible(key: TrialKey, most: int) -> bool:
@@ -637,4 +637,4 @@ def _is_possible(key: TrialKey, most: int) -> bool:
 
 
 def _strange(what: str, place: Place) -> ConfigError:
-    return ConfigError(what, where=place, hint="It is not used: it came from a pull request.")
+    return ConfigError(what, where=place, hint="It is not used because it came from a pull request.")

@@ -55,14 +55,13 @@ def by_case(history: History) -> dict[tuple[str, str], CaseHistory]:
 def judge(outcomes: Sequence[PastOutcome]) -> Reliability:
     """What consecutive outcomes of one case, oldest first, say; usually the `RECENT` last of a history."""
     measured = [outcome for outcome in outcomes if outcome.measured]
-    mixed = flips = telling = 0
+    mixed = flips = 0
     before: bool | None = None  # whether all repeats passed, the last time that they agreed
     for outcome in measured:
         agreed = outcome.passes in {0, outcome.measured}
         passed = outcome.passes == outcome.measured
         mixed += not agreed
         flips += agreed and before is not None and passed is not before
-        telling += outcome.measured > 1 or before is not None
         before = passed if agreed else before
     passes = sum(outcome.passes for outcome in measured)
     repeats = sum(outcome.measured for outcome in measured)
@@ -72,7 +71,6 @@ def judge(outcomes: Sequence[PastOutcome]) -> Reliability:
         failures=repeats - passes,
         unmeasured=sum(outcome.runs - outcome.measured for outcome in outcomes),
         pass_rate=passes / repeats if repeats else None,
-        flake_rate=(mixed + flips) / telling if telling else None,
         mixed_runs=mixed,
         flips=flips,
     )

@@ -272,8 +272,8 @@ class Journal:
         """Whether the line is one of ours, and whole."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
-                f"the journal {self.path} was written in another layout than this version of evalgate writes",
-                hint="Finish the run with the version that began it, or begin anew without --resume.",
+                f"the journal {self.path} was written by an incompatible version of evalgate",
+                hint="Finish the run with the version that started it, or start over without --resume.",
             )
         try:
             if "trial" in line:
@@ -370,13 +370,13 @@ def _write_all(file: FileIO, data: bytes) -> None:
 
 def unwritable(path: Path, error: OSError) -> UnavailableError:
     """What the user can do about a journal that cannot be written."""
-    kept = "What was finished before is in the journal."
+    kept = "Completed runs are saved in the journal."
     if error.errno in _FULL:
-        hint = f"{kept} Make room, then go on with --resume."
+        hint = f"{kept} Free some disk space, then continue with --resume."
     elif error.errno == errno.EIO:
-        hint = f"{kept} The disk fails: see the system's log, then go on with --resume."
+        hint = f"{kept} The disk failed: see the system log, then continue with --resume."
     else:
-        hint = f"Reports and journal go to the folder {path.parent}: make it writable, or name another with `output`."
+        hint = f"Make the folder {path.parent} writable, or set `output` to another folder."
     return UnavailableError(f"cannot write the journal {path}: {error.strerror or error}", hint=hint)
 
 
@@ -384,7 +384,7 @@ def _unreadable(path: Path, error: OSError) -> UnavailableError:
     """What the user can do about a journal that cannot be read."""
     return UnavailableError(
         f"cannot read the journal {path}: {error.strerror or error}",
-        hint="Make it readable, or begin anew without --resume.",
+        hint="Make it readable, or start over without --resume.",
     )
 
 
@@ -392,8 +392,8 @@ def _changed(path: Path) -> UnavailableError:
     """What the user can do about a journal that somebody else wrote to."""
     return UnavailableError(
         f"the journal {path} was changed during the run, by the agent or by another program",
-        hint=f"Keep it out of the folder {path.parent}, or name another folder with `output`. What still stands whole "
-        "in the journal is taken from it by --resume.",
+        hint=f"Keep other programs out of {path.parent}, or set `output` to another folder. --resume recovers intact "
+        f"entries.",
     )
 
 
@@ -402,8 +402,8 @@ def _lock(file: FileIO, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UnavailableError(
-            f"another evalgate is at work in the folder {path.parent}",
-            hint="Wait until it has ended, or give this run a folder of its own: `--output FOLDER` (the action's input "
+            f"another evalgate is running in the folder {path.parent}",
+            hint="Wait until it ends, or use a separate folder for this run: `--output FOLDER` (the action's input "
             "`output`).",
         ) from None
 

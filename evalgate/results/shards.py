@@ -117,7 +117,7 @@ def fingerprint(
 def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
     """The suites with the cases of this part alone; those that have none of it are left out.
 
-    A case that the plan does not have (only the base has it) belongs to the first part.
+    A case that the plan does not have (only on the base) belongs to the first part.
     """
     kept = []
     for suite in suites:
@@ -169,14 +169,15 @@ def parts_of(found: Iterable[tuple[str, Stored]]) -> tuple[Part, ...]:
         shard = stored.run.shard
         if shard is None:
             raise ConfigError(
-                "is a whole run, not a part of one",
+                "is a complete run, not a shard",
                 where=Place(file=file),
-                hint="Runs with `shard: 1/N` to `N/N` are merged; two whole runs can be compared: `evalgate compare`.",
+                hint="Merge takes runs with `shard: 1/N` to `N/N`; to compare two complete runs use `evalgate "
+                "compare`.",
             )
         _insist_whole(file, stored.run, shard)
         if shard.index in parts:
             first = parts[shard.index].file
-            raise ConfigError(f"is part {shard} of the plan, and so is {first}", where=Place(file=file))
+            raise ConfigError(f"is shard {shard}, and so is {first}", where=Place(file=file))
         parts[shard.index] = Part(file=file, stored=stored, shard=shard)
     ordered = tuple(parts[index] for index in sorted(parts))
     for other in ordered[1:]:
@@ -189,11 +190,11 @@ def _insist_whole(file: str, run: Run, shard: Shard) -> None:
     has = {(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases}
     own = {key for key, home in shard.homes.items() if home == shard.index}
     if not 1 <= shard.index <= shard.of or any(not 1 <= home <= shard.of for home in shard.homes.values()):
-        raise ConfigError(f"has a plan that cannot be: part {shard}", where=Place(file=file))
+        raise ConfigError(f"has an invalid shard {shard}", where=Place(file=file))
     strangers = sorted((has - own) & set(shard.homes)) or sorted(own - has)
     if strangers:
         raise ConfigError(
-            f"is part {shard}, and {'/'.join(strangers[0])} does not stand in it as its plan says",
+            f"is shard {shard}, which must not contain {'/'.join(strangers[0])}",
             where=Place(file=file),
         )
 
@@ -204,7 +205,7 @@ def _insist_alike(first: Part, other: Part) -> None:
     for what, left, right in (
         ("of different versions of evalgate", a.version, b.version),
         ("of different commits", a.run.commit[:12], b.run.commit[:12]),
-        ("parts of different numbers of parts", first.shard.of, other.shard.of),
+        ("shards of different numbers of shards", first.shard.of, other.shard.of),
         ("run with different `seed`s", a.run.seed, b.run.seed),
         ("run with different `runs`", a.run.repeats, b.run.repeats),
         ("run with and without `adk-compat`", a.adk_compat, b.adk_compat),
@@ -230,7 +231,7 @@ def _plan_difference(first: Shard, other: Shard) -> str:
         )
         return f"do not have the same cases: {'/'.join(different[0])}"
     if first.homes != other.homes:
-        return "divide the cases differently: their `durations` were not the same file"
+        return "divide the cases differently: their `durations` files differ"
     for suite, twin in zip(first.plan, other.plan, strict=True):
         if suite.criteria != twin.criteria:
             return f"have different criteria or thresholds for {suite.key}"
@@ -241,8 +242,8 @@ def _plan_difference(first: Shard, other: Shard) -> str:
 
 def _apart(first: Part, other: Part, why: str) -> ConfigError:
     return ConfigError(
-        f"parts {first.shard} ({first.file}) and {other.shard} ({other.file}) {why}",
-        hint="All parts have to come from one commit, with the same files and inputs.",
+        f"shards {first.shard} ({first.file}) and {other.shard} ({other.file}) {why}",
+        hint="All shards must come from one commit, with the same files and inputs.",
     )
 
 
@@ -342,8 +343,8 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
     commits = sorted({each.origin.commit for each in told if each.origin.commit})
     if len(commits) > 1:
         raise ConfigError(
-            f"the parts were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
-            hint="Run all parts again, or name the commit with `base`.",
+            f"the shards were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
+            hint="Rerun all shards, or set `base`.",
         )
     have = set(planned)
     standings = {
@@ -429,10 +430,12 @@ def _problems(parts: Sequence[Part], missing: Sequence[int]) -> Iterable[Problem
     homes, of = parts[0].shard.homes, parts[0].shard.of
     for index in missing:
         lost = sum(home == index for home in homes.values())
-        yield _warning("shard-missing", f"part {index}/{of} has no results: {words.counted(lost, 'case')} not measured")
+        yield _warning(
+            "shard-missing", f"shard {index}/{of} has no results: {words.counted(lost, 'case')} not measured"
+        )
     for name, of_run in _BY_AGENT:
         if _vary([of_run(part.stored.run) for part in parts]):
-            yield _warning("shards-differ", f"the parts ran in different surroundings: {name} differ")
+            yield _warning("shards-differ", f"the shards ran in different environments: {name} differ")
 
 
 def _vary(mappings: Sequence[Mapping[str, Any]]) -> bool:

@@ -59,7 +59,7 @@ class LlmUser:
             return SimulatorFailure(message=str(error))
         text = reply.text.strip()
         if not text:
-            return SimulatorFailure(message=f"{self._use.model} replied without a word")
+            return SimulatorFailure(message=f"{self._use.model} sent an empty reply")
         if simulated_user.ends(text, stop_signal=self._use.stop_signal, as_adk=self._services.adk_compat):
             return Stop(ended_by=Ending.STOP_SIGNAL)
         return _message(text)
@@ -92,7 +92,7 @@ def begin(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSim
     if case.scenario is None:
         return _Mute("the case has no conversation scenario")
     if services.panel is None:
-        return _Mute("no model may be asked to play the user")
+        return _Mute("no model is available to play the user")
     try:
         return LlmUser(case.scenario, use, panel=services.panel, services=services)
     except TemplateError as error:

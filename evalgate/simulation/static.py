@@ -27,4 +27,4 @@ def begin(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSim
     return StaticUser(case.conversation or ())
 
 
-SPEC = SimulatorSpec(name="static", summary="says the user's turns as they are written down", begin=begin)
+SPEC = SimulatorSpec(name="static", summary="sends the user's turns as written", begin=begin)

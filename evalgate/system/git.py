@@ -152,12 +152,12 @@ class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
     """A git command that did not do what was asked; the message holds git's own words, secrets taken out."""
 
     hints: ClassVar[Mapping[Complaint, str]] = {
-        Complaint.CREDENTIALS: "Give the job a token that may read the repository (`permissions: contents: read`; "
+        Complaint.CREDENTIALS: "Give the job a token that can read the repository (`permissions: contents: read`; "
         "`write` for a data branch), or leave `persist-credentials` of actions/checkout on.",
         Complaint.MISSING: "Check out with `fetch-depth: 0`, or name a commit or branch that the remote has.",
-        Complaint.LOST_RACE: "Another run pushed at the same time; run again.",
-        Complaint.NETWORK: "The remote cannot be reached from here. Check out with `fetch-depth: 0`, or run again.",
-        Complaint.TIMEOUT: "The remote or the disk is too slow. Check out with `fetch-depth: 0`, or run again.",
+        Complaint.LOST_RACE: "Another run pushed at the same time; rerun.",
+        Complaint.NETWORK: "The remote is unreachable. Check out with `fetch-depth: 0`, or rerun.",
+        Complaint.TIMEOUT: "The remote or the disk is too slow. Check out with `fetch-depth: 0`, or rerun.",
         Complaint.NO_GIT: "Install git 2.31 or newer.",
         Complaint.OTHER: "",
     }
@@ -166,7 +166,7 @@ class GitFailed(UnavailableError):  # noqa: N818 - it says what happened
         """`command`: as a person would name it (`git fetch`); `words`: git's, redacted."""
         said = words.strip()
         super().__init__(
-            f"{command} failed: {said}" if said else f"{command} failed without a word",
+            f"{command} failed: {said}" if said else f"{command} failed without a message",
             hint=hint or self.hints[complaint],
         )
         self.command = command
@@ -275,10 +275,10 @@ class Git:
         ended = _wait(child, given=given, timeout_s=timeout_s)
         words = self.redacted(child.stderr.text(limit=WORDS_OF_GIT))
         if ended is None:
-            late = f"it took longer than {timeout_s:.0f} s and was ended. {words}"
+            late = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
             raise GitFailed(command=name, words=late, complaint=Complaint.TIMEOUT)
         if output.total > most_bytes:
-            raise GitFailed(command=name, words=f"more than {most_bytes:,} bytes came", complaint=Complaint.OTHER)
+            raise GitFailed(command=name, words=f"more than {most_bytes:,} bytes of output", complaint=Complaint.OTHER)
         if ended.returncode != 0:
             shown = words.strip() or f"it {ended}"
             raise GitFailed(command=name, words=shown, complaint=parse_complaint(words))
@@ -353,8 +353,7 @@ def find_source(root: Path) -> Source:
             return Source(working_tree=folder, git_dir=git_dir, common_dir=common_dir(git_dir))
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",
-        hint="Check out with actions/checkout (without `git` in the job it downloads files alone), or take the base "
-        "from a file.",
+        hint="Check out with actions/checkout (it needs `git` in the job), or use `baseline: file:PATH`.",
     )
 
 

@@ -103,7 +103,7 @@ class Exchange:
             self._session.get_redirect_target = _nowhere  # type: ignore[method-assign]  # a session's own hook
         remaining = deadline - time.monotonic()
         if remaining <= 0:
-            raise ExchangeFailed(Fault.TIMEOUT, "no time is left for the request")
+            raise ExchangeFailed(Fault.TIMEOUT, "no time left for the request")
         sent = {"accept": "application/json", **headers}
         data = None
         if body is not None:
@@ -127,14 +127,14 @@ class Exchange:
         except requests.ConnectTimeout as error:
             raise ExchangeFailed(Fault.UNREACHABLE, f"no connection: {_plain(error)}") from None
         except requests.Timeout:
-            raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
+            raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
-            raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is no address of HTTP") from None
+            raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
         except requests.exceptions.InvalidHeader as error:
             raise ExchangeFailed(Fault.INVALID, f"a header cannot be sent: {_plain(error)}") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             if "timed out" in str(error).lower():
-                raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time") from None
+                raise ExchangeFailed(Fault.TIMEOUT, "the request timed out") from None
             raise ExchangeFailed(Fault.UNREACHABLE, _plain(error)) from None
 
     def _read(self, response: requests.Response, deadline: float) -> bytes:
@@ -145,7 +145,7 @@ class Exchange:
             if len(content) > self._most_bytes:
                 raise ExchangeFailed(Fault.TOO_LARGE, f"the answer is larger than {self._most_bytes:,} bytes")
             if time.monotonic() > deadline:
-                raise ExchangeFailed(Fault.TIMEOUT, "the answer did not come in time")
+                raise ExchangeFailed(Fault.TIMEOUT, "the request timed out")
         return bytes(content)
 
 
@@ -160,7 +160,7 @@ def origin(url: str) -> tuple[str, str, int | None]:
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
         return parts.scheme, (parts.hostname or "").lower(), port
     except ValueError:
-        raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is no address of HTTP") from None
+        raise ExchangeFailed(Fault.INVALID, f"{url[:200]} is not an HTTP URL") from None
 
 
 def _proxies(url: str, environment: Mapping[str, str]) -> dict[str, str]:

@@ -281,7 +281,7 @@ class Ended:
             name = signal.Signals(self.signal).name
         except ValueError:
             name = "unknown"
-        return f"was ended by signal {self.signal} ({name})"
+        return f"was killed by signal {self.signal} ({name})"
 
 
 class Child:

@@ -104,7 +104,7 @@ def _named(python: str, root: str, world: World) -> str:
         return str(path)
     command = shutil.which(python, path=world.environment.get("PATH"))
     if command is None:
-        raise InstallFailed(f"the Python {python!r} does not exist: it is neither a file of the checkout nor on PATH")
+        raise InstallFailed(f"the Python {python!r} does not exist, neither in the checkout nor on PATH")
     return command
 
 
@@ -121,7 +121,7 @@ def _found(wanted: Wanted, world: World) -> Interpreter:
     looked = []
     for python in _candidates(wanted, world):
         if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
-            return Interpreter(python=python, origin=f"{python}, found (nothing in the checkout says what to install)")
+            return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
         looked.append(python)
     what = f"that has {wanted.framework}" if wanted.framework else "at all"
     raise InstallFailed(
@@ -350,9 +350,9 @@ def _about(base: str, world: World) -> str:
     try:
         finished = process.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=CHECK_TIMEOUT_S)
     except process.ChildStartError as error:
-        raise InstallFailed(f"the Python {base} cannot be started: {error}") from error
+        raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     if finished.returncode != 0 or not finished.stdout_tail.strip():
-        raise InstallFailed(f"{base} does not work as a Python", _tail(finished, environment))
+        raise InstallFailed(f"{base} is not a working Python", _tail(finished, environment))
     return finished.stdout_tail.strip()
 
 

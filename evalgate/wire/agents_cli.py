@@ -68,7 +68,7 @@ class _Reader:
         if given is not None:
             return str(given)
         made = f"case_{self.path[-1] if self.path else 0}"
-        self.ledger.note("missing-eval-id", f"the case has no `eval_case_id`; it is called {made}", path=self.path)
+        self.ledger.note("missing-eval-id", f"the case has no `eval_case_id`; using {made}", path=self.path)
         return made
 
     def scenario(self) -> ConversationScenario | None:

@@ -79,14 +79,14 @@ class ExampleWire(CalibrationShape):
     """A label that the judge did not agree with, or could not decide; texts are clipped."""
 
     kind: ConfusionKind
-    line: int = Field(description="Of the labels file, from 1.")
+    line: int = Field(description="Line of the labels file, from 1.")
     where: str = ""
     subject: str = ""
     human: str
     judge: str = ""
     shown: str = Field(default="", description="What was judged.")
     rationale: str = Field(default="", description="The judge's; for an undecided one: why.")
-    note: str = Field(default="", description="The person's.")
+    note: str = Field(default="", description="The human label.")
 
     def noun(self) -> Example:
         """The example."""
@@ -103,9 +103,9 @@ class CriterionWire(CalibrationShape):
     clusters: int = Field(default=0, ge=0, description="Cases that the labels come from.")
     matrix: MatrixWire
     agreement: RateWire | None = None
-    kappa: RateWire | None = Field(default=None, description="Cohen's; null where both only ever say one word.")
-    tpr: RateWire | None = Field(default=None, description="Share of people's yes that the judge says yes to.")
-    tnr: RateWire | None = Field(default=None, description="Share of people's no that the judge says no to.")
+    kappa: RateWire | None = Field(default=None, description="Cohen's kappa; null if both only ever say one value.")
+    tpr: RateWire | None = Field(default=None, description="Share of human yes labels that the judge says yes to.")
+    tnr: RateWire | None = Field(default=None, description="Share of human no labels that the judge says no to.")
     examples: list[ExampleWire] = Field(default_factory=list)
 
     def noun(self) -> CriterionCalibration:
@@ -128,7 +128,7 @@ class JudgedWire(CalibrationShape):
     """What people's labels say of a criterion's judge, in results.json."""
 
     judge: JudgeWire
-    labels: int = Field(default=0, ge=0, description="Decided ones; 0: nobody labelled this judge's verdicts.")
+    labels: int = Field(default=0, ge=0, description="Decided ones; 0: no labels for this judge.")
     kappa: RateWire | None = None
     tpr: RateWire | None = None
     tnr: RateWire | None = None

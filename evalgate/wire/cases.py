@@ -95,7 +95,7 @@ class ScenarioWire(Wire):
             near = words.nearest(persona, BUILT_IN_PERSONAS)
             raise PydanticCustomError(
                 "unknown_persona",
-                "`{found}` is no built-in persona; ADK has {known}",
+                "`{found}` is not a built-in persona; ADK has {known}",
                 {"found": persona[:60], "known": words.listed(BUILT_IN_PERSONAS), "near": near or ""},
             )
         return persona

@@ -113,7 +113,7 @@ def _probably(key: str, siblings: Any) -> str:
     if not isinstance(siblings, dict):
         return ""
     near = words.nearest(key, [str(name) for name in siblings], cutoff=0.8)
-    return f"`{near}` stands there instead" if near else f"found there: {_names(siblings)}"
+    return f"`{near}` is there instead" if near else f"found there: {_names(siblings)}"
 
 
 def _names(siblings: Mapping[str, Any]) -> str:

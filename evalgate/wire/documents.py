@@ -37,7 +37,7 @@ def read(text: str, ledger: Ledger, *, each: Each, streamed: frozenset[str] = fr
     is taken too). A string that holds JSON is read as the JSON that it holds.
     """
     if text.startswith(BYTE_ORDER_MARK):
-        ledger.warn("byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it for that")
+        ledger.warn("byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it")
     for _ in range(_STRINGS_UNWRAPPED):
         reader = _Reader(text, ledger, each=each, streamed=streamed)
         try:
@@ -48,9 +48,9 @@ def read(text: str, ledger: Ledger, *, each: Each, streamed: frozenset[str] = fr
         if not isinstance(document.value, str) or not document.value.lstrip().startswith(("{", "[", '"')):
             return document
         text = document.value
-        ledger.warn("json-in-string", "the whole file is one JSON text that holds JSON; it is read as what it holds")
+        ledger.warn("json-in-string", "the whole file is one JSON string that contains JSON; its content is used")
         ledger.unwrap(text)
-    ledger.error("json-in-string", "JSON within JSON texts, too many times over")
+    ledger.error("json-in-string", "JSON within JSON strings, nested too deeply")
     return None
 
 
@@ -107,11 +107,11 @@ class _Reader:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             found = ascii(error.object[error.start])[1:-1]
-            message = f"a text holds half a character ({found}), which no file can store"
+            message = f"a text holds half a character ({found}), which cannot be stored"
             self._ledger.error("broken-text", message, path=path, hint="write both halves of the escape, or remove it")
             return False
         except RecursionError:
-            self._ledger.error("json-too-deep", "the values are nested too deeply to read", path=path)
+            self._ledger.error("json-too-deep", "the values are nested too deeply", path=path)
             return False
         return True
 
@@ -119,12 +119,12 @@ class _Reader:
         self._ledger.enter(path, at, end)
         for code, name in self._oddities:
             if code == "duplicate-key":
-                self._ledger.warn(code, f"`{name[:60]}` stands twice in one object; the last one counts", path=path)
+                self._ledger.warn(code, f"duplicate key `{name[:60]}`; the last value is used", path=path)
             elif code == "json-huge":
-                message = f"`{_shortened(name)}` is larger than any number of a program; it is read as infinite"
+                message = f"`{_shortened(name)}` is too large; read as infinite"
                 self._ledger.warn(code, message, path=path)
             else:
-                self._ledger.warn(code, f"`{name}` is no JSON number; it is read all the same", path=path)
+                self._ledger.warn(code, f"`{name}` is not a JSON number; read anyway", path=path)
         self._oddities.clear()
 
 

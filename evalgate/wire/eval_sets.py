@@ -46,9 +46,7 @@ def _read_mended(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case 
     mended = mending.mend_case(raw, path, ledger)
     if isinstance(mended, dict) and mended.get("eval_id") is None:
         made = f"case_{path[-1] if path else 0}"
-        ledger.warn(
-            "missing-eval-id", f"the case has no `eval_id`; it is called {made}. ADK itself rejects this", path=path
-        )
+        ledger.warn("missing-eval-id", f"the case has no `eval_id`; using {made}. ADK itself rejects this", path=path)
         mended["eval_id"] = made
     try:
         return EvalCaseWire.model_validate(mended).noun(place=place)
@@ -63,6 +61,6 @@ def _tell_unused(unused: set[str], raw: dict[str, Any], path: Path, ledger: Ledg
         near = words.nearest(to_snake(key), absent, cutoff=0.8)
         if near:
             hint = f"did you mean `{near}`?"
-            ledger.warn("unused-key", f"`{key}` is no key of a case; nothing reads it", path=(*path, key), hint=hint)
+            ledger.warn("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key), hint=hint)
         elif not key.startswith("_"):
-            ledger.note("unused-key", f"`{key}` is no key of a case; nothing reads it", path=(*path, key))
+            ledger.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))

@@ -96,7 +96,7 @@ class IntermediateDataWire(Wire):
     def _one_way(self) -> IntermediateDataWire:
         if self.invocation_events is not None and (self.tool_uses or self.tool_responses):
             raise PydanticCustomError(
-                "two_records", "the steps stand here twice: as `invocation_events` and by kind (`tool_uses`, ...)"
+                "two_records", "the steps are given twice: as `invocation_events` and by kind (`tool_uses`, ...)"
             )
         return self
 

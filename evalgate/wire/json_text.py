@@ -57,7 +57,7 @@ class JsonText:
         except json.JSONDecodeError as error:
             raise explain(self.text, error.pos, error.msg) from None
         except RecursionError:
-            raise JsonFault("the values are nested too deeply to read", offset=at, code="json-too-deep") from None
+            raise JsonFault("the values are nested too deeply", offset=at, code="json-too-deep") from None
         except ValueError:  # an integer longer than Python converts
             raise JsonFault("a number has too many digits", offset=at, code="json-number") from None
 
@@ -153,7 +153,7 @@ def _foreign_file(text: str, at: int, _complaint: str, here: str, _before: str) 
         hint = "check out with LFS: `git lfs pull`, or `lfs: true` for actions/checkout"
         return JsonFault("this is a Git LFS pointer, not the file itself", offset=0, code="git-lfs-pointer", hint=hint)
     if text.startswith(("<<<<<<<", "=======", ">>>>>>>"), at):
-        return JsonFault("an unresolved merge conflict stands here", offset=at, hint="resolve it and commit again")
+        return JsonFault("unresolved merge conflict", offset=at, hint="resolve it and commit again")
     if here == "<":
         return JsonFault("this is markup (HTML or XML), not JSON", offset=at)
     return None
@@ -162,11 +162,11 @@ def _foreign_file(text: str, at: int, _complaint: str, here: str, _before: str) 
 def _cut_short(text: str, at: int, complaint: str, _here: str, before: str) -> JsonFault | None:
     if complaint.startswith("Unterminated string"):
         if "\n" not in text[at:]:
-            return JsonFault("the file ends inside this text: it was cut short", offset=at, code="json-truncated")
-        return JsonFault("this text has no closing quote", offset=at)
+            return JsonFault("the file ends inside this string: it is truncated", offset=at, code="json-truncated")
+        return JsonFault("this string has no closing quote", offset=at)
     if at >= len(text.rstrip()) and before:
         return JsonFault(
-            "the file ends too early: it was cut short, or a bracket is missing", offset=at, code="json-truncated"
+            "the file ends too early: it is truncated, or a bracket is missing", offset=at, code="json-truncated"
         )
     return None
 
@@ -174,23 +174,23 @@ def _cut_short(text: str, at: int, complaint: str, _here: str, before: str) -> J
 def _comma(text: str, at: int, complaint: str, here: str, before: str) -> JsonFault | None:
     hint = "remove the comma"
     if here in ("}", "]") and before.endswith(","):
-        return JsonFault(f"a comma stands before the closing `{here}`", offset=at, hint=hint)
+        return JsonFault(f"extra comma before the closing `{here}`", offset=at, hint=hint)
     if complaint.startswith("Illegal trailing comma"):
-        return JsonFault("a comma stands before a closing bracket", offset=at, hint=hint)
+        return JsonFault("extra comma before a closing bracket", offset=at, hint=hint)
     if complaint.startswith("Expecting ',' delimiter"):
         return JsonFault(
-            f"a comma is missing before {_shown(text, at)}, or a quote inside a text is not escaped",
+            f"a comma is missing before {_shown(text, at)}, or a quote inside a string is not escaped",
             offset=at,
-            hint='write `\\"` for a quote inside a text',
+            hint='write `\\"` for a quote inside a string',
         )
     return None
 
 
 def _quotes(text: str, at: int, complaint: str, here: str, _before: str) -> JsonFault | None:
     if here == "'":
-        return JsonFault("single quotes: JSON takes double quotes only", offset=at)
+        return JsonFault("single quotes: JSON needs double quotes", offset=at)
     if here in ("\u201c", "\u201d", "\u2018", "\u2019"):
-        return JsonFault("typographic quotes: JSON takes straight double quotes only", offset=at)
+        return JsonFault("typographic quotes: JSON needs straight double quotes", offset=at)
     if complaint.startswith("Expecting property name") and _WORD.match(text, at):
         return JsonFault(f"the key {_shown(text, at)} needs double quotes", offset=at)
     return None
@@ -205,7 +205,7 @@ def _comment(text: str, at: int, _complaint: str, here: str, _before: str) -> Js
 def _in_string(_text: str, at: int, complaint: str, here: str, _before: str) -> JsonFault | None:
     if complaint.startswith("Invalid control character"):
         name = {"\n": "a line break", "\t": "a tab", "\r": "a line break"}.get(here, "a control character")
-        return JsonFault(f"{name} stands inside a text", offset=at, hint="write `\\n` or `\\t` instead")
+        return JsonFault(f"{name} inside a string", offset=at, hint="write `\\n` or `\\t` instead")
     if complaint.startswith("Invalid \\"):
         return JsonFault("a backslash that escapes nothing", offset=at, hint="write `\\\\` for a backslash")
     return None
@@ -222,8 +222,8 @@ def _literal(text: str, at: int, _complaint: str, _here: str, _before: str) -> J
 def _more(_text: str, at: int, complaint: str, _here: str, _before: str) -> JsonFault | None:
     if complaint.startswith("Extra data"):
         return JsonFault(
-            "more text follows after the end of the JSON value",
+            "extra text after the end of the JSON value",
             offset=at,
-            hint="one file holds one JSON value; JSON Lines are not read here",
+            hint="a file must contain one JSON value; JSON Lines are not supported here",
         )
     return None

@@ -170,6 +170,6 @@ def _tell_unknown(key: str, shape: Shape, path: Path, ledger: Ledger, *, meant: 
     """Say that `key` is not ADK's: an error where dropping it would drop what is `meant`, else it is dropped."""
     where = (*path, key)
     if meant:
-        ledger.error("unknown-key", f"`{key}` is no key of {shape.name}", path=where, hint=f"did you mean `{meant}`?")
+        ledger.error("unknown-key", f"unknown key `{key}` in {shape.name}", path=where, hint=f"did you mean `{meant}`?")
         return
-    ledger.warn("adk-rejects-key", f"`{key}` is no key of {shape.name}; it is dropped. {REJECTED}", path=where)
+    ledger.warn("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored). {REJECTED}", path=where)

@@ -132,7 +132,7 @@ def mend_steps(raw: dict[str, Any], path: Path, ledger: Ledger) -> dict[str, Any
     if isinstance(steps.get("tool_uses"), list):
         _mend_uses(steps, steps.under(path, "tool_uses"), ledger)
     if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
-        message = f"the steps stand here twice; `invocation_events` is read, the lists by kind are not. {REJECTED}"
+        message = f"the steps are given twice; `invocation_events` is used, the lists by kind are ignored. {REJECTED}"
         ledger.warn("adk-rejects-shape", message, path=path)
         return {"invocation_events": steps["invocation_events"]}
     return steps
@@ -186,7 +186,7 @@ def _mend_response(raw: Any, path: Path, ledger: Ledger) -> Any:
     value = response.get("response")
     if value is not None and not isinstance(value, dict):
         where = response.under(path, "response")
-        ledger.warn("adk-rejects-shape", f"a response that is no object; read as its `result`. {REJECTED}", path=where)
+        ledger.warn("adk-rejects-shape", f"a response that is not an object; read as `result`. {REJECTED}", path=where)
         response["response"] = _as_object(value)
     return response
 

@@ -60,7 +60,7 @@ def read_session(raw: Any, *, path: Path, ledger: Ledger) -> SessionInput | None
     for key, value in raw.items():
         name = to_snake(key)
         if name in _SESSION and name != key:
-            message = f"`{key}` is read as `{name}`; ADK itself passes it over"
+            message = f"`{key}` is read as `{name}`; ADK itself ignores it"
             ledger.warn("adk-rejects-spelling", message, path=(*path, key))
         fields[name] = value
     texts = {key: _session_value(fields, key, "", path=path, ledger=ledger) for key in ("app_name", "user_id")}
@@ -98,7 +98,7 @@ def _text(raw: dict[str, Any], key: str, path: Path, ledger: Ledger, *, required
         ledger.error("wrong-type", f"expected text, found {described(value)}", path=(*path, key))
         return ""
     near = words.nearest(key, [str(name) for name in raw], cutoff=0.8)
-    found = f"`{near}` stands there instead" if near else f"found there: {words.listed([f'`{n}`' for n in raw])}"
+    found = f"`{near}` is there instead" if near else f"found there: {words.listed([f'`{n}`' for n in raw])}"
     ledger.error("missing-key", f"`{key}` is missing", path=path, hint=found)
     return ""
 
@@ -151,11 +151,11 @@ def _tell_unknown(key: str, value: Any, absent: frozenset[str], *, path: Path, l
     near = words.nearest(key, absent, cutoff=0.8)
     if near is None and "tool_input" in absent and isinstance(value, dict):
         near = "tool_input"
-    message = f"`{key}` is no key of an expected tool call"
+    message = f"unknown key `{key}` in an expected tool call"
     if near:
         ledger.error("unknown-key", message, path=path, hint=f"did you mean `{near}`?")
     else:
-        ledger.note("unused-key", f"{message}; nothing reads it", path=path)
+        ledger.note("unused-key", f"{message} (ignored)", path=path)
 
 
 def _said(turn: dict[str, Any], path: Path, ledger: Ledger) -> tuple[Event, ...]:
@@ -175,8 +175,8 @@ def _tell_unused(raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
         near = words.nearest(key, KEYS - raw.keys(), cutoff=0.8)
         if near:
             hint = f"did you mean `{near}`?"
-            ledger.error("unknown-key", f"`{key}` is no key of a turn", path=(*path, key), hint=hint)
+            ledger.error("unknown-key", f"unknown key `{key}` in a turn", path=(*path, key), hint=hint)
         elif not key.startswith("_"):
             lost = known_keys.lost_expectation(to_snake(key), raw[key], {_NEW[name] for name in _NEW if name in raw})
             tell, hint = (ledger.warn, f"did you mean `{_OLD[lost]}`?") if lost else (ledger.note, "")
-            tell("unused-key", f"`{key}` is no key of a turn; nothing reads it", path=(*path, key), hint=hint)
+            tell("unused-key", f"unknown key `{key}` in a turn (ignored)", path=(*path, key), hint=hint)

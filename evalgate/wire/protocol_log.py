@@ -101,7 +101,7 @@ def _hear(message: Mapping[str, Any], session: _Session, path: Path, ledger: Led
             state = message.get("state")
             session.state = state if isinstance(state, dict) else None
         case _:
-            ledger.error("unknown-message", f"`{str(message['type'])[:40]}` is no message of the protocol", path=path)
+            ledger.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
 
 
 def _step(message: Mapping[str, Any], path: Path, ledger: Ledger) -> StepEvent | None:

@@ -27,7 +27,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _no_infinite(digits: str) -> float:
@@ -125,7 +125,11 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
 
 def _reading(recordings: list[Recording], ledger: Ledger) -> RecordingReading:
     if not recordings and not ledger.failed:
-        ledger.error("nothing-recorded", "the file holds no conversation", hint="see docs/formats.md for what is read")
+        ledger.error(
+            "nothing-recorded",
+            "the file contains no conversations",
+            hint="see docs/formats.md for the supported formats",
+        )
     return RecordingReading(recordings=tuple(recordings), problems=ledger.problems())
 
 

@@ -23,7 +23,7 @@ RULES = (
     *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age"),
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
-UNCHECKED = "See for yourself what it changes of evalgate.yml, evaluation files and criteria; repair the base."
+UNCHECKED = "Review its changes to evalgate.yml, evaluation files and criteria; fix the base."
 GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
 
@@ -109,7 +109,7 @@ def _unknown(settings: Settings, base: Base | None) -> tuple[Problem, ...]:
         return (_unchecked(settings, "the base's rules", base.problem),)
     if settings.policy != "base":
         return ()
-    message = "`policy: base`: the base has no evaluation file, and so no rules of its own: head's decide"
+    message = "`policy: base`: the base has no evaluation files, so head's rules apply"
     return (Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message),)
 
 
@@ -123,9 +123,9 @@ def _at_least(policy: Policy, settings: Settings, base: Base | None) -> Policy:
 
 def _unchecked(settings: Settings, what: str, why: str) -> Problem:
     if settings.policy == "base":
-        message = f"`policy: base`: head's rules decide, since {what} are not known: {why}"
+        message = f"`policy: base`: head's rules apply because {what} are unknown: {why}"
         return Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=UNCHECKED)
-    message = f"whether this change weakens {what} could not be checked: {why}"
+    message = f"could not check whether this change relaxes {what}: {why}"
     return Problem(severity=Severity.WARNING, code="base-rules-unchecked", message=message, hint=UNCHECKED)
 
 
@@ -137,12 +137,12 @@ def _faulty(rules: Rules, *, by_base: bool) -> Iterator[Problem]:
     why = f"the base's {base_checkout.told_of(rules.faults)}"
     lacking = rules.unruled if by_base else frozenset()
     if lacking:
-        message = f"`policy: base`: head's criteria decide for {words.listed(sorted(lacking))}: {why}"
+        message = f"`policy: base`: head's criteria apply to {words.listed(sorted(lacking))}: {why}"
         yield Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=UNCHECKED)
     wrong = {fault.place.file for fault in rules.faults if fault.place is not None}
     files = (rules.unread | rules.unruled or wrong) - lacking
     if files:
-        message = f"whether this change weakens what {words.listed(sorted(files))} asks could not be checked: {why}"
+        message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {why}"
         yield Problem(severity=Severity.WARNING, code="base-rules-unchecked", message=message, hint=UNCHECKED)
 
 
@@ -205,7 +205,7 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
         return same
     if len(agents) == 1:
         return next(iter(agents.values()))
-    return opening.absent(f"{deleted.key} was deleted, and which of head's agents its cases are for is not known")
+    return opening.absent(f"{deleted.key} was deleted, and the agent for its cases is unknown")
 
 
 def _with_base(suite: Suite, then: Suite, ruling: Settings, rules: Rules) -> Suite:

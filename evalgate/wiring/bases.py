@@ -30,7 +30,7 @@ from evalgate.wiring.stores import Found
 
 __all__ = ["Base", "Rules", "Search", "opened"]
 
-WHY_NOT_STORED = "the stored results have no run of this case that could be compared"
+WHY_NOT_STORED = "the stored results have no comparable run of this case"
 
 
 @contextlib.contextmanager
@@ -63,9 +63,9 @@ def _as_file_says(search: Search, stack: contextlib.ExitStack, wanted: str) -> B
         return base
     if theirs == wanted:
         if base.settings is None and wanted == "none":
-            search.say(f"the base's evalgate.yml is not known ({base.problem}): `baseline: none` as head's says")
+            search.say(f"the base's evalgate.yml is unknown ({base.problem}); using `baseline: none` from head")
         return None if wanted == "none" else _wanted(search, stack, wanted)
-    search.say(f"`baseline` is {wanted} in this evalgate.yml and {theirs} in the base's, which counts")
+    search.say(f"`baseline` is {wanted} in this evalgate.yml and {theirs} in the base's, which applies")
     if theirs == "rerun":
         return base
     return None if theirs == "none" else _wanted(search, stack, theirs)
@@ -80,7 +80,7 @@ def _wanted(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 def _from_file(search: Search, named: str) -> Base:
     """Results that somebody named. Raises ConfigError where they cannot be read: the user asked for this very file."""
     stored = results_file.read_results(search.settings.root / named, shown_as=named, of="the base")
-    unknown = "`policy: base`: a results file does not hold all of the base's rules, so head's decide"
+    unknown = "`policy: base`: a results file does not contain all of the base's rules, so head's apply"
     origin = BaseOrigin(
         source=BaseSource.FILE,
         commit=stored.run.commit,
@@ -110,7 +110,7 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
         )
         base = _checked_out(search, repo, picked, stack)
         if wanted == "auto" and (timed := _timed(search, base)):
-            search.say(f"{words.listed(timed)} decides by the clock: the base is run, whatever is stored of it")
+            search.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
             wanted = "rerun"
         kept = _where_kept(search.settings, base)
         named = stores.opened(kept, repo, root=search.settings.root, say=_both(search.say, said))
@@ -150,7 +150,7 @@ def _nothing_stored(base: Base, named: Sequence[Store], said: Sequence[str]) -> 
     unset = "nowhere: neither data-branch nor baseline-folder is set"
     where = words.listed(store.name for store in named) or ("" if said else unset)
     told = "; ".join([*([where] if where else ()), *said])
-    return f"there are no stored results of {base.origin.commit[:7]} or its ancestors ({told})"
+    return f"no stored results of {base.origin.commit[:7]} or its ancestors ({told})"
 
 
 def _only_stored(search: Search, base: Base, found: Found | None, nothing: str) -> Base:
@@ -194,7 +194,7 @@ def _with_stored(search: Search, base: Base, found: Found) -> Base:
     code = _code(search, base.root)
     reusable = frozenset(suite.key for suite in search.suites if _same_agent(search, found, base, suite, code))
     if not reusable:
-        search.say(f"results of {found.commit[:7]} are stored, but the agent has changed since: it is run")
+        search.say(f"Stored results of {found.commit[:7]} are outdated (agent changed): rerunning the base")
         return base
     origin = _stored_origin(search, base.origin, found)
     return dataclasses.replace(base, origin=origin, rerun=base.origin, reusable=reusable, stored=found.stored)
@@ -256,7 +256,7 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
         return Base(origin=origin, problem=f"the base's own configuration cannot be read: {_told(error)}")
     known = Base(origin=origin, rules=side.rules, settings=side.settings, renamed=side.renamed)
     if side.rules is not None and side.rules.is_empty():
-        return dataclasses.replace(known, problem="the base has no case of those that are run here", no_agent=True)
+        return dataclasses.replace(known, problem="the base has none of the selected cases", no_agent=True)
     own = [side.agents[suite.key] for suite in search.suites]
     if all(opening.is_missing(use) for use in own):
         known = _without_agent(known, side.own_files())
@@ -265,7 +265,7 @@ def _checked_out(search: Search, repo: Repository, picked: BaseCommit, stack: co
     if known.problem:
         return known
     borrowed = opening.borrowed_pythons(own, root=there.root, lender=search.settings.root)
-    lent = tuple(f"the base's agent ran in head's environment ({name}), it has none of its own" for name in borrowed)
+    lent = tuple(f"the base's agent ran in head's environment ({name}); it has none of its own" for name in borrowed)
     origin = dataclasses.replace(origin, notes=(*origin.notes, *lent))
     return dataclasses.replace(known, origin=origin, root=there.root, agents=side.agents)
 
@@ -274,11 +274,11 @@ def _without_agent(known: Base, own_files: Sequence[str]) -> Base:
     """A base with no agent for any of head's files. One that gates files of its own is not without an agent: else a
     change would be compared with nothing by giving all of its files other names and other questions."""
     if not own_files:
-        problem = "the base has no agent for any of these evaluation files, and none for any of its own"
+        problem = "the base has no agent for these evaluation files or its own"
         return dataclasses.replace(known, problem=problem, no_agent=True)
     problem = (
-        f"the base has agents, but none for any of these evaluation files: its own are {words.listed(own_files)}. Give "
-        "the files other names or other questions in a change of their own"
+        f"the base has no agent for these evaluation files; its own are {words.listed(own_files)}. Rename the files "
+        f"or change their questions in a separate pull request"
     )
     return dataclasses.replace(known, problem=problem)
 

@@ -36,8 +36,8 @@ NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
 MOST_PROBLEMS = 1_000
 
 CLAIMED = (
-    "These results come from a run of the pull request's own code and workflow, without secrets. Whoever wrote the "
-    "pull request could have written them as well: read them as a claim."
+    "These results come from a run of the pull request's own code and workflow, without secrets. They are "
+    "unverified: produced by the pull request's own workflow."
 )
 
 
@@ -63,10 +63,10 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     """
     _insist_known(event, client)
     if event.conclusion in NOT_RUN:
-        return Posted(why=f"the run that ended measured nothing: it was {event.conclusion.replace('_', ' ')}")
+        return Posted(why=f"the finished run has no results: it was {event.conclusion.replace('_', ' ')}")
     found = forks.find_by_head(client, event)
     if not found:
-        return Posted(why=f"no open pull request has the head {event.head_sha[:7]}: it was closed, or pushed to since")
+        return Posted(why=f"no open pull request has the head {event.head_sha[:7]}: it was closed or updated")
     if len(found) > 1:
         numbers = ", ".join(f"#{pull.number}" for pull in found)
         raise UnavailableError(
@@ -106,7 +106,7 @@ def _insist_known(event: EventContext, client: Client) -> None:
     if event.trigger_run_id is None or not event.head_sha:
         raise ConfigError("the event names no workflow run")
     if event.repository.lower() != client.repository.lower():
-        raise ConfigError(f"the run that ended is of {event.repository}, this workflow of {client.repository}")
+        raise ConfigError(f"the finished run is of {event.repository}, this workflow of {client.repository}")
 
 
 def _fetched(settings: Settings, event: EventContext, client: Client, folder: Path) -> tuple[Stored, Stored | None]:
@@ -115,7 +115,7 @@ def _fetched(settings: Settings, event: EventContext, client: Client, folder: Pa
     named = [each for each in artifacts.list_of_run(client, run_id, name=name) if not each.expired]
     if not named:
         raise UnavailableError(
-            f"the run that ended has no artifact {name!r}",
+            f"the finished run has no artifact {name!r}",
             hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
         )
     artifact = named[0]
@@ -139,7 +139,7 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
         return None
     if base is None:
         # by whose rules their run was decided is one more claim; here they are the settings'
-        why = told.problem or "there are no results of the base"
+        why = told.problem or "there are no base results"
         return dataclasses.replace(told, problem=why, cases=(), by_base=False)
     made = comparisons.compare(
         run,
@@ -185,7 +185,7 @@ def _check_run(
     if pull.is_fork:
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
-        output = Output(title=f"claimed: {output.title}", summary=[lead, *output.summary], text=output.text)
+        output = Output(title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text)
     ended = check_run.publish(
         client,
         head_sha=pull.head.sha,

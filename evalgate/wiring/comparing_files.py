@@ -133,9 +133,9 @@ def _whole(path: Path, *, of: str) -> Stored:
     read = results_file.read_results(path, of=of)
     if read.run.shard is not None:
         raise ConfigError(
-            f"{of} is part {read.run.shard} of a run",
+            f"{of} is shard {read.run.shard} of a run",
             where=Place(file=str(path)),
-            hint="Join the parts: `evalgate merge`.",
+            hint="Merge the shards: `evalgate merge`.",
         )
     return read
 
@@ -185,12 +185,12 @@ def _made_otherwise(base: Stored, head: Stored, suites: Sequence[Suite]) -> Iter
             if key not in names:
                 continue
             if theirs[key] != ours[key]:
-                yield key, "was set otherwise on the base"
+                yield key, "had other options on the base"
             elif then != now:
                 told = f"version {then or 'unknown'}, now {now or 'unknown'}"
-                yield key, f"asked its judge in other words on the base (prompt {told})"
+                yield key, f"used another judge prompt on the base ({told})"
             elif use.code is not None and not _is_same_code(base, head, suite):
-                yield key, "may have had other code on the base"
+                yield key, "may have different code on the base"
 
 
 def _is_same_code(base: Stored, head: Stored, suite: Suite) -> bool:

@@ -97,7 +97,7 @@ def _shares_no_case(head: Run, unpaired: Mapping[CaseKey, Standing]) -> bool:
 def _never_ran(base: Run) -> str:
     """Why no trial of the base can be used at all; "" where one can."""
     if not base.trials:
-        return "nothing of the base could be compared"
+        return "no base result could be compared"
     failures = [trial.failure for trial in base.trials]
     if all(failure is not None for failure in failures) and failures[0] is not None:
         return f"the base's agent did not run: {failures[0].message}"
@@ -112,4 +112,4 @@ def _other_models(head: Run, base: Run, *, beside: bool) -> tuple[str, ...]:
         return ()
     then, now = (", ".join(sorted(run.models)) for run in (base, head))
     agent = "the same agent" if same else "the agent"
-    return (f"{agent} was answered by other models on the base side ({then}) than on head's ({now})",)
+    return (f"{agent} used other models on the base ({then}) than on head ({now})",)

@@ -90,10 +90,10 @@ def without_base(policy: Policy, suites: Collection[str], *, is_at_hand: bool) -
         return ()
     where = f" for {words.listed(sorted(suites), limit=3)}" if is_at_hand else ""
     message = (
-        f"`threshold: new`: the base cannot be run here{where}, so new failures are confirmed by head alone, and a "
-        "case that fails sometimes may block"
+        f"`threshold: new`: the base cannot be run here{where}, so new failures are confirmed on head only, and a "
+        f"flaky case may block"
     )
-    hint = "" if is_at_hand else "`baseline: auto` runs the base where that is needed."
+    hint = "" if is_at_hand else "`baseline: auto` runs the base when needed."
     return (Problem(severity=Severity.WARNING, code="confirmed-by-head-alone", message=message, hint=hint),)
 
 
@@ -103,8 +103,7 @@ def not_run(comparison: Comparison) -> tuple[Problem, ...]:
     if not cases:
         return ()
     message = (
-        f"`threshold: new`: the files lack fresh runs of {words.counted(len(cases), 'new failure')}, and nothing is "
-        "run here; a case that fails sometimes may block"
+        f"`threshold: new`: the files lack reruns of {words.counted(len(cases), 'new failure')}; a flaky case may block"
     )
-    hint = "`evalgate run --base` makes these runs."
+    hint = "Use `evalgate run --base` to make them."
     return (Problem(severity=Severity.WARNING, code="fresh-runs-missing", message=message, hint=hint),)

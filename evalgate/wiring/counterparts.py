@@ -66,7 +66,7 @@ def _differences(what: str, then: Mapping[str, str], now: Mapping[str, str]) -> 
         before, after = then.get(name, ""), now.get(name, "")
         if before and after and before != after:
             said = name.replace("_", " ")
-            yield f"{what} with another {said} on the base side ({before}) than on head's ({after})"
+            yield f"{what} with another {said} on the base ({before}) than on head ({after})"
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:

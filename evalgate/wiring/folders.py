@@ -19,5 +19,5 @@ def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[s
     named = Path(settings.cache).expanduser().absolute() if settings.cache else own
     if not committed.found_in(named, settings.root, environ):
         return named
-    say(f"the cache {settings.cache or named} was not used: files in it are part of the commit; take them out")
+    say(f"the cache {settings.cache or named} contains committed files and was ignored")
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))

@@ -64,10 +64,10 @@ def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
     return Problem(
         severity=Severity.ERROR,
         code="credentials-missing",
-        message=f"`{use.name}` could never be measured: {said}",
+        message=f"`{use.name}` can never be measured: {said}",
         place=use.place or Place(file=suite.key),
-        hint="Set it in the environment of the job, answer from recordings (evalgate.yml: `judge: {replay: FILE}`), or "
-        "leave judges out: --skip-judged.",
+        hint="Set it in the job's environment, use recordings (evalgate.yml: `judge: {replay: FILE}`), or use "
+        "--skip-judged.",
     )
 
 

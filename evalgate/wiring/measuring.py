@@ -126,8 +126,8 @@ class _Ring:
         if runs.more and self._measuring.goes_on and not (bout.shard is None and _is_early(found, bout.policy)):
             cases = two_stage.undecided(found.head, found.base, policy=bout.policy, scales=comparisons.scales())
             if cases:
-                said = words.counted(len(cases), "case")
-                bout.watcher.say(f"outcomes differ in {said}: {words.counted(runs.more, 'further run')} of each")
+                said = words.counted(len(cases), "flaky case")
+                bout.watcher.say(f"{said}: running {'it' if len(cases) == 1 else 'each'} {runs.more} more times")
                 self._measuring.again(cases, more=runs.more)
             found = self._found(Stage.LAST)
         if bout.policy.threshold is ThresholdRule.NEW and found.comparison is not None:
@@ -148,8 +148,8 @@ class _Ring:
         unpriced = sorted(self._measuring.unpriced)
         if not unpriced or self._bout.settings.budget.usd is None:
             return ()
-        message = f"`budget`: no price is known of {words.listed(unpriced, limit=5)}, whose calls count as nothing"
-        hint = "Bound the run by `tokens` or `agent_calls` as well."
+        message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
+        hint = "Also limit `tokens` or `agent_calls`."
         return (Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint),)
 
     def _take_over(self) -> None:
@@ -179,7 +179,7 @@ class _Ring:
         for done in asked.rounds:
             if not open_ones or not self._measuring.goes_on:
                 break
-            which = f"{done} of {asked.pairs}" if done <= asked.pairs else "again: not every run could be measured"
+            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again because a run failed"
             before = len(head.confirmations)
             self._confirm(open_ones - asked.alone, which=which, side=None)
             self._confirm(open_ones & asked.alone, which=which, side=HEAD)
@@ -195,8 +195,8 @@ class _Ring:
         if not cases:
             return
         said = words.counted(len(cases), "new failure")
-        sides = "both sides" if side is None else "head, as the base cannot be run"
-        self._bout.watcher.say(f"confirming {said} by a fresh run of {sides} ({which})")
+        alone = "" if side is None else " on head only"
+        self._bout.watcher.say(f"Confirming {said}{alone} ({which})")
         self._measuring.confirm(cases, side=side)
 
     def _found(self, stage: Stage) -> Measured:

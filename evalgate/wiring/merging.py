@@ -82,13 +82,13 @@ def _read(places: Sequence[Path], *, apart: Path) -> Sides:
     if not head:
         where = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
-            f"there is no {RESULTS} of any part in {where}",
-            hint="Every part failed before it could write its results, or they were not brought here: see their jobs.",
+            f"no {RESULTS} of a shard in {where}",
+            hint="All shards failed early, or their results were not downloaded: see their jobs.",
         )
     heads, bases_ = results_shards.parts_of(head), results_shards.parts_of(base)
     for part in bases_:
         if part.shard.fingerprint != heads[0].shard.fingerprint:
-            raise ConfigError("is of another plan than the results beside it", where=Place(file=part.file))
+            raise ConfigError("shards come from different runs", where=Place(file=part.file))
     told = (part.stored.comparison for part in heads)
     return Sides(head=heads, base=bases_, told=tuple(each for each in told if each is not None))
 
@@ -101,8 +101,8 @@ def _insist_at_home(run: Run, settings: Settings, scene: Scene) -> None:
         return
     theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
     raise ConfigError(
-        f"the parts are of {theirs}, this merge is of {ours}, whose rules are not theirs",
-        hint=f"Give the merge the `root` of the parts: `{run.root or '.'}`, from the top of the repository.",
+        f"the shards are of {theirs}, this merge is of {ours}",
+        hint=f"Use the shards' `root`: `{run.root or '.'}`, from the top of the repository.",
     )
 
 
@@ -119,7 +119,7 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
             raise ConfigError(
                 "does not exist",
                 where=Place(file=str(place)),
-                hint="Places are relative to the working directory (in a workflow to the workspace), not to `root`.",
+                hint="Paths are relative to the working directory (in a workflow: the workspace), not to `root`.",
             )
     return list(found)
 
@@ -155,7 +155,7 @@ def _bar(
 
 def _ruleless(problems: Iterable[Problem]) -> Iterable[Problem]:
     """What is said of rules that are not known, where it is git that did not find the base."""
-    hint = "Check out the repository in the job that merges, so that git can fetch the base."
+    hint = "Check out the repository in the merge job, so that git can fetch the base."
     return (dataclasses.replace(each, hint=hint) for each in problems)
 
 
@@ -167,7 +167,7 @@ def _compared(
     if told is None:
         return Measured(head=head.run), Sources(head=head.outcomes)
     if not sides.base:
-        problem = told.problem or "no part has results of the base"
+        problem = told.problem or "no shard has base results"
         return Measured(head=head.run, comparison=dataclasses.replace(told, problem=problem, cases=())), Sources(
             head=head.outcomes
         )
@@ -216,9 +216,9 @@ def _without_base(sides: Sides) -> Iterable[Problem]:
         return
     for part in sides.head:
         if part.shard.index not in have and part.shard.index in part.shard.homes.values():
-            why = (part.stored.comparison and part.stored.comparison.problem) or "it was compared with nothing"
+            why = (part.stored.comparison and part.stored.comparison.problem) or "it had no baseline"
             yield Problem(
                 severity=Severity.WARNING,
                 code="shard-without-base",
-                message=f"part {part.shard} has no results of the base: {why}",
+                message=f"shard {part.shard} has no base results: {why}",
             )

@@ -117,7 +117,7 @@ def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
         if suite.agent.driver not in agents.DRIVERS:
             close = words.nearest(suite.agent.driver, agents.DRIVERS)
             hint = f"Did you mean `{close}`?" if close else f"Drivers: {', '.join(agents.DRIVERS)}."
-            problems.append(_agent_problem(f"`{suite.agent.driver}` is no agent driver", hint))
+            problems.append(_agent_problem(f"`{suite.agent.driver}` is not a known agent driver", hint))
             continue
         try:
             agents.options_of(suite.agent)

@@ -15,7 +15,7 @@ from evalgate.results import file as results_file
 from evalgate.text import words
 from evalgate.wire import case_writing
 
-DESCRIPTION = "Conversations of simulated users as they went, recorded by evalgate: to be reviewed."
+DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def record(root: Path, *, results: Path, into: str) -> Recorded:
     run = results_file.read_results(results).run
     cases, left_out = cases_of(run)
     if not cases:
-        raise NothingToDo(f"{results.name} holds no conversation that a simulated user led to its end")
+        raise NothingToDo(f"{results.name} has no complete conversation with a simulated user")
     written = [case_writing.case_json(case) for case in cases]
     name = f"recorded_{fingerprints.digest(written)[:8]}"
     path = root / into / f"{name}.evalset.json"
@@ -47,9 +47,9 @@ def record(root: Path, *, results: Path, into: str) -> Recorded:
             file.write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
     except FileExistsError:
         shown = path.relative_to(root) if path.is_relative_to(root) else path
-        raise ConfigError(f"{shown} exists already: the same conversations were recorded before") from None
+        raise ConfigError(f"{shown} exists already") from None
     except OSError as error:
-        raise UnavailableError(f"{path} could not be written: {error.strerror or error}") from error
+        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
     return Recorded(file=path, count=len(cases), left_out=left_out)
 
 

@@ -56,10 +56,10 @@ def keep(gated: Gated, keeping: Keeping | None, scene: Scene, settings: Settings
     if keeping is None or results is None or not _is_saved(settings, scene) or not run.complete:
         return gated
     if run.truncated:  # it would take the place of a whole run
-        scene.watcher.say(f"the results are not kept: {run.truncated}")
+        scene.watcher.say(f"the results are not stored: {run.truncated}")
         return gated
     if not stores.has_conversation(run):  # an outage: nothing could be compared with it
-        scene.watcher.say("the results are not kept: the agent failed in every run")
+        scene.watcher.say("the results are not stored: the agent failed in every run")
         return gated
     problems = keeping.save(gated.report.run, results, policy=gated.report.policy, now=now)
     report = dataclasses.replace(gated.report, problems=(*gated.report.problems, *problems))

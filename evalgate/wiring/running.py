@@ -124,7 +124,7 @@ def _insist(bar: Bar, scene: Scene) -> None:
     problems += tuple(toolbox.check(settings, tools, root=bar.settings.root, suites=bar.suites))
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:
-        scene.watcher.say("`policy: base`: the base's rules decide, and not all that they need is there")
+        scene.watcher.say("`policy: base`: a key or file required by the base's rules is missing")
         raise ConfigError.collected(errors)
 
 
@@ -223,5 +223,5 @@ def _open_journal(path: Path, settings: Settings, say: Callable[[str], None]) ->
     journal = Journal.reopen(path)
     if journal.damaged:
         lines = words.counted(journal.damaged, "line")
-        say(f"{path}: {lines} cannot be read; what stood there is run again")
+        say(f"{path}: {lines} cannot be read; those runs are repeated")
     return journal

@@ -45,10 +45,10 @@ class Keeping:
             try:
                 store.save(commit, results, now=now, revise=history.adding(summary, warn=self.say))
             except EvalgateError as error:
-                message = f"the results were not kept in the {store.name}: {error.message}"
+                message = f"the results were not stored in the {store.name}: {error.message}"
                 problems.append(Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint))
             else:
-                self.say(f"results of {commit[:7]} kept in the {store.name}")
+                self.say(f"results of {commit[:7]} stored in the {store.name}")
         return tuple(problems)
 
 
@@ -101,7 +101,7 @@ def past_of(named: Sequence[Store], *, admission: int, say: Callable[[str], None
     for each in unread:
         say(each)
     known = found is not None or not unread
-    hint = "Until it can be read, `admission` lets no case off: every case decides." if admission and not known else ""
+    hint = "Until it is readable, no case is quarantined." if admission and not known else ""
     problems = (Problem(severity=Severity.WARNING, code="history-unread", message=each, hint=hint) for each in unread)
     return Past(history=found or History(), known=known, problems=tuple(problems))
 
@@ -112,7 +112,7 @@ def unreliable(past: Past, run: Run, *, policy: Policy, say: Callable[[str], Non
     A history that cannot be read lets no case off: an outage must not make a gate decide nothing.
     """
     if not past.known:
-        say("every case decides: which of them are admitted is not known")
+        say("no case is quarantined because the ledger is unknown")
         return frozenset()
     histories = history.by_case(past.history)
     return frozenset(

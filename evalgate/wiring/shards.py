@@ -41,14 +41,14 @@ def numbers(settings: Settings) -> tuple[int, int] | None:
         return None
     index, count = (int(number) for number in settings.shard.split("/"))
     if index > count:
-        raise ConfigError(f"`shard: {settings.shard}`: there is no part {index} of {count}")
+        raise ConfigError(f"invalid shard {settings.shard}")
     return index, count
 
 
 def note(shard: Shard) -> Problem:
     """What a reader of a part's reports must know."""
-    message = f"this is part {shard} of the cases; it decides nothing by itself"
-    hint = "`evalgate merge` (in a workflow `mode: merge`) joins the parts and decides."
+    message = f"this is shard {shard}; it reports no verdict"
+    hint = "Merge the shards with `evalgate merge` (in a workflow: `mode: merge`)."
     return Problem(severity=Severity.NOTE, code="part-of-a-plan", message=message, hint=hint)
 
 
@@ -68,14 +68,14 @@ def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", where=place, hint=hint) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is no JSON: {error}", where=place, hint=hint) from error
+        raise ConfigError(f"is not JSON: {error}", where=place, hint=hint) from error
     if isinstance(raw, dict) and "schema_version" in raw:
         return results_shards.durations_of(results_file.read_results(path, shown_as=shown_as).run)
     try:
         read = _SHAPE.validate_python(raw)
     except ValidationError as error:
-        hint = "A durations.json, as `evalgate merge` writes it, or a results.json is needed."
-        raise ConfigError("does not hold seconds by suite and case", where=place, hint=hint) from error
+        hint = "Use a results.json, or a durations.json written by `evalgate merge`."
+        raise ConfigError("has no seconds by suite and case", where=place, hint=hint) from error
     return {(suite, case_id): seconds for suite, cases in read.items() for case_id, seconds in cases.items()}
 
 

@@ -44,7 +44,7 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
 def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[str, str]) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Asks nobody."""
     found = opening.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
-    hint = "Give it what it needs, or play users from recordings (evalgate.yml: `judge: {replay: FILE}`)."
+    hint = "Fix its configuration, or use recordings (evalgate.yml: `judge: {replay: FILE}`)."
     return [
         Problem(
             severity=Severity.ERROR,

@@ -42,9 +42,7 @@ def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[s
     if settings.baseline_folder:
         folder = root / settings.baseline_folder
         if committed.holds(folder, repo):
-            say(
-                f"the folder {settings.baseline_folder} was not used: files in it are part of the commit; take them out"
-            )
+            say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
         else:
             stores.append(Folder(folder, scratch=repo.folder / "stored", warn=say))
     if settings.data_branch:
@@ -88,14 +86,14 @@ def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], No
         else:
             if not why:
                 return Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=distance)
-        say(f"the results of {kept.commit[:12]} in the {store.name} were passed over: {why}")
+        say(f"the results of {kept.commit[:12]} in the {store.name} were skipped: {why}")
         behind = distance + 1
     return None
 
 
 def _unusable(run: Run, commit: str) -> str:
     if run.commit and run.commit != commit:
-        return f"they say that they are of {run.commit[:12]}"
+        return f"they are of {run.commit[:12]}"
     return "" if has_conversation(run) else "the agent failed in every run"
 
 

@@ -115,7 +115,7 @@ TOLD_ELSEWHERE: Final[Mapping[str, str]] = {
 """What else can weaken the gate, and where that is told."""
 
 NOT_WEAKER: Final[Mapping[str, str]] = {
-    "seed": "random draws, of which any are as good",
+    "seed": "random draws; none is better than another",
     **dict.fromkeys(("concurrency", "workers", "isolation"), "how fast, not what is asked"),
     **dict.fromkeys(
         ("turn_timeout", "case_timeout", "start_timeout", "memory", "max_output"),

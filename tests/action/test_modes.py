@@ -27,7 +27,7 @@ def test_a_part_says_nothing_to_anybody_and_the_merge_says_it_once(failing, doub
     assert (part.code, part.outputs["verdict"]) == (0, "fail")
     assert double.seen == []
     assert [line for line in part.commands() if line.startswith("::error")] == []
-    assert "it decides nothing" in part.summary
+    assert "it reports no verdict" in part.summary
 
     merged = failing.run(mode="merge", results="parts")
     assert (merged.code, merged.outputs["verdict"]) == (1, "fail")
@@ -94,11 +94,11 @@ def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Doubl
     assert len(failing.asked()) == 1, "nothing of the pull request runs here"
     check, comment = only(double.state.checks), only(double.state.comments)
     assert comment["number"] == 7
-    assert "read them as a claim" in comment["body"]
+    assert "They are unverified" in comment["body"]
     assert "1 case failed" in comment["body"]
     assert (check["name"], check["conclusion"]) == ("evalgate (fork, unverified)", "failure")
     assert second.outputs["verdict"] == "fail"
-    assert "read them as a claim" in second.summary
+    assert "They are unverified" in second.summary
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_a_forks_pull_request_is_judged_without_posting_and_the_second_workflow_
     check = list(actor.double.state.checks.values())[-1]
     assert (check["name"], check["conclusion"]) == ("evalgate (fork, unverified)", "neutral")
     (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == NUMBER + 1)
-    assert "read them as a claim" in comment["body"]
+    assert "They are unverified" in comment["body"]
     assert "8" in comment["body"]
 
 

@@ -119,7 +119,7 @@ class Description:
         try:
             self._unknown(self.deref(schema), json.loads(body), "", found)
         except ValueError:
-            found.append("the body is no JSON")
+            found.append("the body is not JSON")
         return found
 
     def _unknown(self, schema: Mapping[str, Any], value: Any, where: str, found: list[str]) -> None:

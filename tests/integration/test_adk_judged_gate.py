@@ -120,7 +120,7 @@ def test_a_storm_of_429_on_all_sides_then_recovery_is_green(adk: str, tmp_path: 
     verdict = verdict_on_judging(llmock)
     assert verdict.faults == sum(refused.values())
     verdict.assert_ok(strict=True)
-    assert "next try in" in said
+    assert "retrying in" in said
     assert [case["trials"][0]["attempts"] for case in results["suites"][0]["cases"]] == [2, 1, 1]
 
 

@@ -274,7 +274,7 @@ def test_stored_results_do_not_hide_that_the_bases_rules_are_unknown(
     repo.commit("repaired, and it blocks on less")
     kept = ("--baseline", "store", "--baseline-folder", str(tmp_path / "store"))
     found, said = repo.run(*kept)
-    assert (found, rule in said, "`nonsense` is no setting" in said) == (code, True, True), said
+    assert (found, rule in said, "unknown setting `nonsense`" in said) == (code, True, True), said
 
 
 def test_stored_results_stop_no_selection_of_new_cases_alone(repo: Repository, tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_dollars_that_cannot_be_counted_are_told(repo: Repository) -> None:
     repo.commit("head")
     code, said = repo.run("--budget", "usd=1")
     assert code == 0, said
-    assert "no price is known of" in said
+    assert "no price known for" in said
     assert "home-made-7b" in said
 
 
@@ -349,7 +349,7 @@ def test_a_file_cannot_say_by_which_rules_the_base_was_gated(repo: Repository, t
     kept.write_bytes((repo.root / "evalgate-report/results.json").read_bytes())
     code, said = repo.run("--baseline", f"file:{kept}", "--policy", "base", base="")
     assert code == 0, said
-    assert "so head's decide" in repo.comment()
+    assert "so head's apply" in repo.comment()
 
 
 def _files(root: Path) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from builders.gated_repository import Repository, content
 
 pytestmark = pytest.mark.integration
 
-HEAD_ALONE = "confirmed by head alone"
+HEAD_ALONE = "confirmed on head only"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_base_of_which_only_results_are_stored_lets_head_confirm_alone(repo: R
         "case_2": ("flaky", 0),
     }
     assert (repo.asked("head"), repo.asked("base")) == (3 + 2 + 1, 0)
-    assert "a fresh run of head, as the base cannot be run (1 of 2)" in said
+    assert "on head only (rerun 1 of 2)" in said
     assert HEAD_ALONE in repo.comment()
     assert not repo.results("base.json").get("confirmations")
     repo.agent("head")
@@ -118,7 +118,7 @@ def test_a_base_that_fails_once_while_confirming_is_asked_again(repo: Repository
     code, said = repo.run("--retries", "0")
     assert code == 1, said
     assert (cases(repo)["case_1"]["origin"], cases(repo)["case_1"]["confirmations"]) == ("new", 2)
-    assert "again: not every run could be measured" in said
+    assert "again because a run failed" in said
 
 
 def test_nothing_is_run_again_for_an_advisory_suite(repo: Repository) -> None:
@@ -205,7 +205,7 @@ def test_files_without_fresh_runs_say_that_nothing_confirmed_them(repo: Reposito
     assert code == 1, said
     comment = (repo.root / "merged/comment.md").read_text()
     assert "unconfirmed (reruns failed)" in comment
-    assert "the files lack fresh runs of 1 new failure" in comment
+    assert "the files lack reruns of 1 new failure" in comment
     assert "no base result" not in comment
 
 

@@ -109,4 +109,4 @@ def test_the_bases_judge_is_asked_by_policy_base_though_head_names_none_any_more
     code, said = run(root, "--base", "main", "--policy", "base", ASKED_LOG=str(root / "asked.log"))  # no key
     assert (code, asked(root)) == (2, 0), said
     assert f"{judge['api_key_env']}" in said
-    assert "the base's rules decide" in said
+    assert "required by the base's rules" in said

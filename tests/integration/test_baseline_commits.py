@@ -150,7 +150,7 @@ def test_histories_that_never_meet(origin: Path, tmp_path: Path, under: Path) ->
     workspace = made.cloned(origin, tmp_path / "workspace", "--branch=island")
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
     assert (picked.sha, picked.how) == (sha_of(origin, "tip"), "base")
-    assert "no ancestor in common" in picked.note
+    assert "no common ancestor" in picked.note
     assert picked.sha != island
 
 
@@ -216,7 +216,7 @@ def test_no_remote_and_no_base_is_said(tmp_path: Path, under: Path) -> None:
     made.commit(alone, {"agent.py": "x"})
     with pytest.raises(UnavailableError, match="nothing to compare with") as failure:
         pick(alone, under)
-    assert "Name a base" in failure.value.hint
+    assert "Set `base`" in failure.value.hint
     with pytest.raises(GitFailed, match="has no remote"):
         pick(alone, under, event_base="1" * 40)
 

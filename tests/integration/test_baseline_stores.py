@@ -155,7 +155,7 @@ MOST = 2**26
 
 
 def bomb() -> bytes:
-    """What begins like results and unpacks to more than is ever read; made of one piece, for each import makes it."""
+    """What begins like results and is larger than is ever read; made of one piece, for each import makes it."""
     packer = zlib.compressobj(1, wbits=31)
     start = packer.compress(b"{") + packer.flush(zlib.Z_FULL_FLUSH)
     piece = packer.compress(b" " * 2**24) + packer.flush(zlib.Z_FULL_FLUSH)  # which knows nothing of what is before it
@@ -165,15 +165,15 @@ def bomb() -> bytes:
 @pytest.mark.parametrize(
     ("held", "complaint"),
     [
-        (b"", "is cut short"),
-        (b"plain text", "is not compressed as runs are"),
+        (b"", "is truncated"),
+        (b"plain text", "is not in the expected compression format"),
         (gzip.compress(b"<html>"), "holds no results"),
         (gzip.compress(b""), "is empty"),
         (gzip.compress(os.urandom(1000) * 3)[:-50], "holds no results"),
-        (gzip.compress(b'{"a": 1}' * 1000)[:-9], "is cut short"),
-        (bomb(), "unpacks to more than 64 MiB"),
+        (gzip.compress(b'{"a": 1}' * 1000)[:-9], "is truncated"),
+        (bomb(), "is larger than 64 MiB"),
     ],
-    ids=["nothing", "text", "html", "empty", "noise", "cut short", "bomb"],
+    ids=["nothing", "text", "html", "empty", "noise", "truncated", "bomb"],
 )
 def test_what_no_run_wrote_is_left_aside(
     store: Make,
@@ -265,7 +265,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
     with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         found = stores.opened(Settings(baseline_folder=folder), repo, root=workspace, say=said.append)
     assert len(found) == used
-    assert [f"the folder {folder} was not used" in line for line in said] == [True] * (not used)
+    assert [f"the folder {folder} contains committed files" in line for line in said] == [True] * (not used)
 
 
 def write_to_folder(folder: str, scratch: str, letter: str) -> None:
@@ -344,7 +344,7 @@ def test_a_remote_that_forbids_a_new_start_keeps_its_history(origin: Path, repo:
 def test_no_run_is_kept_on_a_branch_of_code(origin: Path, repo: Repository, tmp_path: Path) -> None:
     """Whatever its last message says of a history."""
     before = git(origin, "rev-parse", "main")
-    with pytest.raises(UnavailableError, match="branch main holds other files and no results"):
+    with pytest.raises(UnavailableError, match="branch main contains other files and no results"):
         DataBranch(repo, branch="main", keep=1).save(A, results(tmp_path, A), now=NOW)
     assert git(origin, "rev-parse", "main") == before
 
@@ -425,7 +425,7 @@ def test_a_workspace_without_a_remote_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "-x", "a..b", "a b", "a.lock", "/a", "a/", "a~1", "x:y", "a//b", "a/.b", "@{u}"])
 def test_names_that_no_branch_can_have(repo: Repository, name: str) -> None:
-    with pytest.raises(UnavailableError, match="cannot be the name"):
+    with pytest.raises(UnavailableError, match="is not a valid branch name"):
         DataBranch(repo, branch=name)
 
 

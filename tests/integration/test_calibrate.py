@@ -158,7 +158,7 @@ def test_the_gate_waits_for_a_calibration_of_its_own_judge(tmp_path: Path, gemin
     code, said = evalgate(root, "run", **KEY)
     assert code == 2
     assert "calibration-below-minimum" in said
-    assert "kappa 0.35" in said
+    assert "kappa of 0.35" in said
 
     gemini.mistaken = ("3",)
     for path in (root / "cache").rglob("*.json"):
@@ -257,7 +257,7 @@ def test_every_bad_line_is_told_at_once_and_nobody_is_asked(tmp_path: Path, gemi
     for line, words in (
         (1, "Did you mean `valid`?"),
         (2, "Did you mean `final_response_match_v2`?"),
-        (3, "does not say what was judged"),
+        (3, "does not identify what was judged"),
         (5, "contradicts line 4"),
         (6, "no results.json"),
         (7, "not JSON"),

@@ -89,5 +89,5 @@ def test_the_cache_that_is_used(
     monkeypatch.setenv("HOME", str(checkout.parent / home))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert folders.cache_of(choice, ENVIRON, say=said.append) == checkout.parent / used
-    assert [line for line in said if "part of the commit" in line] == said
+    assert [line for line in said if "contains committed files" in line] == said
     assert bool(said) is (named == "kept")

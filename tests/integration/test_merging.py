@@ -143,7 +143,7 @@ def test_a_part_decides_nothing_and_says_so(repo: Repository) -> None:
     code, said = repo.call("run", "--shard", "1/1")
     assert code == 0  # case_1 and case_4 fail
     assert "part 1/1" in said
-    assert "it decides nothing" in (repo.root / "evalgate-report/summary.md").read_text()
+    assert "it reports no verdict" in (repo.root / "evalgate-report/summary.md").read_text()
     results = json.loads((repo.root / "evalgate-report/results.json").read_text())
     assert (results["verdict"]["kind"], results["verdict"].get("blocked_by")) == ("fail", None)
 
@@ -164,12 +164,12 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("twice", "is part 1/2 of the plan, and so is"),
+        ("twice", "is shard 1/2, and so is"),
         ("settings", "different `seed`s"),
         ("schema", "schema_version"),
-        ("whole", "is a whole run"),
-        ("torn", "is no JSON"),
-        ("nothing", "there is no results.json of any part"),
+        ("whole", "is a complete run"),
+        ("torn", "is not JSON"),
+        ("nothing", "there is not a results.json of any part"),
         ("nowhere", "does not exist"),
     ],
 )
@@ -338,12 +338,12 @@ EARLIER = {"started_at": "2026-01-01T00:00:00+00:00"}
         ({"prompt_version": "3"}, {"prompt_version": "3"}, ""),
         ({"prompt_version": "3"}, {"prompt_version": "4"}, "asked its judge in other words on the base"),
         ({}, {"prompt_version": "4"}, "prompt version unknown, now 4"),
-        ({"options": {"x": 1}}, {}, "was set otherwise on the base"),
+        ({"options": {"x": 1}}, {}, "had other options on the base"),
         # a custom metric: the same only where all files are, as its own are among them
         ({"code": "metrics.mine", **EARLIER}, {"code": "metrics.mine"}, ""),
         ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have had other code"),
         ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "other code"),
-        ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "was set otherwise on the base"),
+        ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "had other options on the base"),
     ],
 )
 def test_compare_compares_no_scores_that_were_made_otherwise(
@@ -374,6 +374,6 @@ def test_compare_takes_the_sides_of_one_run_to_be_scored_by_one_code(repo: Repos
 def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:
     repo = halves
     code, said = repo.call("compare", "evalgate-report/results.json", "parts/1/results.json")
-    assert (code, "is part 1/2 of a run" in said) == (2, True), said
+    assert (code, "is shard 1/2 of a run" in said) == (2, True), said
     code, said = repo.call("compare", "evalgate.yml", "evalgate-report/results.json")
     assert code == 2, said

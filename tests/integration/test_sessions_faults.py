@@ -88,11 +88,11 @@ def nothing_is_left() -> Iterator[None]:
         ("exit 0", FailureKind.EXITED, "the agent's process exited with code 0"),  # no way to end a turn
         ("kill", FailureKind.KILLED, "signal 9 (SIGKILL) (out of memory?)"),
         ("half", FailureKind.EXITED, 'in the middle of a line: \'{"type": "event", "sess'),
-        ("flood-line 100000000", FailureKind.FLOODED, "the agent gave more than 1 MiB in one line"),
-        ("flood-lines 100000000", FailureKind.FLOODED, "the agent gave more than 1 MiB in one turn"),
+        ("flood-line 100000000", FailureKind.FLOODED, "the agent produced more than 1 MiB in one line"),
+        ("flood-lines 100000000", FailureKind.FLOODED, "the agent produced more than 1 MiB in one turn"),
         ("raw Starting up ...\\n", FailureKind.PROTOCOL, "is not JSON (logs belong on standard error): 'Starting up"),
         ("raw \\xff\\xfe\\n", FailureKind.PROTOCOL, "is not UTF-8"),
-        ('raw {"type":"wave"}\\n', FailureKind.PROTOCOL, "has the unknown type 'wave'"),
+        ('raw {"type":"wave"}\\n', FailureKind.PROTOCOL, "has an unknown type 'wave'"),
         ("raw [1]\\n", FailureKind.PROTOCOL, "is not a JSON object"),
         ('raw {"type":"ready","protocol":9}\\n', FailureKind.PROTOCOL, "the agent speaks protocol 9"),
         ('raw {"type":"fatal","kind":"model_error","message":"broke"}\\n', FailureKind.MODEL_ERROR, "broke"),
@@ -160,7 +160,7 @@ def test_a_turn_that_hangs_times_out_and_costs_its_worker() -> None:
         [pid] = talk(agent, "pid")
         found = failure(agent, "hello", "hang")
         assert (found.kind, found.turn) == (FailureKind.TIMEOUT, 2)
-        assert found.message == "the agent took longer than 0.5 s for the turn"
+        assert found.message == "the agent timed out after 0.5 s for the turn"
         assert talk(agent, "pid") != [pid]
         assert not Path(f"/proc/{pid}").exists()
 
@@ -170,7 +170,7 @@ def test_a_case_has_a_limit_over_all_its_turns() -> None:
         found = failure(agent, *["slow 0.3"] * 5)
     assert found.kind is FailureKind.TIMEOUT
     assert found.turn in {2, 3}
-    assert found.message == "the case took longer than 0.8 s"
+    assert found.message == "the case timed out after 0.8 s"
 
 
 def test_other_conversations_of_a_worker_go_on_when_one_times_out() -> None:

@@ -400,7 +400,7 @@ def test_an_endpoint_cannot_be_asked_and_nothing_runs(tmp_path: Path, backend: B
     repository.rule = {"driver": "http", "url": backend.url, "request": {"q": "{text}"}, "response": {"text": "t"}}
     repository.configure(mode="record")
     assert repository.run() == 2
-    assert "cannot be kept with the driver `http`" in repository.output
+    assert "is not possible with the driver `http`" in repository.output
     assert backend.asked == []
 
 

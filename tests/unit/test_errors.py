@@ -15,8 +15,8 @@ WHERE = "in the configuration or the evaluation files"
         (["error"], f"1 problem {WHERE}"),
         (["error", "warning", "notice", "error"], f"2 problems {WHERE}"),
         # nothing but warnings: they stop a strict run alone
-        (["warning", "notice"], f"1 warning {WHERE}, and `strict` lets none pass"),
-        (["warning"] * 3, f"3 warnings {WHERE}, and `strict` lets none pass"),
+        (["warning", "notice"], f"1 warning {WHERE}, treated as errors (`strict`)"),
+        (["warning"] * 3, f"3 warnings {WHERE}, treated as errors (`strict`)"),
     ],
 )
 def test_problems_are_counted_by_what_stops_the_run(severities: list[str], message: str) -> None:

@@ -213,7 +213,7 @@ def parse_cassette(text: str) -> tuple[Entry, ...]:
     for number, entry in enumerate(entries):
         if entry.address in seen:
             raise CassetteError(
-                f"calls.{number}: call {entry.nth} of `{entry.tool}` with these arguments is there twice"
+                f"calls.{number}: call {entry.nth} of `{entry.tool}` with these arguments is a duplicate"
             )
         seen.add(entry.address)
     return entries

@@ -310,10 +310,10 @@ class ConversationTools:
         rules = [rule for _, rule in self._rules.for_tool(tool)]
         called = f"called {cassette.spell_call(tool, args)}"
         if not rules:
-            return Unmatched(message=f"{called}, and no mock rule is for `{tool}`")
+            return Unmatched(message=f"{called}, but there is no mock rule for `{tool}`")
         nearest = cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
         told = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
-        return Unmatched(message=f"{called}, and none of the {len(rules)} mock rules for `{tool}` holds{told}")
+        return Unmatched(message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{told}")
 
 
 def _redacted_reply(reply: ToolReply, redact: Callable[[str], str]) -> ToolReply:

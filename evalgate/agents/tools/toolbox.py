@@ -110,7 +110,7 @@ def check_cassettes(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -
             read_entries(root / name)
         except CassetteError as error:
             message = f"the cassette of case `{case_id}`: {error}"
-            hint = "Record it again with `--tools record`, or take back what was changed in it."
+            hint = "Record it again with `--tools record`, or undo the changes to it."
             place = Place(file=name, line=1)
             problems.append(
                 Problem(severity=Severity.ERROR, code="tool-cassette", message=message, place=place, hint=hint)
@@ -157,7 +157,7 @@ def check(settings: Settings, rule: ToolsRule, *, root: Path, suites: Iterable[S
         return [_problem("tools-place", f"`tools`: `{named}` is not inside the repository") for named in outside]
     problems = _drivers(mode, listed)
     if mode is ToolMode.MOCK and not rule.mocks:
-        hint = "Name the file in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
+        hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(_problem("tool-mocks", "`tools: mock` needs a file of rules", hint))
     if rule.mocks:
         reading = _mocks(root, rule)
@@ -210,8 +210,8 @@ def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:
     for name in dict.fromkeys(suite.agent.driver for suite in suites):
         driver = agents.DRIVERS.get(name)
         if driver is not None and driver.tools is ToolHandling.UNSEEN:
-            message = f"`tools: {mode}` cannot be kept with the driver `{name}`: its tools run where nobody can ask"
-            hint = "Leave these suites out, or run them in a job of their own with `--tools live`."
+            message = f"`tools: {mode}` is not possible with the driver `{name}`: evalgate cannot intercept its tools"
+            hint = "Exclude these suites, or run them in a separate job with `--tools live`."
             problems.append(_problem("tools-unseen", message, hint))
     return problems
 
@@ -219,7 +219,7 @@ def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:
 def _cassettes(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -> list[Problem]:
     asking = [suite for suite in suites if _asks(suite)]
     if asking and not rule.mocks and not (root / rule.cassettes).is_dir():
-        message = f"`tools: replay`, and there is no folder `{rule.cassettes}` with cassettes"
+        message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
         return [_problem("tool-cassette", message, "Record them once: `evalgate run --tools record`.")]
     cases = [(suite.key, case.case_id) for suite in asking for case in suite.eval_set.cases]
     return check_cassettes(root, rule.cassettes, cases)

@@ -203,7 +203,7 @@ async def load_agent(path: str, *, wanted: str | None, root: str) -> LoadedAgent
     if root_agent is None:
         raise errors.CannotLoad(_nothing_found(home, path, wanted))
     if not hasattr(root_agent, "name") or isinstance(root_agent, (type, ModuleType)):
-        raise errors.CannotLoad(f"{what}: the root agent is no agent but {type(root_agent).__name__}")
+        raise errors.CannotLoad(f"{what}: the root agent is not an agent but {type(root_agent).__name__}")
     return LoadedAgent(root_agent=root_agent, app=app, home=home, closing=closing)
 
 
@@ -294,7 +294,7 @@ def _within(agent: Any, wanted: str | None) -> Any:
     found = agent.find_agent(wanted) if hasattr(agent, "find_agent") else None
     if found is None:
         names = ", ".join(repr(name) for name in _names(agent))
-        raise errors.CannotLoad(f"there is no agent {wanted!r}: the agent tree has {names}")
+        raise errors.CannotLoad(f"no agent {wanted!r}: the agent tree has {names}")
     return found
 
 

@@ -32,7 +32,7 @@ def _resolve(code: str, package: str) -> Callable[..., Any]:
     """The function at a dotted path; `agent.` means the agent's package, as it does under `adk eval`."""
     module_name, _, name = code.rpartition(".")
     if not module_name:
-        raise ValueError(f"{code!r} is no dotted path to a function")
+        raise ValueError(f"{code!r} is not a dotted path (package.module.function)")
     if module_name == "agent" or module_name.startswith("agent."):
         inside = package + module_name[len("agent") :]
         module_name = inside if importlib.util.find_spec(inside) is not None else module_name

@@ -43,7 +43,7 @@ def signature_of(callee: Any) -> Signature:
     """How to call it. Raises TypeError where it asks for what nobody offers."""
     session_class = inspect.isclass(callee)
     if session_class and not any("__call__" in vars(base) for base in callee.__mro__):
-        raise TypeError(f"objects of class {callee.__name__} cannot be called")
+        raise TypeError(f"an object of class {callee.__name__} is not callable")
     parameters = list(_parameters(callee.__call__ if session_class else callee))
     if session_class:
         parameters = parameters[1:]

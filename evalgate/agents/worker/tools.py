@@ -47,7 +47,7 @@ class SessionTools:
         answer: Future[Message] = Future()
         with self._lock:
             if self._closed:
-                raise ToolRefused(f"the conversation was over when the tool {name!r} was to run")
+                raise ToolRefused(f"the conversation was over when the tool {name!r} was called")
             self._issued += 1
             number = f"t{self._issued}"
             self._waiting[number] = answer
@@ -417,7 +417,7 @@ class Tools:
 def _real_call(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Callable[[], Any]:
     def real() -> Any:
         if run is None:
-            raise TypeError(f"the tool {name!r} is to run, and nothing was given to run")
+            raise TypeError(f"the tool {name!r} has nothing to run")
         return run(**args)
 
     return real

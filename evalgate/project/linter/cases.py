@@ -20,9 +20,9 @@ def duplicate_ids(suite: Suite, _: Setting) -> Iterator[Problem]:
             where = f" (the first is at {earlier.place})" if earlier.place else ""
             yield finding.error(
                 "duplicate-case-id",
-                f"the case id {case.case_id!r} is taken already{where}",
+                f"the case id {case.case_id!r} is already used{where}",
                 place=finding.place_of(suite, case),
-                hint="Give every case of a file an id of its own.",
+                hint="Give each case in a file a unique id.",
             )
 
 
@@ -40,9 +40,9 @@ def identical_cases(suite: Suite, _: Setting) -> Iterator[Problem]:
             if earlier is not case and earlier.case_id != case.case_id:
                 yield finding.warning(
                     "identical-cases",
-                    f"case {case.case_id} asks and expects exactly what case {earlier.case_id} does",
+                    f"case {case.case_id} is identical to case {earlier.case_id}",
                     place=finding.place_of(suite, case),
-                    hint="Repeats are made with `runs`; a copied case only weighs double.",
+                    hint="To repeat a case, use `runs`; a copy only counts twice.",
                 )
 
 
@@ -52,7 +52,7 @@ def empty_conversations(suite: Suite, _: Setting) -> Iterator[Problem]:
     if empty:
         yield finding.error(
             "empty-conversation",
-            f"{finding.named(empty)}: the conversation has no turns, so that the agent is never asked",
+            f"{finding.named(empty)}: the conversation has no turns, so the agent is never called",
             place=finding.place_of(suite, empty[0]),
         )
 

@@ -27,23 +27,23 @@ def nothing_expected(suite: Suite, setting: Setting) -> Iterator[Problem]:
         return
     if not any(turn.tool_calls for case in static for turn in case.conversation or ()):
         effect = (
-            "it passes only where the agent calls no tool at all"
+            "it passes only if the agent calls no tools"
             if use.options.get("match_type", "EXACT") == "EXACT"
-            else "it passes whatever the agent does"
+            else "it always passes"
         )
         yield finding.warning(
             "nothing-expected",
-            f"`{TRAJECTORY}`: no case expects a tool call, so that {effect}",
+            f"`{TRAJECTORY}`: no case expects a tool call, so {effect}",
             place=Place(file=suite.key),
-            hint="Add the expected `tool_uses` to `intermediate_data`, or take the criterion out.",
+            hint="Add the expected `tool_uses` to `intermediate_data`, or remove the criterion.",
         )
         return
     silent = [case for case in static if all(turn.events is None for turn in case.conversation or ())]
     if silent:
         yield finding.note(
             "nothing-expected-in-case",
-            f"`{TRAJECTORY}`: {finding.named(silent)} say{'s' if len(silent) == 1 else ''} nothing of tools, "
-            "which counts as expecting none",
+            f"`{TRAJECTORY}`: {finding.named(silent)} say{'s' if len(silent) == 1 else ''} nothing about tools, "
+            f"which means that none are expected",
             place=finding.place_of(suite, silent[0]),
         )
 
@@ -67,7 +67,7 @@ def references_missing(suite: Suite, setting: Setting) -> Iterator[Problem]:
                 "reference-missing",
                 f"`{use.name}`: no case has an {what} to compare with",
                 place=Place(file=suite.key),
-                hint=f"Add one to each case, or take `{use.name}` out of {_criteria_file(suite)}.",
+                hint=f"Add one to each case, or remove `{use.name}` from {_criteria_file(suite)}.",
             )
         else:
             yield finding.warning(
@@ -88,7 +88,7 @@ def reference_on_scenario(suite: Suite, setting: Setting) -> Iterator[Problem]:
                 f"`{use.name}` compares with expected turns, which {finding.named(led)} "
                 f"{'has' if len(led) == 1 else 'have'} none of: a scenario has no reference",
                 place=finding.place_of(suite, led[0]),
-                hint="Keep scenarios in a file of their own, with criteria that need no reference.",
+                hint="Move scenarios to a separate file with criteria that need no reference.",
             )
 
 
@@ -112,9 +112,9 @@ def nothing_to_end(suite: Suite, setting: Setting) -> Iterator[Problem]:  # noqa
     if use is not None and suite.eval_set.cases and all(case.scenario is None for case in suite.eval_set.cases):
         yield finding.warning(
             "nothing-to-end",
-            f"`{ENDED}`: no case is a conversation scenario, so that it passes whatever the agent does",
+            f"`{ENDED}`: no case is a conversation scenario, so that it always passes",
             place=use.place or Place(file=suite.key),
-            hint="Take it out: suites with scenarios have it without naming it.",
+            hint="Remove it: suites with scenarios have it by default.",
         )
 
 
@@ -128,7 +128,7 @@ def rubrics_missing(suite: Suite, setting: Setting) -> Iterator[Problem]:
         if len(lacking) == len(cases):
             yield finding.error(
                 "no-rubrics",
-                f"`{use.name}` has no rubrics to judge by, neither of its own nor in any case",
+                f"`{use.name}` has no rubrics, neither its own nor in any case",
                 place=use.place or Place(file=suite.key),
                 hint='Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.',
             )
@@ -149,8 +149,8 @@ def metrics_not_run(suite: Suite, setting: Setting) -> Iterator[Problem]:
             tell = finding.warning if use.informational or use.threshold is None else finding.error
             yield tell(
                 "metric-not-run",
-                f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not run: "
-                "it could never be measured",
+                f"`{use.name}` is Python code (`{use.code}`), which the driver `{suite.agent.driver}` does not "
+                f"support: it can never be measured",
                 place=use.place or Place(file=suite.key),
                 hint="Run the agent with the driver `adk` or `python`, or give this suite other criteria.",
             )
@@ -216,7 +216,7 @@ def _effect(use: CriterionUse, setting: Setting) -> str:
         return ""
     if setting.adk_compat:
         return f"With `adk_compat` evalgate {in_adk}, as ADK does."
-    return f"evalgate leaves such a turn out of the score; ADK {in_adk}."
+    return f"evalgate excludes such turns from the score; ADK {in_adk}."
 
 
 def _criteria_file(suite: Suite) -> str:

@@ -51,9 +51,9 @@ def _no_case_has_to_pass(
     for name, where in found.items():
         yield finding.warning(
             "pass-rate-zero",
-            f"`{name}` is 0: no case has to pass, so that no threshold can fail the gate",
+            f"`{name}` is 0, so no threshold can fail the gate",
             place=where,
-            hint="Name the share that must pass; what is only to be looked at takes `severity: advisory`.",
+            hint="Set the share that must pass; for suites that must not fail the gate use `severity: advisory`.",
         )
 
 
@@ -62,7 +62,7 @@ def _nothing_blocks(settings: Settings, of_setting: Callable[[str], Place | None
     if not settings.fail_on:
         yield finding.warning(
             "nothing-blocks",
-            "`fail-on` names nothing: whatever the verdict is, the job ends green",
+            "`fail-on` is empty: the job always passes",
             place=of_setting("fail_on"),
-            hint="Name what shall end the job red: `threshold`, `regression`, `not_measured`, `inconclusive`.",
+            hint="List the results that fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`.",
         )

@@ -20,21 +20,21 @@ def starting_prompts(suite: Suite, _: Setting) -> Iterator[Problem]:
         if not scenario.starting_prompt.strip():
             yield finding.error(
                 "empty-starting-prompt",
-                f"{finding.named([case])}: the starting prompt is empty, so that the agent is told nothing",
+                f"{finding.named([case])}: the starting prompt is empty",
                 place=finding.place_of(suite, case),
             )
         elif signal.lower() in scenario.starting_prompt.lower():
             yield finding.error(
                 "stop-signal-in-prompt",
-                f"{finding.named([case])}: the starting prompt holds the stop signal `{signal}`, so that ADK ends the "
-                "conversation before the agent is asked",
+                f"{finding.named([case])}: the starting prompt contains the stop signal `{signal}`, so ADK ends the "
+                f"conversation before the agent is called",
                 place=finding.place_of(suite, case),
             )
     silent = [case for case, scenario in led if not scenario.conversation_plan.strip()]
     if silent:
         yield finding.warning(
             "empty-plan",
-            f"{finding.named(silent)}: the conversation plan is empty, so that the simulated user knows nothing to say",
+            f"{finding.named(silent)}: the conversation plan is empty, so the simulated user has nothing to say",
             place=finding.place_of(suite, silent[0]),
         )
 
@@ -49,7 +49,7 @@ def instructions_without_persona(suite: Suite, _: Setting) -> Iterator[Problem]:
             f"the custom instructions never use `{{{{ persona }}}}`, and {finding.named(played)} "
             f"{'has' if len(played) == 1 else 'have'} a persona",
             place=suite.simulator.place or Place(file=suite.key),
-            hint="ADK refuses such instructions, too: say there who the user is, or take the personas out.",
+            hint="ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
 
 
@@ -60,7 +60,7 @@ def stop_signals_differ(suite: Suite, setting: Setting) -> Iterator[Problem]:
         if own is not None and own != suite.simulator.stop_signal:
             yield finding.warning(
                 "stop-signals-differ",
-                f"`{use.name}` takes `{own}` for the stop signal, the simulated user `{suite.simulator.stop_signal}`",
+                f"`{use.name}` uses the stop signal `{own}`, the simulated user `{suite.simulator.stop_signal}`",
                 place=use.place or Place(file=suite.key),
-                hint="Leave `stop_signal` out of the criterion: it is then the simulated user's.",
+                hint="Remove `stop_signal` from the criterion; it defaults to the simulated user's.",
             )

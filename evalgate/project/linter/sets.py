@@ -17,9 +17,9 @@ def no_cases(suite: Suite, _: Setting) -> Iterator[Problem]:
     if not suite.eval_set.cases:
         yield finding.error(
             "no-cases",
-            "the evaluation set has no cases, so that nothing is checked",
+            "the evaluation set has no cases",
             place=Place(file=suite.key),
-            hint="Add a case, or delete the file or exclude it in evalgate.yml.",
+            hint="Add a case, delete the file, or exclude it in evalgate.yml.",
         )
 
 
@@ -44,7 +44,7 @@ def duplicate_set_ids(suites: tuple[Suite, ...]) -> Iterator[Problem]:
         if len(keys) > 1 and set_id:
             yield finding.warning(
                 "duplicate-set-id",
-                f"eval_set_id {set_id!r} stands in {len(keys)} files: {words.listed(keys)}",
+                f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}",
                 place=Place(file=keys[1]),
                 hint="evalgate tells them apart by path; `adk eval` refuses to run them together.",
             )

@@ -157,7 +157,7 @@ class Worker:
 
 
 def _refuse(token: str) -> None:
-    raise AssertionError(f"{token} is no JSON")
+    raise AssertionError(f"{token} is not JSON")
 
 
 def texts(events: list[Message]) -> list[str]:

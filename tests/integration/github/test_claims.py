@@ -92,12 +92,12 @@ def test_a_claim_is_posted_as_one_and_cannot_turn_a_check_green(fork, client, tm
     assert (posted.done, posted.problems) == (True, ())
     (comment,) = comments(fork)
     assert comment["number"] == 5
-    assert "read them as a claim" in comment["body"]
+    assert "They are unverified" in comment["body"]
     assert "All 2 cases passed" in comment["body"]
     (check,) = fork.state.checks.values()
     assert (check["name"], check["head_sha"]) == ("evalgate (fork, unverified)", SHA)
     assert (check["conclusion"], check["annotations"]) == ("neutral", [])
-    assert check["output"]["title"].startswith("claimed: ")
+    assert check["output"]["title"].startswith("unverified: ")
     assert check["details_url"] == LINKS.workflow_run
 
 
@@ -169,7 +169,7 @@ def test_markers_mentions_and_markup_are_text(fork, client, tmp_path) -> None:
     [
         ({"conclusion": "skipped"}, "it was skipped"),
         ({"conclusion": "action_required"}, "it was action required"),  # nobody let the fork's run begin
-        ({"head_sha": "e" * 40}, "closed, or pushed to since"),
+        ({"head_sha": "e" * 40}, "it was closed or updated"),
     ],
 )
 def test_where_there_is_nothing_to_post_it_says_so(fork, client, tmp_path, change, why: str) -> None:

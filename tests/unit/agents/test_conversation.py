@@ -69,6 +69,6 @@ def test_a_worker_that_goes_silent_is_told_by_what_it_was_asked(silent: str, tur
         talk()
     failure = caught.value.failure
     assert (failure.kind, failure.turn) == (FailureKind.TIMEOUT, turn)
-    assert failure.message == f"the agent took longer than 0.1 s{late}"
+    assert failure.message == f"the agent timed out after 0.1 s{late}"
     assert len(failure.partial) == (silent == "end")
     assert gave_up == [True]

@@ -45,7 +45,7 @@ def event(**fields: Any) -> EventSaid:
         (b"\xff\xfe", "is not UTF-8"),
         (b"[1]", "is not a JSON object"),
         (b"{}", "has no type"),
-        (b'{"type":"wave"}', "has the unknown type 'wave'"),
+        (b'{"type":"wave"}', "has an unknown type 'wave'"),
         (b'{"type":"event"}', "session"),  # names the field
         (b'{"type":"event","session":"s1","content":{"parts":[{"text":1}]}}', "content.parts.0.text"),
         (b'{"type":"ready","protocol":1,"sessions":0}', "sessions"),

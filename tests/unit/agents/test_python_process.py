@@ -23,7 +23,7 @@ def answer(**fields: object) -> MetricResult:
         # a fine score is not the cause
         (
             {"status": "not_evaluated", "score": 1.0},
-            "the metric m.x says that it could not evaluate, beside a score of 1",
+            "the metric m.x says that it could not evaluate, but gave a score of 1",
         ),
         ({"status": "passed", "score": math.nan}, "the metric m.x gave nan as its score"),
         ({"status": "not_evaluated", "score": math.inf}, "the metric m.x gave inf as its score"),

@@ -13,20 +13,20 @@ from evalgate.system.process import Ended
         (3, None, FailureKind.EXITED, "the agent's process exited with code 3"),
         (0, None, FailureKind.EXITED, "the agent's process exited with code 0"),
         (3, 1024**3, FailureKind.EXITED, "the agent's process exited with code 3"),  # memory was not the matter
-        (-15, None, FailureKind.KILLED, "the agent's process was ended by signal 15 (SIGTERM)"),
-        (-9, None, FailureKind.KILLED, "the agent's process was ended by signal 9 (SIGKILL) (out of memory?)"),
+        (-15, None, FailureKind.KILLED, "the agent's process was killed by signal 15 (SIGTERM)"),
+        (-9, None, FailureKind.KILLED, "the agent's process was killed by signal 9 (SIGKILL) (out of memory?)"),
         (
             -6,
             512 * 1024**2,
             FailureKind.KILLED,
-            "the agent's process was ended by signal 6 (SIGABRT); its memory is capped at 512 MiB",
+            "the agent's process was killed by signal 6 (SIGABRT); its memory is capped at 512 MiB",
         ),
-        (-99, None, FailureKind.KILLED, "the agent's process was ended by signal 99 (unknown)"),
+        (-99, None, FailureKind.KILLED, "the agent's process was killed by signal 99 (unknown)"),
         (
             137,
             None,
             FailureKind.EXITED,
-            "the agent's process exited with code 137, which is how shells tell of signal 9 (out of memory?)",
+            "the agent's process exited with code 137, which means signal 9 (out of memory?)",
         ),
     ],
 )

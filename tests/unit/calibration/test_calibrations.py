@@ -37,7 +37,7 @@ def of(*criteria: CriterionCalibration) -> Calibration:
             "calibration-of-another-judge",
             "prompt version 1 -> 2",
         ),
-        (of(POOR), JUDGE, 0.6, "calibration-below-minimum", "kappa 0.25 ("),
+        (of(POOR), JUDGE, 0.6, "calibration-below-minimum", "kappa of 0.25 ("),
         (of(POOR), JUDGE, None, "", ""),  # nothing is required
         (of(POOR), JUDGE, 0.2, "", ""),
         (of(calibrated("y/y*40")), JUDGE, 0.1, "calibration-below-minimum", "cannot be computed"),

@@ -138,9 +138,9 @@ def test_texts_are_judged_as_the_suites_do_it_where_they_agree() -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        (placed(MATCH), "label-place-unknown", "`turn` must say which"),
+        (placed(MATCH), "label-place-unknown", "set `turn`"),
         (placed(MATCH, turn=3), "label-place-unknown", "the conversation has 2 turns"),
-        (placed(MATCH, turn=2, answer="another"), "label-of-another-answer", "another one than the one"),
+        (placed(MATCH, turn=2, answer="another"), "label-of-another-answer", "differs from the labeled one"),
         (placed(MATCH, turn=1, repeat=1), "label-place-unknown", "the agent failed in it"),
         (placed(MATCH, turn=1, repeat=7), "label-place-unknown", "no repeat 7"),
         ({**placed(MATCH, turn=1), "case": "lone"}, "label-place-unknown", "Did you mean `loan`?"),
@@ -211,7 +211,7 @@ def test_a_run_with_another_answer_leaves_the_label_out_and_says_so() -> None:
 def test_a_criterion_that_the_run_did_not_grade() -> None:
     finds, _, _ = evidence.find_grades(read(placed(TOOLS, turn=1)), stored())
     (problem,) = finds.problems
-    assert "did not grade" in problem.message
+    assert "has no" in problem.message
 
 
 # --- drafting -------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
             "0",
             [f"with prompt 0, today's is {final_response_match_v2.VERSION}: this calibration holds"],
         ),
-        ("", ["do not tell the version of the prompt"]),
+        ("", ["lack the prompt version"]),
     ],
 )
 def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(stored_version: str, notes: list[str]) -> None:

@@ -126,10 +126,10 @@ def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
         (line(label="blue"), "unknown-label", "valid, invalid, yes, no, pass, fail"),
         (line(criterion="matsch"), "unknown-criterion", "Did you mean `match`?"),
         (line(criterion="coherence"), "label-without-verdict", "does not say yes or no"),
-        ({"criterion": MATCH, "label": "valid"}, "label-without-evidence", "does not say what was judged"),
+        ({"criterion": MATCH, "label": "valid"}, "label-without-evidence", "does not identify what was judged"),
         ({**line(), "reference": None}, "label-without-evidence", "expected answer"),
         ({"criterion": MATCH, "label": "yes", "conversation": [TURN]}, "label-without-evidence", "`expected`"),
-        ({"criterion": TOOLS, "label": "yes", **TEXTS}, "label-without-evidence", "how tools were used"),
+        ({"criterion": TOOLS, "label": "yes", **TEXTS}, "label-without-evidence", "do not show tool use"),
         (line(rubric="kind"), "label-subject-unknown", "no verdict on a rubric"),
         ({"criterion": RUBRICS, "label": "no", "sentence": "x", **TEXTS}, "label-subject-unknown", "a sentence"),
         (
@@ -143,7 +143,7 @@ def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
         (line(conversation=[]), "wrong-type", ""),
         ({"label": "valid", **TEXTS}, "missing-key", "`criterion` is missing"),
         ("[1, 2]", "wrong-type", "expected an object, found a list"),
-        ("{'label': 'valid'}", "json-syntax", "one JSON object stands on each line"),
+        ("{'label': 'valid'}", "json-syntax", "write one JSON object per line"),
     ],
 )
 def test_a_bad_line_is_told_with_its_place(bad: Any, code: str, words: str) -> None:

@@ -59,7 +59,7 @@ PROBLEM = Problem(
             ["error: git is gone", "install git"],
         ),
         (NothingToDo("no file"), ExitCode.NOTHING_TO_DO, ["error: no file"]),
-        (ZeroDivisionError("x"), ExitCode.BUG, ["bug in evalgate", "Please report", "Traceback"]),
+        (ZeroDivisionError("x"), ExitCode.BUG, ["nternal error in evalgate", "Please report", "Traceback"]),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, ["interrupted"]),
     ],
 )

@@ -55,10 +55,10 @@ def test_only_installers_see_the_package_index() -> None:
         (
             "GOOGLE_API_KEY",
             [],
-            "`env` does not name GOOGLE_API_KEY; agents see only what it names (`env: GOOGLE_API_KEY`)",
+            "`env` does not name GOOGLE_API_KEY; agents get only what it lists (`env: GOOGLE_API_KEY`)",
         ),
         ("CHAT_KEY", ["CHAT"], "does not name CHAT_KEY, and it is not set here either;"),
-        ("GITHUB_TOKEN", ["*"], "never reaches an agent"),
+        ("GITHUB_TOKEN", ["*"], "never passed to an agent"),
     ],
 )
 def test_why_an_agent_does_not_see_a_variable(name: str, names: list[str], words: str) -> None:

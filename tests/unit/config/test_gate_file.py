@@ -42,7 +42,12 @@ def test_everything_is_read() -> None:
         ("runs: many\n", "bad-setting", 1, "'many'"),
         ("runs: 0\n", "bad-setting", 1, "a whole number from 1 to 1000"),
         ("\n\nfail-on: [bad]\n", "bad-setting", 3, "'not_measured'"),
-        ("resume: true\n", "unknown-setting", 1, "cannot be set here"),  # belongs to a person, not to the repository
+        (
+            "resume: true\n",
+            "unknown-setting",
+            1,
+            "cannot be set in evalgate.yml",
+        ),  # not the repository's
         ("mode: post\n", "unknown-setting", 1, "Use the input `mode` of the action."),
         # a change would have itself kept as what others are compared with
         ("save_baseline: always\n", "unknown-setting", 1, "`--save-baseline` of the command"),

@@ -94,19 +94,19 @@ def test_a_run_can_be_typed_at_a_desk(tmp_path: Path, folder: str, given: dict[s
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"runs": "often"}, "`runs`: must be a whole number from 1 to 1000, or two of them, `2+3`"),
-        ({"runs": "2+"}, "`2+3` or {start: 2, more: 3}: twice, and three times more"),
-        ({"budget": "3"}, "`budget`: bounds have names: `agent_calls`, `tokens` and `usd`, as in"),
-        ({"budget": "tokens=1,5"}, "bounds have names: `agent_calls`, `tokens` and `usd`"),
-        ({"budget": "calls=3"}, "`calls` is none of the bounds, which are `agent_calls`, `tokens` and `usd`"),
+        ({"runs": "often"}, "`runs`: must be a whole number from 1 to 1000, or two of them: `2+3`"),
+        ({"runs": "2+"}, "`2+3` or {start: 2, more: 3}"),
+        ({"budget": "3"}, "`budget`: bounds need names: `agent_calls`, `tokens` and `usd`, as in"),
+        ({"budget": "tokens=1,5"}, "bounds need names: `agent_calls`, `tokens` and `usd`"),
+        ({"budget": "calls=3"}, "`calls` is not a valid bound; bounds are `agent_calls`, `tokens` and `usd`"),
         (
             {"budget": "usd=0, tokens=many"},
-            "`tokens` must be a whole number from 1 on; `usd` must be a number above 0, found",
+            "`tokens` must be a whole number of at least 1; `usd` must be a number above 0, found",
         ),
         ({"budget": "usd"}, "`usd` must be a number above 0, found 'usd'"),
         ({"fail_on": "red"}, "`fail-on`"),
         ({"config": "missing.yml"}, "does not exist"),
-        ({"env": "GITHUB_TOKEN"}, "never reach an agent"),
+        ({"env": "GITHUB_TOKEN"}, "never passed to an agent"),
         ({"env": "OK, ACTIONS_RUNTIME_TOKEN"}, "ACTIONS_RUNTIME_TOKEN"),
     ],
 )
@@ -119,8 +119,8 @@ def test_what_cannot_be(tmp_path: Path, given: dict[str, str], words: str) -> No
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("budget: 3", "`budget`: bounds have names: `agent_calls`, `tokens` and `usd`"),
-        ("budget: {calls: 3}", "`budget`: `calls` is none of the bounds"),
+        ("budget: 3", "`budget`: bounds need names: `agent_calls`, `tokens` and `usd`"),
+        ("budget: {calls: 3}", "`budget`: `calls` is not a valid bound"),
         ("budget: {usd: -1}", "`budget`: `usd` must be a number above 0, found"),
         ("runs: {start: 2, mor: 3}", "`runs`: must be a whole number from 1 to 1000"),
         ("runs: true", "`runs`: must be a whole number from 1 to 1000"),

@@ -40,9 +40,9 @@ def test_what_cannot_be_read_is_a_problem(text: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("text", "places"),
     [
-        ("a: 1\nb: 2\na: 3\n", [(3, 1, "`a` stands twice, first in line 1")]),
-        ("a: 1\na: 2\na: 3\n", [(2, 1, "first in line 1"), (3, 1, "first in line 2")]),
-        ("x:\n- {b: 1, c: 2, b: 3}\n", [(2, 16, "`b` stands twice")]),
+        ("a: 1\nb: 2\na: 3\n", [(3, 1, "duplicate key `a` (first on line 1)")]),
+        ("a: 1\na: 2\na: 3\n", [(2, 1, "first on line 1"), (3, 1, "first on line 2")]),
+        ("x:\n- {b: 1, c: 2, b: 3}\n", [(2, 16, "duplicate key `b`")]),
         ("a: 1\n'a': 2\n", [(2, 1, "`a`")]),
         ("a: &m {k: 1, k: 2}\nb: *m\n", [(1, 14, "`k`")]),  # told once
         ("1: x\n'1': y\n", []),  # a number and a text

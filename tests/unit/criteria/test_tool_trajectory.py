@@ -116,7 +116,7 @@ def test_the_score_is_the_mean_over_turns_and_names_the_first_difference() -> No
 @pytest.mark.parametrize(
     ("match_type", "actual", "expected", "text"),
     [
-        ("EXACT", "a", "a b", "call 2: expected b(), nothing was called"),
+        ("EXACT", "a", "a b", "call 2: expected b(), got no call"),
         ("EXACT", "a b", "a", "call 2: b() was not expected"),
         ("IN_ORDER", "b a", "a b", "expected call 2 was not made after expected call 1: b()"),
         ("IN_ORDER", "b", "a", "expected call 1 was not made: a()"),

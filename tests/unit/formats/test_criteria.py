@@ -53,8 +53,8 @@ def test_thresholds(value, threshold, codes):
         (float("inf"), "bad-threshold", "0.8"),
         ({"threshold": None}, "bad-threshold", "0.8"),
         ({}, "missing-threshold", "threshold"),
-        ({"min_score": 0.5}, "missing-threshold", "`min_score` stands there"),
-        ({"treshold": 0.5}, "missing-threshold", "`treshold` stands there"),
+        ({"min_score": 0.5}, "missing-threshold", "`min_score` is there instead"),
+        ({"treshold": 0.5}, "missing-threshold", "`treshold` is there instead"),
         ({"threshold": 1, "informational": "yes"}, "wrong-type", ""),
     ],
 )
@@ -92,7 +92,7 @@ def test_other_spellings_of_an_option_stay_as_written(key):
 @pytest.mark.parametrize("key", ["Threshold", "THRESHOLD"])
 def test_other_spellings_of_the_threshold_are_an_error(key):
     [problem] = parse({"criteria": {"response_match_score": {key: 1}}}).problems
-    assert (problem.code, problem.hint) == ("missing-threshold", f"`{key}` stands there instead")
+    assert (problem.code, problem.hint) == ("missing-threshold", f"`{key}` is there instead")
 
 
 def test_informational_criteria_need_no_threshold():

@@ -453,7 +453,7 @@ def test_errors_name_the_cause_and_the_place(case, code, path, words):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"name": "x", "test_cases": []}, "`test_cases` looks like it"),
+        ({"name": "x", "test_cases": []}, "`test_cases` looks similar"),
         ({}, "nothing"),
         ({"eval_cases": {"a": 1}}, "expected a list of cases, found an object"),
         ({"eval_cases": None}, "found null"),

@@ -8,17 +8,7 @@ import pytest
 from builders import sides
 
 from evalgate.gate import decision
-from evalgate.model import (
-    Comparison,
-    FailOn,
-    FailureOrigin,
-    GateKind,
-    Policy,
-    Run,
-    Standing,
-    ThresholdRule,
-    Verdict,
-)
+from evalgate.model import Comparison, FailOn, FailureOrigin, GateKind, Policy, Run, Standing, ThresholdRule, Verdict
 
 NEW = {"threshold": ThresholdRule.NEW}
 
@@ -203,9 +193,9 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
 @pytest.mark.parametrize(
     ("standings", "said"),
     [
-        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Running the base (`baseline: auto`)"),
-        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Choose cases that the base has as well."),
-        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep old cases"),
+        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
+        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Select cases that the base has, too."),
+        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep the old cases"),
     ],
 )
 def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: str) -> None:

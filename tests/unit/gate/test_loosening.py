@@ -168,7 +168,7 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
         (
             suite(WORDS),
             suite(dataclasses.replace(WORDS, on_the_test=True)),
-            ["criterion_changed words: a miss fails the case > a miss leaves it not measured"],
+            ["criterion_changed words: a miss fails the case > a miss is not measured"],
         ),
         (suite(dataclasses.replace(WORDS, on_the_test=True)), suite(WORDS), []),
         (suite(WORDS), suite(WORDS, driver="replay"), ["policy agent of a.json: adk > replay"]),
@@ -310,7 +310,7 @@ def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
             0.7,
             1.0,
             ThresholdRule.NEW,
-            ["criterion_changed words: 0.70 > 1.00 (what misses it on both sides is let pass)"],
+            ["criterion_changed words: 0.70 > 1.00 (failures on both sides are tolerated)"],
         ),
         (0.7, 1.0, ThresholdRule.ALL, []),
         (0.7, 0.7, ThresholdRule.NEW, []),

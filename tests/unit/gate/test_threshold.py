@@ -162,7 +162,7 @@ def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(
     assert verdict.kind.value == kind
     if kind == "not_measured" and simulator == "0.5":
         assert verdict.criteria[1].reason is Reason.TEST_BROKEN
-        assert "0.5 where 0.8 is asked for" in verdict.reason
+        assert "0.5 is below the required 0.8" in verdict.reason
 
 
 def test_a_simulated_user_that_failed_is_not_called_the_agent():

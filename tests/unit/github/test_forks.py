@@ -38,7 +38,7 @@ def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path
         (dataclasses.replace(RUN, trigger="push"), {"mode": "post"}, "was on push"),
         (RUN, {}, "no code of the fork may run here"),
         (PULL, {"mode": "merge"}, "needs `results`"),
-        (PULL, {"mode": "merge", "results": "x", "shard": "1/2"}, "exclude each other"),
+        (PULL, {"mode": "merge", "results": "x", "shard": "1/2"}, "cannot be combined"),
         (dataclasses.replace(DISPATCH, head_sha="c" * 40), {}, "another commit is checked out"),
     ],
 )

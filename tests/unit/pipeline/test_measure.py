@@ -200,9 +200,9 @@ def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
     ("value", "words"),
     [
         (ZeroDivisionError("division by zero"), "raised ZeroDivisionError"),
-        (Score(value=float("nan")), "no score"),
-        (Score(value=float("inf")), "no score"),
-        (Score(value=1e308), "gave 1e+308, which is no score"),  # two of them cannot be added
+        (Score(value=float("nan")), "not a valid score"),
+        (Score(value=float("inf")), "not a valid score"),
+        (Score(value=1e308), "gave 1e+308, not a valid score"),  # two of them cannot be added
     ],
 )
 def test_a_broken_criterion_is_unknown_and_not_zero(tmp_path: Path, value: object, words: str) -> None:

@@ -181,12 +181,15 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is no JSON"),
-        ("[]", "is no results.json: it has no `schema_version`"),
-        ("{}", "is no results.json"),
+        ("{", "is not JSON"),
+        ("[]", "is not a results.json: `schema_version` is missing"),
+        ("{}", "is not a results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 3}', "does not fit"),
-        ('{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}', "does not fit"),
+        ('{"schema_version": 3}', "is not a valid results.json"),
+        (
+            '{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
+            "is not a valid results.json",
+        ),
     ],
 )
 def test_results_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: str) -> None:
@@ -240,7 +243,7 @@ def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs
     pair.measuring.first(1)
     path = results_of(pair.measuring.run(0), pair.journals[0], tmp_path / "base.json")
     path.write_text(path.read_text().replace('"value":1.0', f'"value":{written}', 1))
-    with pytest.raises(ConfigError, match="does not fit") as refused:
+    with pytest.raises(ConfigError, match=r"is not a valid results\.json") as refused:
         results_file.read_results(path)
     assert refused.value.where is not None
     assert refused.value.where.json_path == "suites[0].cases[0].trials[0].grades.m.value"

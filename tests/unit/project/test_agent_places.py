@@ -33,16 +33,21 @@ def told(root, driver, found_by=NAMED, places=None, **options):
 @pytest.mark.parametrize(
     ("driver", "options", "message", "hint"),
     [
-        ("adk", {"path": "agents/wether"}, "no agent at `agents/wether`: neither", "Did you mean `agents/weather`?"),
+        (
+            "adk",
+            {"path": "agents/wether"},
+            "no agent at `agents/wether`: not a",
+            "Did you mean `agents/weather`?",
+        ),
         ("adk", {"path": "wether"}, "no agent at `wether`", "Did you mean `agents/weather`?"),
         ("adk", {"path": "zzz"}, "no agent at `zzz`", "Agents of the repository: `agents/weather` and `agents/yaml`."),
         ("adk", {"path": "../two"}, "no agent at `../two`", "Agents of"),
         ("adk", {"path": "agents.wether"}, "no agent at `agents.wether`", "Did you mean `agents/weather`?"),
-        ("adk", {"path": "evals"}, "the folder has no Python file and no root_agent.yaml", "Agents of"),
+        ("adk", {"path": "evals"}, "the folder has neither a Python file nor a root_agent.yaml", "Agents of"),
         ("adk", {"path": "a\0b"}, "no agent at", ""),
         # a driver that there is not, as `--agent` may name it
         ("adk", {"path": "comand:node agent.mjs"}, "no agent at", "Did you mean `command:node agent.mjs`?"),
-        ("adk", {"path": "foo:bar"}, "no agent at", "`foo` is no driver: adk, python, command, http, replay."),
+        ("adk", {"path": "foo:bar"}, "no agent at", "`foo` is not a known driver: adk, python, command, http, replay."),
         ("replay", {"path": "nope.json"}, "no recordings at `nope.json`", ""),
         ("replay", {"path": "recorded/on.json"}, "no recordings at", "Did you mean `recorded/one.json`?"),
         ("replay", {"path": "recorded/*.jsonl"}, "no recordings at", ""),

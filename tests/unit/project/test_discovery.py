@@ -382,7 +382,7 @@ def test_an_eval_config_that_is_not_agents_clis_is_passed_over(discover, repo, c
     assert [suite.criteria_source.file for suite in found.suites] == ["test_config.json"] * 2
     ((file, message),) = told(found, "foreign-config")
     assert file == "evals/eval_config.yaml"
-    assert "no config of agents-cli" in message
+    assert "not an agents-cli config" in message
     assert not any(problem.severity is Severity.ERROR for problem in found.problems)
 
 
@@ -395,7 +395,7 @@ def test_what_agents_clis_config_lacks_belongs_into_another_file(discover, repo)
         }
     )
     (problem,) = (each for each in discover(root).problems if each.code == "asserts-nothing")
-    assert problem.hint.startswith("Put a test_config.json beside the dataset")
+    assert problem.hint.startswith("Add a test_config.json next to the dataset")
     assert "`criteria` are not read here" in problem.hint
 
 
@@ -456,7 +456,7 @@ def ignoring(repo, evalset):
 def test_evaluation_files_that_git_ignores_are_told(discover, ignoring):
     ((file, message),) = [each for each in told(discover(ignoring), "ignored-by-git") if "evaluated" in each[1]]
     assert file == "old.evalset.json"
-    assert message == "git ignores `old.evalset.json` and `secret/deep/s.evalset.json`, so that they are not evaluated"
+    assert message == "git ignores `old.evalset.json` and `secret/deep/s.evalset.json`, so they are not evaluated"
 
 
 @pytest.mark.parametrize(

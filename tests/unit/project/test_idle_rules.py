@@ -61,8 +61,8 @@ def test_names_of_criteria():
     reading = load.parse_gate_file(text, file="evalgate.yml")
     problems = idle_rules.name_problems(reading.gate_file, places=reading.places, known=["safety_v1"], used=["mine.x"])
     assert [(each.place.line, each.message, each.hint) for each in problems] == [
-        (2, "`compare.made_up`: no suite has a criterion of this name", "Take the rule out, or correct its name."),
-        (6, "`judge.criteria.safety_v2`: no suite has a criterion of this name", "Did you mean `safety_v1`?"),
+        (2, "`compare.made_up`: no suite has a criterion with this name", "Remove the rule, or correct its name."),
+        (6, "`judge.criteria.safety_v2`: no suite has a criterion with this name", "Did you mean `safety_v1`?"),
     ]
 
 

@@ -110,10 +110,10 @@ def test_a_criterion_with_another_stop_signal_than_the_simulated_user(lint, suit
 @pytest.mark.parametrize(
     ("turns", "options", "code", "words"),
     [
-        (["hi -> hello"], {}, "nothing-expected", "only where the agent calls no tool"),
-        (["hi -> () -> hello"], {}, "nothing-expected", "only where the agent calls no tool"),
-        (["hi -> hello"], {"match_type": "IN_ORDER"}, "nothing-expected", "whatever the agent does"),
-        (["hi -> hello"], {"match_type": "ANY_ORDER"}, "nothing-expected", "whatever the agent does"),
+        (["hi -> hello"], {}, "nothing-expected", "only if the agent calls no tools"),
+        (["hi -> () -> hello"], {}, "nothing-expected", "only if the agent calls no tools"),
+        (["hi -> hello"], {"match_type": "IN_ORDER"}, "nothing-expected", "it always passes"),
+        (["hi -> hello"], {"match_type": "ANY_ORDER"}, "nothing-expected", "it always passes"),
     ],
 )
 def test_a_trajectory_where_nothing_is_expected(lint, suite, case, turns, options, code, words):
@@ -156,12 +156,12 @@ def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns,
 @pytest.mark.parametrize(
     ("name", "adk_compat", "hint"),
     [
-        (ANSWER, False, "evalgate leaves such a turn out of the score; ADK scores it 0."),
+        (ANSWER, False, "evalgate excludes such turns from the score; ADK scores it 0."),
         (ANSWER, True, "With `adk_compat` evalgate scores it 0, as ADK does."),
         (
             "final_response_match_v2",
             False,
-            "evalgate leaves such a turn out of the score; ADK has it compared with an empty answer.",
+            "evalgate excludes such turns from the score; ADK has it compared with an empty answer.",
         ),
         (
             "final_response_match_v2",

@@ -68,7 +68,7 @@ def test_a_config_of_a_nearly_right_name_is_told(near, name):
     ((file, message),) = near({f"evals/{name}": "criteria: {response_match_score: 0.99}"})
     assert file == f"evals/{name}"
     assert message == (
-        f"`evals/{name}` is not read, for it is not called `test_config.json`; `test_config.json` counts for "
+        f"`evals/{name}` is ignored because its name is not `test_config.json`; using `test_config.json` for "
         "evals/a.evalset.json"
     )
 

@@ -58,7 +58,7 @@ def test_a_selection(text, keys, case_ids):
         ("zzz", "matches no evaluation file", "There are 4 evaluation files"),
         ("q*", "matches no evaluation file", "There are 4"),
         ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "There are 4"),  # the colon of a drive ends no path
-        ("", "matches no evaluation file", "Is it a variable that is not set"),
+        ("", "matches no evaluation file", "Is a variable not set"),
         ("evals/a.evalset.json:", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
     ],
 )

@@ -49,26 +49,25 @@ def tally(case_id: str, run: str, fingerprint: str = "x") -> CaseTally:
 
 
 @pytest.mark.parametrize(
-    ("runs", "mixed", "flips", "flake_rate", "flaky"),
+    ("runs", "mixed", "flips", "flaky"),
     [
-        ("", 0, 0, None, False),  # nothing is known
-        ("P", 0, 0, None, False),  # one run of one repeat tells nothing of flaking
-        ("PPP", 0, 0, 0.0, False),  # repeats that agree do
-        ("PPF", 1, 0, 1.0, True),
-        ("P P P P", 0, 0, 0.0, False),
-        ("P P F F", 0, 1, 1 / 3, False),  # once and for good: a change of the agent
-        ("P F P F", 0, 3, 1.0, True),
-        ("P - F -", 0, 1, 1.0, False),  # runs that were not measured are no outcome
-        ("- ?? -", 0, 0, None, False),
-        ("PP PF PP", 1, 0, 1 / 3, True),
-        ("PP PF FF", 1, 1, 2 / 3, True),  # the flip is against the last run whose repeats agreed
-        ("P? F?", 0, 1, 1.0, False),
+        ("", 0, 0, False),  # nothing is known
+        ("P", 0, 0, False),  # one run of one repeat tells nothing of flaking
+        ("PPP", 0, 0, False),  # repeats that agree do
+        ("PPF", 1, 0, True),
+        ("P P P P", 0, 0, False),
+        ("P P F F", 0, 1, False),  # once and for good: a change of the agent
+        ("P F P F", 0, 3, True),
+        ("P - F -", 0, 1, False),  # runs that were not measured are no outcome
+        ("- ?? -", 0, 0, False),
+        ("PP PF PP", 1, 0, True),
+        ("PP PF FF", 1, 1, True),  # the flip is against the last run whose repeats agreed
+        ("P? F?", 0, 1, False),
     ],
 )
-def test_flakes(runs: str, mixed: int, flips: int, flake_rate: float | None, flaky: bool) -> None:
+def test_flakes(runs: str, mixed: int, flips: int, flaky: bool) -> None:
     said = histories.judge(outcomes(runs))
     assert (said.mixed_runs, said.flips, said.is_flaky) == (mixed, flips, flaky)
-    assert said.flake_rate == (None if flake_rate is None else pytest.approx(flake_rate))
 
 
 def test_counts_and_pass_rate() -> None:
@@ -78,7 +77,6 @@ def test_counts_and_pass_rate() -> None:
         failures=2,
         unmeasured=4,
         pass_rate=0.6,
-        flake_rate=1.0,
         mixed_runs=2,
         flips=0,
     )
@@ -92,10 +90,9 @@ def test_what_was_never_measured_has_no_rate() -> None:
 def test_rates_are_shares_and_repeats_add_up(runs: list[str]) -> None:
     said = histories.judge(outcomes(" ".join(runs)))
     assert said.passes + said.failures + said.unmeasured == sum(len(run) for run in runs)
-    for rate in (said.pass_rate, said.flake_rate):
-        assert rate is None or 0 <= rate <= 1
+    assert said.pass_rate is None or 0 <= said.pass_rate <= 1
     mirrored = histories.judge(outcomes(" ".join(runs).translate(str.maketrans("PF", "FP"))))
-    assert (mirrored.flake_rate, mirrored.passes) == (said.flake_rate, said.failures)
+    assert (mirrored.mixed_runs, mirrored.flips, mirrored.passes) == (said.mixed_runs, said.flips, said.failures)
 
 
 # --- memory ------------------------------------------------------------------------------------------

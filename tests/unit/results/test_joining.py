@@ -103,7 +103,7 @@ def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     joined = shards.join(shards.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path)))
     assert joined.missing == (2,)
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
-    assert "part 2/3 has no results: 2 cases not measured" in joined.problems[0].message
+    assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
     verdict = verdicts.decide(joined.run, Policy(), scales={"m": Scale()})
     lost = {key[1] for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items() if home == 2}
     never = {case.case_id for suite in verdict.suites for case in suite.cases if case.reason == "never ran"}
@@ -187,14 +187,14 @@ def be_whole(raw: dict[str, Any]) -> None:
         (change_root, r"different folders of the repository \(all of it and services/shop\)"),
         (change_runs, "different `runs`"),
         (change_compat, "with and without `adk-compat`"),
-        (change_count, "different numbers of parts"),
-        (take_index, "a plan that cannot be: part 7/2"),
+        (change_count, "different numbers of shards"),
+        (take_index, "an invalid shard 7/2"),
         (change_plan_case, "do not have the same cases: .*/c0"),
         (change_threshold, "different criteria or thresholds"),
         (change_settings, "different settings"),
-        (lose_a_case, "does not stand in it as its plan says"),
-        (take_a_case, "does not stand in it as its plan says"),
-        (be_whole, "is a whole run"),
+        (lose_a_case, "which must not contain"),
+        (take_a_case, "which must not contain"),
+        (be_whole, "is a complete run"),
     ],
 )
 def test_parts_that_do_not_belong_together_are_refused(change: Change, words: str, tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_the_folder_of_the_parts_is_kept_where_one_knows_it(tmp_path: Path) -> N
 
 def test_a_part_that_is_there_twice_is_refused_and_both_places_are_named(tmp_path: Path) -> None:
     text = text_of(part_of(whole(), 1, 2))
-    with pytest.raises(ConfigError, match=r"part 1/2 of the plan, and so is 0\.json") as caught:
+    with pytest.raises(ConfigError, match=r"shard 1/2, and so is 0\.json") as caught:
         shards.parts_of(read([text, text], tmp_path))
     assert str(caught.value.where) == "1.json"
 
@@ -226,7 +226,7 @@ def test_a_division_by_other_durations_is_told_as_such(tmp_path: Path) -> None:
     swapped = {key: 3 - home for key, home in two.shard.homes.items()}
     shard = dataclasses.replace(two.shard, homes=swapped, fingerprint="other", index=2)
     other = dataclasses.replace(one, shard=shard)
-    with pytest.raises(ConfigError, match="their `durations` were not the same file"):
+    with pytest.raises(ConfigError, match="their `durations` files differ"):
         shards.parts_of(read([text_of(one), text_of(other)], tmp_path))
 
 

@@ -170,7 +170,7 @@ def test_a_journal_in_another_layout_is_refused(tmp_path: Path) -> None:
     filled(path)
     path.write_text(path.read_text().replace(f'{{"journal":{journals.VERSION}', '{"journal":0'))
     before = path.read_bytes()
-    with pytest.raises(UnavailableError, match="another layout") as caught:
+    with pytest.raises(UnavailableError, match="incompatible version") as caught:
         Journal.reopen(path)
     assert "without --resume" in caught.value.hint
     assert path.read_bytes() == before
@@ -270,7 +270,7 @@ def test_a_journal_that_is_being_written_is_left_alone(begin: Callable[[Path], J
     filled(path)
     with Journal.reopen(path) as journal:
         before = path.read_bytes()
-        with pytest.raises(UnavailableError, match=f"another evalgate is at work in the folder {tmp_path}") as caught:
+        with pytest.raises(UnavailableError, match=f"another evalgate is running in the folder {tmp_path}") as caught:
             begin(path)
         assert "--output" in caught.value.hint
         assert path.read_bytes() == before
@@ -292,11 +292,11 @@ def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("number", "hint"),
     [
-        (errno.ENOSPC, "Make room"),
-        (errno.EDQUOT, "Make room"),
-        (errno.EIO, "The disk fails"),
-        (errno.EACCES, "make it writable, or name another with `output`"),
-        (errno.EROFS, "make it writable, or name another with `output`"),
+        (errno.ENOSPC, "Free some disk space"),
+        (errno.EDQUOT, "Free some disk space"),
+        (errno.EIO, "The disk failed"),
+        (errno.EACCES, "or set `output` to another folder"),
+        (errno.EROFS, "or set `output` to another folder"),
     ],
 )
 def test_an_unwritable_journal_asks_for_what_helps(number: int, hint: str) -> None:
@@ -310,7 +310,7 @@ def test_a_folder_in_the_journals_place_is_told(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").mkdir()
     with pytest.raises(UnavailableError, match="Is a directory") as caught:
         Journal.create(tmp_path / "journal.jsonl", about={})
-    assert "Make room" not in caught.value.hint
+    assert "Free some disk space" not in caught.value.hint
 
 
 def test_no_trial_stands_before_what_its_agents_were_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

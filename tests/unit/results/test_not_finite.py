@@ -29,7 +29,7 @@ INF = float("inf")
 
 def strict(data: bytes) -> Any:
     def refuse(name: str) -> float:
-        raise AssertionError(f"{name} is no JSON")
+        raise AssertionError(f"{name} is not JSON")
 
     return json.loads(data, parse_constant=refuse)
 

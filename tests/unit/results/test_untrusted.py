@@ -81,22 +81,22 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("a billion repeats", lambda raw: raw.update(repeats=10**9), "results.json (repeats): does not fit"),
     ("a billion more", lambda raw: raw.update(more=10**9), "results.json (more): does not fit"),
     ("negative repeats", lambda raw: raw.update(repeats=-1), "results.json (repeats): does not fit"),
-    ("too many repeats", lambda raw: raw.update(repeats=5_000), "impossible number of repeats"),
-    ("repeats times cases", many, "more than is read"),
-    ("a repeat far away", lambda raw: case(raw)["trials"][0].update(repeat=10**6 - 1), "whose number cannot be"),
+    ("too many repeats", lambda raw: raw.update(repeats=5_000), "invalid number of repeats"),
+    ("repeats times cases", many, "exceeds the limit"),
+    ("a repeat far away", lambda raw: case(raw)["trials"][0].update(repeat=10**6 - 1), "with an invalid number"),
     ("a trial twice", lambda raw: case(raw)["trials"].append(case(raw)["trials"][0]), "the same run of a case twice"),
     ("a case twice", lambda raw: raw["suites"][0]["cases"].append({**case(raw), "trials": []}), "the same case twice"),
     ("a file twice", lambda raw: raw["suites"].append({**raw["suites"][0], "cases": []}), "the same evaluation file"),
     ("a criterion twice", twice, "the same criterion twice"),
-    ("an endless number", lambda raw: raw.update(seconds=float("inf")), "a number that is none"),
-    ("no number", no_number, "a number that is none"),
+    ("an endless number", lambda raw: raw.update(seconds=float("inf")), "an invalid number"),
+    ("no number", no_number, "an invalid number"),
     ("a huge number", lambda raw: case(raw)["trials"][0].update(tokens=10**300), "too large"),
     ("negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "(suites[0].cases[0].trials[0].seconds)"),
     ("a part", lambda raw: raw.update(shard={"index": 1, "of": 2, "fingerprint": "x", "plan": []}), "is a part"),
     ("another version", lambda raw: raw.update(schema_version=99), "schema_version"),
     ("no suites", lambda raw: raw.pop("suites"), "(suites): does not fit results.json: required key"),
     ("unknown key", lambda raw: case(raw)["trials"][0].update(x=1), "trials[0].x): does not fit results.json: unk"),
-    ("a shape", lambda raw: case(raw).update(trials={"a": 1}), "does not fit"),
+    ("a shape", lambda raw: case(raw).update(trials={"a": 1}), "is not a valid results.json"),
 ]  # fmt: skip
 
 
@@ -142,8 +142,8 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
     (asked,) = report.asked
     assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == ("final_response_match_v2", "a|b", 3)
     assert asked.judge.prompt_version == "7"
-    shown = publish.decided(posts.Job(), report, comment="always").section
-    assert "3 samples, prompt 7" in str(shown), "without a command to repeat it with as well"
+    shown = publish.decided(report, when="always").details
+    assert "3 samples, prompt 7" in shown, "without a command to repeat it with as well"
 
 
 VALUES = st.one_of(
@@ -184,5 +184,4 @@ def test_whatever_is_changed_is_refused_or_shown(
         report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     except EvalgateError:
         return
-    decided = publish.decided(posts.Job(), report, comment="always")
-    assert decided.section.headline
+    assert publish.decided(report, when="always").headline

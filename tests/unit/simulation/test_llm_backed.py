@@ -11,16 +11,7 @@ from builders.judging import ScriptedJudge, panel
 from evalgate import simulation
 from evalgate.judges import cache
 from evalgate.judges.base import JudgeFailureKind, JudgeReply
-from evalgate.model import (
-    Case,
-    Content,
-    ConversationScenario,
-    Ending,
-    Invocation,
-    Persona,
-    SimulatorUse,
-    Text,
-)
+from evalgate.model import Case, Content, ConversationScenario, Ending, Invocation, Persona, SimulatorUse, Text
 from evalgate.plugins import Message, SimulatorFailure, SimulatorServices, Stop
 
 SCENARIO = ConversationScenario(starting_prompt="Hello.", conversation_plan="Book a table for two at seven.")
@@ -93,8 +84,8 @@ def test_another_stop_signal():
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("", "without a word"),
-        (" \n", "without a word"),
+        ("", "empty reply"),
+        (" \n", "empty reply"),
         ("<empty>", "empty"),  # the judge's client found no text, also when asked again
         ("<server_error>", "server_error"),
         ("<unauthorized>", "unauthorized"),

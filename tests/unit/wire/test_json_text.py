@@ -46,9 +46,9 @@ def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str
         ('{"a": True}', "json-syntax", 1, 7, "`true`"),
         ('{"a": undefined}', "json-syntax", 1, 7, "`null`"),
         # cut short
-        ('{"a": [1, 2', "json-truncated", 1, 12, "cut short"),
-        ('{"a": "hel', "json-truncated", 1, 7, "cut short"),
-        ('{"a"', "json-truncated", 1, 5, "cut short"),
+        ('{"a": [1, 2', "json-truncated", 1, 12, "truncated"),
+        ('{"a": "hel', "json-truncated", 1, 7, "truncated"),
+        ('{"a"', "json-truncated", 1, 5, "truncated"),
         # a comma or a quote that is missing
         ('{"a": 1 "b": 2}', "json-syntax", 1, 9, "comma is missing"),
         ('{"a": "say "hi" now"}', "json-syntax", 1, 13, "not escaped"),
@@ -57,7 +57,7 @@ def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str
         ('{"a": "x\ny"}', "json-syntax", 1, 9, "line break"),
         ('{"a": "C:\\dir"}', "json-syntax", 1, 10, "backslash"),
         # more than one value
-        ('{"a": 1}\n{"b": 2}', "json-syntax", 2, 1, "more text"),
+        ('{"a": 1}\n{"b": 2}', "json-syntax", 2, 1, "extra text"),
         # not JSON from the start
         ("<html>", "json-syntax", 1, 1, "markup"),
         ('{"a": 1,\n<<<<<<< HEAD\n"b": 2}', "json-syntax", 2, 1, "merge conflict"),

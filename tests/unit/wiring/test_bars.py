@@ -207,7 +207,7 @@ def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> 
 
 
 def fault(file: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code="x", message="is no JSON", place=Place(file=file, line=3))
+    return Problem(severity=Severity.ERROR, code="x", message="is not JSON", place=Place(file=file, line=3))
 
 
 def with_faults(made: Base, *faults: Problem, **unread: frozenset[str]) -> Base:
@@ -221,7 +221,7 @@ UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
 @pytest.mark.parametrize(
     ("policy", "told"),
     [
-        ("base", [(UNKNOWN, "bad and gone"), (UNCHECKED, "unread asks")]),
+        ("base", [(UNKNOWN, "bad and gone"), (UNCHECKED, "unread")]),
         ("head", [(UNCHECKED, "bad, gone and unread")]),
     ],
 )
@@ -240,7 +240,7 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, t
     for problem, (code, files) in zip(bar.problems, told, strict=True):
         assert problem.code == code
         assert files in problem.message
-        assert "c.json:3: is no JSON (and 1 more)" in problem.message
+        assert "c.json:3: is not JSON (and 1 more)" in problem.message
     lowered = {(each.kind.value, each.suite) for each in bar.loosened}
     assert {("threshold", "whole"), ("threshold", "unread"), ("suite_removed", "gone")} <= lowered
     assert "runs" in {each.subject for each in bar.loosened}

@@ -98,7 +98,7 @@ def read(
         ("agents: [\n  - {driver: command\n", "evalgate.yml:2:"),  # no YAML
         ("suites: [{match: ['**'], bogus: 1}]", "suites.0.bogus"),  # a key that is not known (any more)
         ("pass_rate: 7", "`pass_rate`"),
-        ("nonsense: 1\nother: 2", "`nonsense` is no setting (and 1 more)"),
+        ("nonsense: 1\nother: 2", "unknown setting `nonsense` (and 1 more)"),
     ],
 )
 def test_a_gate_file_that_cannot_be_read_is_no_empty_one(tmp_path: Path, text: str, said: str) -> None:

@@ -14,9 +14,9 @@ from evalgate.wiring import comparisons
     ("text", "standings", "problem", "listed"),
     [
         ("P/P P/P", {}, "", ["paired", "paired"]),
-        ("P/. P/.", {}, "nothing of the base could be compared", []),
+        ("P/. P/.", {}, "no base result could be compared", []),
         ("P/! P/!", {}, "the base's agent did not run: KeyError: 'city'", []),
-        ("P/. P/.", {"c0": Standing.NEW}, "nothing of the base could be compared", []),  # c1 was to be compared
+        ("P/. P/.", {"c0": Standing.NEW}, "no base result could be compared", []),  # c1 was to be compared
         # every case was replaced: that is no fault of the base, and every one of them is listed
         (
             "P/. P/.",

@@ -66,7 +66,7 @@ def test_another_environment(
         side(code="same", about=rerun),
         reused={sides.SUITE} if reused else (),
     )
-    assert [note.partition(" on the base side (1.18) than on head's (2.13)")[0] for note in found] == said
+    assert [note.partition(" on the base (1.18) than on head (2.13)")[0] for note in found] == said
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_a_stored_base_tells_its_environment(
 @pytest.mark.parametrize(
     ("code", "source", "models", "said"),
     [
-        ("same", BaseSource.RERUN, ("m-1", "m-2"), "the same agent was answered by other models"),
+        ("same", BaseSource.RERUN, ("m-1", "m-2"), "the same agent used other models"),
         ("other", BaseSource.RERUN, ("m-1", "m-2"), ""),
-        ("other", BaseSource.STORE, ("m-1", "m-2"), "the agent was answered by other models"),
-        ("other", BaseSource.MIXED, ("m-1 m-2", "m-2"), "the agent was answered by other models"),
+        ("other", BaseSource.STORE, ("m-1", "m-2"), "the agent used other models"),
+        ("other", BaseSource.MIXED, ("m-1 m-2", "m-2"), "the agent used other models"),
         ("other", BaseSource.FILE, ("m-1", "m-1"), ""),
         ("other", BaseSource.STORE, ("m-1", ""), ""),  # not known
     ],

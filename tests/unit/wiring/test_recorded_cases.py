@@ -95,12 +95,12 @@ def test_what_is_written_is_read_back_and_never_overwritten(tmp_path: Path, monk
     (case,) = reading.eval_set.cases
     assert [build.text_of(turn) for turn in case.conversation or ()] == ["A table."] * 2
     assert json.loads(done.file.read_text())["eval_set_id"] == done.file.name.removesuffix(".evalset.json")
-    with pytest.raises(Exception, match="recorded before"):
+    with pytest.raises(Exception, match="exists already"):
         recorded_cases.record(tmp_path, results=tmp_path / "results.json", into="recorded")
 
 
 def test_results_without_scenarios_are_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
     monkeypatch.setattr(recorded_cases.results_file, "read_results", lambda _: stored(run()))
-    with pytest.raises(NothingToDo, match="no conversation"):
+    with pytest.raises(NothingToDo, match="no complete conversation"):
         recorded_cases.record(tmp_path, results=tmp_path / "results.json", into="recorded")

@@ -48,4 +48,4 @@ def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bo
     keeping = Noted()
     remembering.keep(gated, keeping, scene, choice, now=NOW)  # type: ignore[arg-type]  # it has all that is asked of it
     assert keeping.kept == [Path("results.json")] * kept
-    assert ("not kept: the agent failed in every run" in heard.getvalue()) is not kept
+    assert ("not stored: the agent failed in every run" in heard.getvalue()) is not kept

@@ -54,7 +54,7 @@ def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], un
     assert bool(said) is bool(warned)
     assert [problem.code for problem in past.problems] == ["history-unread"] * bool(warned)
     assert all(warned in problem.message for problem in past.problems)
-    assert all(("every case decides" in problem.hint) is (unreliable == 0) for problem in past.problems)
+    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in past.problems)
 
 
 def test_without_admission_a_damaged_history_only_costs_the_trends() -> None:

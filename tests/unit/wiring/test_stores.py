@@ -54,8 +54,8 @@ WHOLE, PARTLY, BROKEN = "pass pass", "error pass", "error timeout"
         ([Shelf("x", A)], {A: BROKEN}, None, ["failed in every run"]),
         ([Shelf("x", A, C), Shelf("y", B)], {A: BROKEN, B: WHOLE, C: WHOLE}, (B, 1), ["failed in every run"]),
         ([Shelf("x", B), Shelf("y", A)], {A: BROKEN, B: WHOLE}, (B, 1), ["failed in every run"]),
-        ([Shelf("x", A, B)], {A: "damaged", B: WHOLE}, (B, 1), ["is no JSON"]),
-        ([Shelf("x", A, B)], {A: "of another", B: WHOLE}, (B, 1), ["they say that they are of dddd"]),
+        ([Shelf("x", A, B)], {A: "damaged", B: WHOLE}, (B, 1), ["is not JSON"]),
+        ([Shelf("x", A, B)], {A: "of another", B: WHOLE}, (B, 1), ["they are of dddd"]),
         ([Shelf("x", reachable=False), Shelf("y", B)], {B: WHOLE}, (B, 1), ["the x was not used: no network"]),
     ],
 )
@@ -69,7 +69,7 @@ def test_the_nearest_that_can_be_compared_with_is_taken(
     def read(path: Path, *, shown_as: str = "") -> SimpleNamespace:
         told = runs[path.name]
         if told == "damaged":
-            raise ConfigError(f"{shown_as} is no JSON")
+            raise ConfigError(f"{shown_as} is not JSON")
         if told == "of another":
             return SimpleNamespace(run=dataclasses.replace(build.report(WHOLE).run, commit="d" * 40))
         return SimpleNamespace(run=dataclasses.replace(build.report(told).run, commit=path.name))

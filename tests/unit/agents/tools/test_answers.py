@@ -144,11 +144,11 @@ def test_the_list_of_a_servers_tools_is_recorded_and_replayed_and_runs_under_moc
 @pytest.mark.parametrize(
     ("mocks", "words"),
     [
-        ({}, 'called `weather(city="Oslo")`, and no mock rule is for `weather`'),
+        ({}, 'called `weather(city="Oslo")`, but there is no mock rule for `weather`'),
         (
             {"weather": [{"args": {"city": "Rome"}, "response": 1}, {"args": {"x": 1, "y": 1}, "response": 1}]},
             (
-                'called `weather(city="Oslo")`, and none of the 2 mock rules for `weather` holds; '
+                'called `weather(city="Oslo")`, but none of the 2 mock rules for `weather` matches; '
                 'the nearest is for `weather(city="Rome")`'
             ),
         ),

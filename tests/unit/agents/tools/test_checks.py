@@ -70,11 +70,11 @@ def test_a_rule_that_cannot_be_read(tmp_path: Path, gate_file: str, words: str, 
     ("gate_file", "driver", "files", "code", "words"),
     [
         # where the tools run nobody can ask: never silently live
-        ("tools: replay", "http", ["tool-cassettes/x"], "tools-unseen", "cannot be kept with the driver `http`"),
+        ("tools: replay", "http", ["tool-cassettes/x"], "tools-unseen", "is not possible with the driver `http`"),
         ("tools: record", "http", [], "tools-unseen", "`tools: record`"),
         ("tools: {mode: mock, mocks: m.yml}", "http", ["m.yml"], "tools-unseen", "`http`"),
         # nothing to answer from
-        ("tools: replay", "command", [], "tool-cassette", "there is no folder `tool-cassettes`"),
+        ("tools: replay", "command", [], "tool-cassette", "the cassette folder `tool-cassettes` does not exist"),
         ("tools: mock", "command", [], "tool-mocks", "needs a file of rules"),
         ("tools: {mode: mock, mocks: tolls.yml}", "command", ["tools.yml"], "tool-mocks", "no file `tolls.yml`"),
         # outside the repository
