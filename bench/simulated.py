@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from evalgate.gate import comparing, confirmation, decision, estimating, origins, permutation
-from evalgate.gate import two_stage as stages
-from evalgate.gate.claims import DUST
-from evalgate.gate.pairing import Sample
-from evalgate.gate.permutation import Stratum
-from evalgate.gate.threshold import Scale
-from evalgate.gate.two_stage import SHARES, Stage
+from evalgate.comparison import cases, compare, tests
+from evalgate.comparison import repeats as comparison_repeats
+from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.compare import DUST
+from evalgate.comparison.pairing import Sample
+from evalgate.comparison.repeats import SHARES, Stage
+from evalgate.comparison.tests import Stratum
 from evalgate.model import (
     AgentUse,
     Arm,
@@ -35,11 +35,13 @@ from evalgate.model import (
     InMemoryTranscripts,
     Policy,
     Run,
+    Scale,
     Score,
     Suite,
     TrialKey,
     VerdictKind,
 )
+from evalgate.model import comparison as model_comparison
 
 CASES = 20
 POLICY = Policy()
@@ -111,7 +113,7 @@ def regressed(pull: PullRequest, k: int) -> bool:
         for head, base in zip(pull.head, pull.base, strict=True)
     ]
     drop = sum(each.base_passes - each.head_passes for each in strata) / (k * len(strata))
-    return permutation.exact(strata).drop < POLICY.alpha and drop > POLICY.max_drop + DUST
+    return tests.exact(strata).drop < POLICY.alpha and drop > POLICY.max_drop + DUST
 
 
 def two_stage(pull: PullRequest, first: int, more: int) -> tuple[bool, int]:
@@ -142,9 +144,9 @@ def _sample(head: Outcomes, base: Outcomes, first: int) -> Sample:
 
 
 def _falls(samples: Sequence[Sample], stage: Stage) -> bool:
-    if estimating.test(samples, draws=1, seed=0).drop / SHARES[stage] >= POLICY.alpha:
+    if compare.test(samples, draws=1, seed=0).drop / SHARES[stage] >= POLICY.alpha:
         return False
-    means = [estimating.case_means(sample) for sample in samples]
+    means = [compare.case_means(sample) for sample in samples]
     return math.fsum(base - head for head, base in means) / len(means) > POLICY.max_drop + DUST
 
 
@@ -159,20 +161,20 @@ def real_two_stage(pull: PullRequest, first: int, more: int) -> tuple[bool, int]
     head, base = run(pull.head, first, more=more), run(pull.base, first, more=more)
     calls = len(head.trials) + len(base.trials)
     comparison = _compare(head, base, Stage.FIRST)
-    if stages.early(comparison, policy=POLICY):
+    if comparison_repeats.early(comparison, policy=POLICY):
         return True, calls
-    again = frozenset(stages.undecided(head, base, policy=POLICY, scales=SCALES))
+    again = frozenset(comparison_repeats.undecided(head, base, policy=POLICY, scales=SCALES))
     head, base = (run(rows, first, more=more, repeated=again) for rows in (pull.head, pull.base))
     return _decided(head, base, Stage.LAST) is VerdictKind.FAIL, len(head.trials) + len(base.trials)
 
 
 def _decided(head: Run, base: Run, stage: Stage) -> VerdictKind:
-    verdict = decision.decide(head, POLICY, scales=SCALES, comparison=_compare(head, base, stage))
+    verdict = comparison_verdict.decide(head, POLICY, scales=SCALES, comparison=_compare(head, base, stage))
     return next(gate.kind for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
 
 
-def _compare(head: Run, base: Run, stage: Stage) -> comparing.Comparison:
-    return comparing.compare(
+def _compare(head: Run, base: Run, stage: Stage) -> model_comparison.Comparison:
+    return compare.compare_runs(
         head,
         base,
         policy=POLICY,
@@ -230,9 +232,11 @@ def threshold_new(pull: PullRequest, k: int, random: Random) -> tuple[bool, int]
     found = [
         number
         for number, (head, base) in enumerate(zip(pull.head, pull.base, strict=True))
-        if origins.origin(_arm(head[:k]), _arm(base[:k]), alpha=POLICY.alpha) is FailureOrigin.NEW
+        if cases.origin(_arm(head[:k]), _arm(base[:k]), alpha=POLICY.alpha) is FailureOrigin.NEW
     ]
-    pairs = confirmation.needed(len(found), ways=len(pull.head), repeats=k, minimum=POLICY.confirm, alpha=POLICY.alpha)
+    pairs = comparison_repeats.needed(
+        len(found), ways=len(pull.head), repeats=k, minimum=POLICY.confirm, alpha=POLICY.alpha
+    )
     calls, confirmed = 0, False
     for number in found:
         for agreed in range(1, pairs + 1):

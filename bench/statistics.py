@@ -10,6 +10,10 @@ from __future__ import annotations
 
 import sys
 
+from evalgate.comparison import compare
+from evalgate.comparison import verdict as comparison_verdict
+from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Scale, Score
+
 if __name__ == "statistics":
     # A script of this folder, or what it imports, wants the standard library's module of the same name.
     import importlib.util
@@ -35,17 +39,9 @@ else:
     import simulated
     from simulated import CHANGES, MIXES, OTHERS, TOSSES, TYPICAL
 
-    from evalgate.gate import comparing, decision
-    from evalgate.gate.threshold import Scale
-    from evalgate.model import (
-        BaseOrigin,
-        BaseSource,
-        CriterionUse,
-        GradedTrial,
-        Policy,
-        Run,
-        Score,
-    )
+    from evalgate.comparison import compare
+    from evalgate.comparison import verdict as comparison_verdict
+    from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Scale, Score
 
     PAGE = Path(__file__).resolve().parents[1] / "docs/statistics.md"
     START, END = "<!-- simulated: bench/statistics.py --write -->", "<!-- /simulated -->"
@@ -197,7 +193,7 @@ else:
         )
         scales = {name: Scale() for name in "mno"}
         started = time.perf_counter()
-        comparison = comparing.compare(
+        comparison = compare.compare_runs(
             head,
             base,
             policy=Policy(),
@@ -207,7 +203,7 @@ else:
             unpaired={},
             seed=1,
         )
-        verdict = decision.decide(head, Policy(), scales=scales, comparison=comparison)
+        verdict = comparison_verdict.decide(head, Policy(), scales=scales, comparison=comparison)
         seconds = time.perf_counter() - started
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         assert len(comparison.cases) == cases

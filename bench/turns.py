@@ -26,9 +26,8 @@ from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentLimits, AgentSetting
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Transcript, TrialKey
-from evalgate.pipeline import talking
-from evalgate.plugins import SimulatorServices
-from evalgate.simulation import begin
+from evalgate.runner import trials
+from evalgate.simulation.user import SimulatorServices, begin
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")
@@ -124,7 +123,7 @@ def converse(agent: Agent, turns: int) -> Transcript:
     case = Case(case_id=f"talk_{turns}", scenario=scenario)
     user = begin(case, SimulatorUse(max_turns=turns), SimulatorServices(panel=ScriptedPanel(), adk_compat=True))
     with agent.converse(case, TrialKey(suite="bench", case_id=case.case_id)) as conversation:
-        return talking.talk(conversation, user, [])
+        return trials.talk(conversation, user, [])
 
 
 def children_cpu(pid: int) -> float:

@@ -16,9 +16,7 @@ from typing import Any
 
 from evalgate.config import settings
 from evalgate.config.settings import Settings
-from evalgate.results import file as results_file
-from evalgate.results import history
-from evalgate.wire import calibration
+from evalgate.results import calibration_file, file, history
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -119,9 +117,9 @@ def documents() -> dict[Path, str]:
     tables = {"inputs": render_inputs_table(), "outputs": render_outputs_table()}
     return {
         ROOT / "action.yml": render_action(),
-        ROOT / "docs" / "results.schema.json": json.dumps(results_file.schema(), indent=2) + "\n",
+        ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
-        ROOT / "docs" / "calibration.schema.json": json.dumps(calibration.schema(), indent=2) + "\n",
+        ROOT / "docs" / "calibration.schema.json": json.dumps(calibration_file.schema(), indent=2) + "\n",
         readme: filled(readme.read_text(encoding="utf-8"), tables),
         page: filled(page.read_text(encoding="utf-8"), {"settings": render_settings_table()}),
     }

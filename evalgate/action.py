@@ -4,33 +4,81 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalgate import __version__, publish, reports
+from evalgate import __version__, reports
 from evalgate.config import load
-from evalgate.config import settings as settings_table
+from evalgate.config import settings as config_settings
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity
-from evalgate.github import events, forks
-from evalgate.github import publish as posts
+from evalgate.discovery.project import Project
+from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
+from evalgate.gate import merge, post, prepare, progress, run
+from evalgate.gate.run import Gated
+from evalgate.github import events, forks, publish
 from evalgate.github.client import Client, connection_of
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Place, Posting
-from evalgate.plugins import Watcher
+from evalgate.model.watcher import Watcher
 from evalgate.system import process
 from evalgate.text import words, workflow_commands
-from evalgate.wiring import claims, linking, merging, preparing, running, step_log, watching
-from evalgate.wiring.concluding import Gated
-from evalgate.wiring.preparing import Prepared
-from evalgate.wiring.scenes import Scene
+
+# -- What a step of a workflow says to its runner --
+
+
+def wants_tracebacks(environ: Mapping[str, str]) -> bool:
+    """Whether the job runs with debug logging."""
+    return environ.get("RUNNER_DEBUG") == "1"
+
+
+def tell_error(error: EvalgateError, *, folder: str, debug: bool) -> None:
+    """Every problem of the error, then the error itself at its place; with `debug` the traceback. `folder`: what their
+    places are relative to, in the repository."""
+    for problem in error.problems:
+        tell_problem(problem, folder=folder)
+    message = error.message + (f"\n{error.hint}" if error.hint else "")
+    file, line = (below(folder, error.where.file), error.where.line) if error.where else (None, None)
+    say(workflow_commands.render_command("error", message, file=file, line=line))
+    if debug:
+        say(workflow_commands.disarm(traceback.format_exc()))
+
+
+def tell_problem(problem: Problem, *, folder: str) -> None:
+    """A problem as the annotation that its severity asks for; `folder` as in `tell_error`."""
+    say(workflow_commands.render_problem(problem.below(folder)))
+
+
+def list_problems(problems: Iterable[Problem]) -> None:
+    """Every problem in plain lines, as a desk shows them: a runner shows few annotations of a step."""
+    for problem in problems:
+        say(workflow_commands.disarm(str(problem)))
+
+
+@contextmanager
+def disarmed() -> Iterator[None]:
+    """While agents speak, the runner obeys nothing: what they print may hold workflow commands."""
+    word = secrets.token_hex(16)
+    say(f"::stop-commands::{word}")
+    try:
+        yield
+    finally:
+        say(f"::{word}::")
+
+
+def say(line: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
 
 FORK = (
     "This pull request comes from a fork: its token cannot write, so there is no comment and no check run. The job "
@@ -61,22 +109,22 @@ def main(environ: Mapping[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _as_interrupt)
     process.close_to_others()
-    debug = step_log.wants_tracebacks(environ)
+    debug = wants_tracebacks(environ)
     told = _Told()
     try:
         return _run(environ, told, debug=debug)
     except EvalgateError as error:
-        step_log.tell_error(error, folder=linking.folder_of(environ), debug=debug)
+        tell_error(error, folder=events.folder_of(environ), debug=debug)
         _write_error_outputs(environ, told, reason=error.message, exit_code=error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
-        step_log.say(workflow_commands.render_command("error", "cancelled"))
+        say(workflow_commands.render_command("error", "cancelled"))
         _write_error_outputs(environ, told, reason="the run was cancelled", exit_code=ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the door: a bug of ours must say so, whatever it is
         reason = f"internal error in evalgate {__version__}: {type(error).__name__}: {error}"
-        step_log.say(workflow_commands.render_command("error", f"{reason}. Please report it with the lines below."))
-        step_log.say(workflow_commands.disarm(traceback.format_exc()))
+        say(workflow_commands.render_command("error", f"{reason}. Please report it with the lines below."))
+        say(workflow_commands.disarm(traceback.format_exc()))
         _write_error_outputs(environ, told, reason=reason, exit_code=ExitCode.BUG)
         return ExitCode.BUG
 
@@ -93,9 +141,9 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
         if name.startswith(PREFIX) and value.strip()
     }
     inputs = {
-        settings_table.input_name(name): name
-        for name in settings_table.NAMES
-        if "action" in settings_table.doors_of(name)
+        config_settings.input_name(name): name
+        for name in config_settings.NAMES
+        if "action" in config_settings.doors_of(name)
     }
     told = [_not_an_input(name, value, inputs) for name, value in written.items() if name not in {*inputs, TOKEN}]
     if problems := [problem for problem in told if problem is not None]:
@@ -106,7 +154,7 @@ def given_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
 def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem | None:
     """What to write instead; None for a name that nothing here resembles, which may be of another program."""
     setting = name.replace("-", "_")
-    if setting in settings_table.NAMES and setting not in inputs.values():
+    if setting in config_settings.NAMES and setting not in inputs.values():
         hint = load.instead_of_input(setting, value)
     elif close := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
         hint = f"Did you mean `{close}`?"
@@ -140,20 +188,20 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
         return _post(environ, settings, event, told)
     with _posting(environ, settings, event) as posting:
         try:
-            with step_log.disarmed():
+            with disarmed():
                 gated = _gated(environ, settings, event, posting)
         finally:
-            publish.hand_over(workspace)
+            run.hand_over(workspace)
         _tell(gated, environ, told, workspace=workspace, debug=debug)
         for problem in posting.finish() if posting is not None else ():
-            step_log.tell_problem(problem, folder=linking.folder_of(environ))
+            tell_problem(problem, folder=events.folder_of(environ))
     return gated.exit_code
 
 
 def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None) -> Gated:
-    watcher: Watcher = watching.PlainWatcher(sys.stdout)
-    links = linking.links_of(environ, event)
-    scene = Scene(
+    watcher: Watcher = progress.PlainWatcher(sys.stdout)
+    links = events.links_of(environ, event)
+    scene = Context(
         environ=environ,
         watcher=watcher if posting is None else posting.watching(watcher),
         links=links,
@@ -165,20 +213,20 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
         present=lambda report: None if posting is None else posting.prepare(report),
     )
     if settings.mode == "merge":
-        gated, listed = merging.merge_gate(settings, _places(environ, settings), scene), frozenset[Problem]()
+        gated, listed = merge.merge_gate(settings, _places(environ, settings), scene), frozenset[Problem]()
     else:
         prepared = _prepared(environ, settings)
-        gated, listed = running.run_gate(settings, prepared, scene), frozenset(prepared.problems)
-    step_log.list_problems(problem for problem in gated.report.problems if problem not in listed)
+        gated, listed = run.run_gate(settings, prepared, scene), frozenset(prepared.problems)
+    list_problems(problem for problem in gated.report.problems if problem not in listed)
     sys.stdout.write(reports.render_terminal(gated.report))
     return gated
 
 
-def _prepared(environ: Mapping[str, str], settings: Settings) -> Prepared:
+def _prepared(environ: Mapping[str, str], settings: Settings) -> Project:
     """What is to run; what was found wrong with it stands in the log before anything is spent."""
-    prepared = preparing.prepare(settings, environ=environ)
-    preparing.insist(prepared, strict=settings.strict)
-    step_log.list_problems(prepared.problems)
+    prepared = prepare.prepare(settings, environ=environ)
+    prepare.insist(prepared, strict=settings.strict)
+    list_problems(prepared.problems)
     return prepared
 
 
@@ -208,23 +256,23 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
     token = token_of(environ)
     if token is None:
         raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
-    links = linking.links_of_trigger(environ, event)
-    job = posts.job_of(environ, settings, address=links.workflow_run)
-    with closing(Client(connection_of(environ, token=token))) as client, step_log.disarmed():
-        posted = claims.post(settings, event, client, job=job, links=links)
+    links = events.links_of_trigger(environ, event)
+    job = publish.job_of(environ, settings, address=links.workflow_run)
+    with closing(Client(connection_of(environ, token=token))) as client, disarmed():
+        posted = post.post(settings, event, client, job=job, links=links)
         if posted.report is not None:
             sys.stdout.write(reports.render_terminal(posted.report))
     if posted.report is None:
-        step_log.say(workflow_commands.render_command("notice", f"nothing to post: {posted.why}"))
+        say(workflow_commands.render_command("notice", f"nothing to post: {posted.why}"))
         _write_error_outputs(environ, told, reason=posted.why, exit_code=ExitCode.PASS)
         return ExitCode.PASS
     for problem in posted.problems:
-        step_log.tell_problem(problem, folder=linking.folder_of(environ))
+        tell_problem(problem, folder=events.folder_of(environ))
     if environ.get("GITHUB_STEP_SUMMARY"):
-        publish.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
+        run.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
     if environ.get("GITHUB_OUTPUT"):
         outputs = {**reports.render_outputs(posted.report), "exit-code": "0"}
-        told.verdict = publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])) is None
+        told.verdict = run.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])) is None
     return ExitCode.PASS if posted.done else ExitCode.NOT_MEASURED
 
 
@@ -244,7 +292,7 @@ def _posting(environ: Mapping[str, str], settings: Settings, event: EventContext
     except BaseException as error:
         cancelled = isinstance(error, KeyboardInterrupt)
         for problem in posting.give_up(_reason(error), hurried=cancelled):
-            step_log.tell_problem(problem, folder=linking.folder_of(environ))
+            tell_problem(problem, folder=events.folder_of(environ))
         raise
     finally:
         posting.close()
@@ -255,19 +303,17 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
     if not _is_told(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
     if event.is_fork and event.kind is EventKind.PULL_REQUEST:
-        step_log.say(workflow_commands.render_command("notice", FORK))
+        say(workflow_commands.render_command("notice", FORK))
         return None
     if token is None:
-        step_log.say(workflow_commands.render_command("notice", UNTOLD))
+        say(workflow_commands.render_command("notice", UNTOLD))
         return None
-    job = posts.job_of(environ, settings, address=linking.links_of(environ, event).workflow_run)
+    job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
         place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
         return Posting(place, job, settings)
     except ConfigError as error:
-        step_log.say(
-            workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]")
-        )
+        say(workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None
 
 
@@ -299,25 +345,25 @@ def _tell(gated: Gated, environ: Mapping[str, str], told: _Told, *, workspace: P
     if environ.get("GITHUB_OUTPUT"):  # first of all: from here on a cancel takes no verdict away
         paths = {name: os.path.relpath(path, workspace) for name, path in gated.files.items()}
         outputs = {**reports.render_outputs(gated.report), "exit-code": str(int(gated.exit_code)), **paths}
-        problems.append(publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
+        problems.append(run.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
         told.verdict = problems[-1] is None
     for line in reports.render_annotations(gated.report):
-        step_log.say(line)
+        say(line)
     if environ.get("GITHUB_STEP_SUMMARY") and "summary" in gated.files:
         summary = gated.files["summary"].read_text(encoding="utf-8")  # the journal that it was made from is closed
-        problems.append(publish.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
+        problems.append(run.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
     for problem in problems:
         if problem is not None:
-            step_log.tell_problem(problem, folder=linking.folder_of(environ))
+            tell_problem(problem, folder=events.folder_of(environ))
     if debug:
-        step_log.say(workflow_commands.disarm(f"files: {dict(gated.files)}"))
+        say(workflow_commands.disarm(f"files: {dict(gated.files)}"))
 
 
 def _write_error_outputs(environ: Mapping[str, str], told: _Told, *, reason: str, exit_code: ExitCode) -> None:
     if environ.get("GITHUB_OUTPUT"):
         none_came = {} if told.verdict else {"verdict": "error", "reason": reason}
         outputs = {**none_came, "exit-code": str(int(exit_code))}
-        publish.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
+        run.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

@@ -23,6 +23,8 @@ from evalgate.agents.protocol import (
 )
 from evalgate.agents.tools.base import AskedCall, RunTool, TrialTools, Unmatched
 from evalgate.agents.worker_process import Loss, Mail, Phase, Worker
+from evalgate.formats import adk_shapes
+from evalgate.formats.adk_shapes import StepEvent
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
@@ -37,8 +39,6 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.text import words
-from evalgate.wire import assembly
-from evalgate.wire.assembly import StepEvent
 
 
 class Allowance:
@@ -197,7 +197,7 @@ class WorkerConversation:
                 self._fail_with(self._tools.ask(message))
             elif isinstance(message, ToolResultSaid):
                 self._fail_with(self._tools.tell(message))
-        invocation = assembly.assemble(
+        invocation = adk_shapes.assemble(
             user_content,
             steps,
             invocation_id=message.invocation_id,

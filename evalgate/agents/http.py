@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation
 from evalgate.agents.conversation import Allowance
+from evalgate.formats import adk_shapes
+from evalgate.formats.sessions import SessionEventWire
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -35,11 +37,10 @@ from evalgate.model import (
     ToolCall,
     TrialKey,
 )
-from evalgate.system import http, redact
+from evalgate.system import http
+from evalgate.system import redact as system_redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
-from evalgate.text import words
-from evalgate.wire import assembly, writing
-from evalgate.wire.session_events import SessionEventWire
+from evalgate.text import words as text_words
 
 if TYPE_CHECKING:  # only a mapped endpoint needs it
     from jmespath.parser import ParsedResult
@@ -89,7 +90,7 @@ class EndpointClient:
             if error.fault is Fault.TIMEOUT:
                 allowed = self._limits.case_timeout_s if case_s < turn_s else turn_s
                 what = "case" if case_s < turn_s else "turn"
-                message = f"the agent took longer than {words.seconds(allowed)} for the {what}"
+                message = f"the agent took longer than {text_words.seconds(allowed)} for the {what}"
             raise self.failed(_KINDS[error.fault], message) from None
 
     def failed(
@@ -164,7 +165,7 @@ class AdkServerConversation:
         """Run one turn. Raises AgentFailed."""
         self._client.turn = len(self._client.done) + 1
         began = time.monotonic()
-        said = writing.content_json(user_content)
+        said = adk_shapes.content_json(user_content)
         body = {
             "app_name": self._app,
             "user_id": self._user,
@@ -175,7 +176,7 @@ class AdkServerConversation:
         answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
         self._refuse_errors(events, answer)
-        invocation = assembly.assemble(
+        invocation = adk_shapes.assemble(
             user_content,
             [event.noun() for event in events],
             invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
@@ -469,7 +470,7 @@ class HttpOptions(BaseModel):
             raise ValueError("`request` and `response` need `flavour: mapped`")
         used = names_in(self.request) | names_in(self.url)
         for name in sorted(used - PLACES):
-            meant = words.nearest(name, PLACES, cutoff=0.75)
+            meant = text_words.nearest(name, PLACES, cutoff=0.75)
             if mapped and meant is not None:
                 raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{meant}}}?")
         if mapped and self.method != "GET" and not used & {"text", "messages"}:
@@ -490,7 +491,7 @@ class HttpAgent:
         self._setting = setting
         self._headers = _expanded(options.headers, setting)
         secrets = dict(enumerate(self._headers.values()))
-        self._redact = redact.redactor(
+        self._redact = system_redact.redactor(
             {**setting.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
         )
 

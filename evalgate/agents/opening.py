@@ -19,6 +19,7 @@ from evalgate.agents.tools import toolbox
 from evalgate.config import load
 from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
+from evalgate.formats import fingerprints
 from evalgate.model import (
     AgentFailure,
     AgentUse,
@@ -32,7 +33,6 @@ from evalgate.model import (
     Suite,
     TrialKey,
 )
-from evalgate.pipeline import trials
 from evalgate.system import python_env
 
 
@@ -61,9 +61,6 @@ class UnopenedAgent:
 TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
 
-ABSENT = "absent"
-"""The driver of an agent that is not there: a base without this agent, or a base of which only results are stored."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -83,13 +80,13 @@ class Surroundings:
 
 @contextmanager
 def open_agents(suites: tuple[Suite, ...], around: Surroundings) -> Iterator[dict[str, Agent]]:
-    """The agents of the suites by `trials.agent_key`; closed in the end."""
+    """The agents of the suites by `fingerprints.agent_key`; closed in the end."""
     pools: dict[str, Agent] = {}
     expected: Counter[str] = Counter()
     for suite in suites:
-        expected[trials.agent_key(suite.agent)] += len(suite.eval_set.cases) * around.settings.runs.start
+        expected[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * around.settings.runs.start
     try:
-        for key, use in {trials.agent_key(suite.agent): suite.agent for suite in suites}.items():
+        for key, use in {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}.items():
             pools[key] = _open(use, around, trials_expected=expected[key])
         yield pools
     finally:
@@ -99,17 +96,17 @@ def open_agents(suites: tuple[Suite, ...], around: Surroundings) -> Iterator[dic
 
 def absent(why: str) -> AgentUse:
     """An agent that every trial of ends with NO_RECORDING, in these words."""
-    return AgentUse(driver=ABSENT, options={"why": why})
+    return AgentUse(driver=AgentUse.ABSENT, options={"why": why})
 
 
 def missing() -> AgentUse:
     """The agent of a suite for which a side has none: not an error, but nothing that could have become worse."""
-    return AgentUse(driver=ABSENT, options={"why": "the base has no agent for this suite", "missing": True})
+    return AgentUse(driver=AgentUse.ABSENT, options={"why": "the base has no agent for this suite", "missing": True})
 
 
 def is_missing(use: AgentUse) -> bool:
     """Whether there simply is none, as before a first agent was written; one that cannot be run is not missing."""
-    return use.driver == ABSENT and bool(use.options.get("missing"))
+    return use.is_absent and bool(use.options.get("missing"))
 
 
 def borrowed_pythons(uses: Iterable[AgentUse], *, root: Path, lender: Path) -> tuple[str, ...]:
@@ -153,7 +150,7 @@ def _nearest_environment(folder: Path, *, root: Path, lender: Path) -> Path | No
 
 
 def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent:
-    if use.driver == ABSENT:
+    if use.is_absent:
         return UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
     use = _with_python(use, root=around.root, lender=around.tools_root) or use
     try:

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal, TypeAlias, assert_never
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
+from evalgate.formats import adk_shapes
+from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
 from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Invocation, Timings
-from evalgate.wire import writing
-from evalgate.wire.assembly import StepEvent
-from evalgate.wire.invocations import AgentDetailsWire, EventWire
-from evalgate.wire.numbers import MOST_SECONDS, Seconds
+from evalgate.model.shapes import MOST_SECONDS, Seconds
 
 PROTOCOL = 1
 
@@ -259,7 +258,7 @@ def start(
 
 def turn(session: str, content: Content) -> dict[str, Any]:
     """The user says something."""
-    said = writing.content_json(content)
+    said = adk_shapes.content_json(content)
     return {"type": "turn", "session": session, "content": said}
 
 
@@ -295,7 +294,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> 
     """Grade the evidence with the repository's own metric."""
     expected = None
     if evidence.expected is not None:
-        expected = [writing.invocation_json(turn) for turn in evidence.expected]
+        expected = [adk_shapes.invocation_json(turn) for turn in evidence.expected]
     return {
         "type": "metric",
         "id": number,
@@ -305,7 +304,7 @@ def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> 
             "threshold": use.threshold,
             "criterion": {**({} if use.threshold is None else {"threshold": use.threshold}), **use.options},
         },
-        "actual": [writing.invocation_json(turn) for turn in _with_rubrics(evidence)],
+        "actual": [adk_shapes.invocation_json(turn) for turn in _with_rubrics(evidence)],
         "expected": expected,
         "scenario": _scenario(evidence),
     }

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentSetting, Checkout, Conversation, Missing, exists
 from evalgate.agents.tools.base import ToolHandling
 from evalgate.errors import Severity
+from evalgate.formats import recordings
+from evalgate.formats.recordings import CaseList
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -35,8 +37,6 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.text import words
-from evalgate.wire import recordings
-from evalgate.wire.recordings import CaseList
 
 _LISTS: Final = frozenset({"eval_case_results", "eval_cases"})
 _ADK_TIME = re.compile(r"_(\d{9,}(?:\.\d+)?)\.evalset_result\.json$")

@@ -1,1 +1,1 @@
-"""Where base results come from: git, a checkout of the base commit, and stores of earlier results."""
+"""The base: which commit, its checkout, its rules."""

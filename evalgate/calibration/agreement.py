@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from evalgate.gate import proportions
+from evalgate.comparison import power
 from evalgate.model import (
     Calibration,
     Confusion,
@@ -70,7 +70,7 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     value = kappa_of(matrix)
     if value is None:
         return None
-    effect = proportions.design_effect(_clusters(verdicts, hit=lambda each: each.judge is each.label.human))
+    effect = power.design_effect(_clusters(verdicts, hit=lambda each: each.judge is each.label.human))
     return Rate(value=value, interval=_posterior(matrix, value, effect=effect, seed=seed, draws=draws))
 
 
@@ -103,8 +103,8 @@ def _rate(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict
     hits, total = sum(own for own, _ in clusters), sum(confusion for _, confusion in clusters)
     if not total:
         return None
-    effect = proportions.design_effect(clusters)
-    return Rate(value=hits / total, interval=proportions.wilson(hits / effect, total / effect))
+    effect = power.design_effect(clusters)
+    return Rate(value=hits / total, interval=power.wilson(hits / effect, total / effect))
 
 
 def _clusters(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict], bool]) -> list[tuple[int, int]]:

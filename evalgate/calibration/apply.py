@@ -10,12 +10,11 @@ from pydantic import ValidationError
 
 from evalgate import criteria
 from evalgate.calibration import agreement, calibrate
+from evalgate.comparison import pairing
 from evalgate.config.settings import Settings
-from evalgate.criteria import judges as criterion_judges
-from evalgate.criteria.base import Need
+from evalgate.criteria import judges
 from evalgate.errors import ConfigError, Place, Problem, Severity
-from evalgate.gate import pairing
-from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Report, Suite
+from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Need, Report, Suite
 from evalgate.results.file import Stored
 
 LABELS = "labels.jsonl"
@@ -94,7 +93,7 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
 
 def _judge_then(use: CriterionUse, stored: Stored, *, suite: str) -> JudgeIdentity | None:
     try:
-        judge = criterion_judges.judge_of(use, criteria.pick(use.name, use.code))
+        judge = judges.judge_of(use, criteria.pick(use.name, use.code))
     except ValidationError:
         return None
     asked = stored.prompts.get((suite, use.name), "")
@@ -109,7 +108,7 @@ def _judged_uses(
         for use in suite.criteria:
             spec = criteria.pick(use.name, use.code)
             if spec is not None and not spec.needs.isdisjoint({Need.JUDGE, Need.VERTEX}):
-                yield suite, use, criterion_judges.judge_of(use, spec)
+                yield suite, use, judges.judge_of(use, spec)
 
 
 def _problems_of(

@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evalgate import __version__, criteria, formats
-from evalgate.calibration import agreement, evidence, labels
+from evalgate import __version__, criteria
+from evalgate.calibration import agreement
+from evalgate.calibration import evidence as calibration_evidence
+from evalgate.calibration import labels as calibration_labels
 from evalgate.calibration.evidence import Asked
 from evalgate.calibration.labels import LabelsReading
 from evalgate.config.settings import Settings
-from evalgate.criteria.base import CriterionServices, Need
+from evalgate.criteria import judges
+from evalgate.criteria.base import CriterionServices
+from evalgate.discovery import agents, discover, walk
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
+from evalgate.formats import fingerprints
 from evalgate.judges.base import JudgePanel
 from evalgate.model import (
     AgentUse,
@@ -30,20 +35,18 @@ from evalgate.model import (
     JudgeUse,
     Label,
     LabelledVerdict,
+    Need,
     Suite,
     Transcript,
     Trial,
     TrialKey,
 )
-from evalgate.pipeline import fingerprints, grading
-from evalgate.pipeline.grading import Remembered
-from evalgate.pipeline.trials import Task
-from evalgate.project import agent_choice, discovery, reading
-from evalgate.results import file as results_file
+from evalgate.results import calibration_file, file
 from evalgate.results.file import Stored
-from evalgate.text import words
-from evalgate.wire import calibration as calibration_files
-from evalgate.wiring import judging
+from evalgate.runner import session
+from evalgate.runner.session import Remembered
+from evalgate.runner.trials import Task
+from evalgate.text import decoding, words
 
 AT_ONCE = 16
 NOWHERE = "labels"
@@ -74,11 +77,13 @@ def ask(settings: Settings, read: LabelsReading, *, conversations: Path | None, 
     """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once."""
     suites, problems = settled_suites(settings, {label.criterion for label in read.labels})
     recorded = _conversations(conversations, read.labels)
-    finds = evidence.find_evidence(read.labels, uses=_uses(suites), stored=recorded, adk_compat=settings.adk_compat)
+    finds = calibration_evidence.find_evidence(
+        read.labels, uses=_uses(suites), stored=recorded, adk_compat=settings.adk_compat
+    )
     insist([*problems, *read.problems, *finds.problems])
     asked_of = _only(finds.asked)
-    insist(judging.missing([asked_of], judging.defaults_of(settings), desk.environ))
-    with judging.opened_panel(settings, [asked_of], environ=desk.environ, cache=desk.cache, say=desk.say) as panel:
+    insist(judges.missing([asked_of], judges.defaults_of(settings), desk.environ))
+    with judges.opened_panel(settings, [asked_of], environ=desk.environ, cache=desk.cache, say=desk.say) as panel:
         if panel is None:
             raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
         verdicts = _ask(finds.asked, panel, adk_compat=settings.adk_compat)
@@ -91,14 +96,14 @@ def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Sui
     Problems of agents do not count: none is run.
     """
     try:
-        found = discovery.discover(
+        found = discover.discover(
             settings.root,
             gate_file=settings.gate_file,
             places=settings.places,
             criteria_file=Path(settings.criteria) if settings.criteria else None,
             specs=criteria.CRITERIA,
         )
-        suites, problems = found.suites, [each for each in found.problems if each.code not in agent_choice.CODES]
+        suites, problems = found.suites, [each for each in found.problems if each.code not in agents.CODES]
     except NothingToDo:
         suites, problems = (), []
     problems = [*settings.problems, *problems]
@@ -107,7 +112,7 @@ def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Sui
     used = {use.name for suite in suites for use in suite.criteria}
     unused = tuple(_default_use(name) for name in sorted(set(wanted) - used))
     nowhere = _suite(unused)
-    return judging.settle([*suites, *([nowhere] if unused else [])], judging.defaults_of(settings)), problems
+    return judges.settle_suites([*suites, *([nowhere] if unused else [])], judges.defaults_of(settings)), problems
 
 
 def _conversations(path: Path | None, labels: Iterable[Label]) -> Stored | None:
@@ -115,7 +120,7 @@ def _conversations(path: Path | None, labels: Iterable[Label]) -> Stored | None:
     refers = any(label.evidence is None for label in labels)
     if not refers or path is None or not path.exists():
         return None
-    return results_file.read_results(path)
+    return file.read_results(path)
 
 
 def _uses(suites: Iterable[Suite]) -> dict[str, dict[str, CriterionUse]]:
@@ -155,7 +160,7 @@ def _ask(asked: Sequence[Asked], panel: JudgePanel, *, adk_compat: bool) -> list
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="calibrate") as pool:
         futures = {key: pool.submit(_grade, group[0], services) for key, group in groups.items()}
         grades = {key: future.result() for key, future in futures.items()}
-    return [(each, evidence.verdict_of(each, grades[_address(each)])) for each in asked]
+    return [(each, calibration_evidence.verdict_of(each, grades[_address(each)])) for each in asked]
 
 
 def _address(each: Asked) -> str:
@@ -173,7 +178,7 @@ def _grade(asked: Asked, services: CriterionServices) -> Grade:
     suite = _suite([use])
     key = TrialKey(suite=suite.key, case_id=case.case_id)
     outcome = Transcript(invocations=evidence.actual, final_state=evidence.final_state, ended_by=evidence.ended_by)
-    graded = grading.grade(
+    graded = session.grade(
         Trial(key=key, outcome=outcome),
         Task(suite=suite, case=case, key=key),
         criteria={use.name: criteria.build(use, services)},
@@ -185,7 +190,7 @@ def _grade(asked: Asked, services: CriterionServices) -> Grade:
 def _unlabelled(suites: Iterable[Suite], labels: Iterable[Label]) -> tuple[str, ...]:
     """A note on each criterion that the repository's judges grade and nobody labelled."""
     named = {label.criterion for label in labels}
-    able = evidence.vocabularies()
+    able = calibration_evidence.vocabularies()
     used = dict.fromkeys(use.name for suite in suites for use in suite.criteria)
     return tuple(f"`{name}` is used here and has no label" for name in used if name in able and name not in named)
 
@@ -263,11 +268,11 @@ def calibrate(settings: Settings, order: Order, desk: Desk) -> Calibrated:
 
 def read_calibration(path: Path, *, shown: str) -> Calibration:
     """Read a calibration. Raises ConfigError."""
-    data = reading.read_named(path, shown=shown)
+    data = walk.read_named(path, shown=shown)
     if isinstance(data, Problem):
         raise ConfigError(f"the calibration {data.message.removeprefix('the file ')}", where=data.place)
     try:
-        return calibration_files.parse(data.decode("utf-8", errors="replace"))
+        return calibration_file.parse(data.decode("utf-8", errors="replace"))
     except ValueError as error:
         hint = "Regenerate it with `evalgate calibrate`."
         raise ConfigError(f"{shown} is not a calibration: {error}", hint=hint) from error
@@ -276,14 +281,14 @@ def read_calibration(path: Path, *, shown: str) -> Calibration:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _read_labels(path: Path, shown: str) -> labels.LabelsReading:
-    data = reading.read_named(path, shown=shown)
-    text = data if isinstance(data, Problem) else formats.decode(data, file=shown)
+def _read_labels(path: Path, shown: str) -> calibration_labels.LabelsReading:
+    data = walk.read_named(path, shown=shown)
+    text = data if isinstance(data, Problem) else decoding.decode(data, file=shown)
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    known = evidence.vocabularies()
+    known = calibration_evidence.vocabularies()
     others = [name for name, spec in criteria.CRITERIA.items() if name not in known and not spec.informational]
-    read = labels.parse_labels(text, file=shown, vocabularies=known, others=others)
+    read = calibration_labels.parse_labels(text, file=shown, vocabularies=known, others=others)
     return dataclasses.replace(read, problems=(*read.problems, *_twice(read.labels)))
 
 
@@ -311,16 +316,18 @@ def _asked_texts(label: Label) -> object:
     return None if evidence is None or label.where is not None else (evidence.actual, evidence.expected)
 
 
-def _from_results(read: labels.LabelsReading, path: Path) -> Judged:
-    run = results_file.read_results(path)
-    finds, grades, elsewhere = evidence.find_grades(read.labels, run)
+def _from_results(read: calibration_labels.LabelsReading, path: Path) -> Judged:
+    run = file.read_results(path)
+    finds, grades, elsewhere = calibration_evidence.find_grades(read.labels, run)
     insist([*read.problems, *finds.problems])
-    verdicts = [(asked, evidence.verdict_of(asked, grade)) for asked, grade in zip(finds.asked, grades, strict=True)]
+    verdicts = [
+        (asked, calibration_evidence.verdict_of(asked, grade)) for asked, grade in zip(finds.asked, grades, strict=True)
+    ]
     notes = []
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
         notes.append(f"{lines} no `suite` and `case`: skipped; only asking the judge covers them")
-    notes += evidence.other_prompts(finds.asked)
+    notes += calibration_evidence.other_prompts(finds.asked)
     return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(finds.problems))
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from evalgate import criteria
 from evalgate.calibration.labels import Vocabulary
-from evalgate.criteria import judges as criterion_judges
-from evalgate.criteria import vertex
-from evalgate.criteria.base import CriterionSpec, Need, Verdicts
+from evalgate.criteria import judges, vertex
+from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.errors import Problem, Severity
+from evalgate.formats import fingerprints
+from evalgate.formats.adk_shapes import RubricWire
 from evalgate.judges import prompting
 from evalgate.model import (
     Case,
@@ -24,16 +25,15 @@ from evalgate.model import (
     JudgeIdentity,
     Label,
     LabelledVerdict,
+    Need,
     NotEvaluated,
     Rubric,
     Suite,
     Transcript,
     TrialKey,
 )
-from evalgate.pipeline import fingerprints
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.wire.invocations import RubricWire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +251,7 @@ def find_evidence(
             continue
         spec, verdicts = _spec_of(use)
         subject = _subject(label, use, evidence, verdicts, finds)
-        judge = criterion_judges.judge_of(use, spec)
+        judge = judges.judge_of(use, spec)
         turn = _turn(label, evidence, verdicts, finds)
         if subject is None or turn == 0:
             continue
@@ -311,7 +311,7 @@ def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Gr
             finds.error("label-place-unknown", label, f"the run has no `{label.criterion}` in this suite")
             continue
         spec, verdicts = _spec_of(use)
-        judge = _as_stored(criterion_judges.judge_of(use, spec), label, stored)
+        judge = _as_stored(judges.judge_of(use, spec), label, stored)
         turn, subject = _turn(label, evidence, verdicts, finds), _subject(label, use, evidence, verdicts, finds)
         if judge is None:
             finds.error("label-without-verdict", label, f"`{use.name}` is rated by Google Cloud, not by a judge model")
@@ -336,7 +336,7 @@ def other_prompts(asked: Sequence[Asked]) -> list[str]:
     notes: dict[str, None] = {}
     for each in asked:
         spec, _ = _spec_of(each.use)
-        today = criterion_judges.judge_of(each.use, spec)
+        today = judges.judge_of(each.use, spec)
         then, now = each.judge.prompt_version, "" if today is None else today.prompt_version
         if not then:
             notes[f"the results lack the prompt version of `{each.use.name}`"] = None

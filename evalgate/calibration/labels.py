@@ -12,9 +12,12 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from evalgate import criteria
-from evalgate.criteria import judges as criterion_judges
-from evalgate.criteria.base import Need, Verdicts
+from evalgate.criteria import judges
+from evalgate.criteria.base import Verdicts
 from evalgate.errors import Place, Problem, Severity
+from evalgate.formats import adk_shapes, json_source
+from evalgate.formats.adk_shapes import InvocationWire, RubricWire
+from evalgate.formats.json_source import Ledger
 from evalgate.judges import prompting
 from evalgate.model import (
     Case,
@@ -25,18 +28,15 @@ from evalgate.model import (
     GradedTrial,
     Invocation,
     Label,
+    Need,
     Score,
     Suite,
     Text,
     TrialKey,
 )
+from evalgate.model.shapes import Wire, to_snake
 from evalgate.results.file import Stored
 from evalgate.text import words
-from evalgate.wire import complaints, writing
-from evalgate.wire.invocations import InvocationWire, RubricWire
-from evalgate.wire.ledger import Ledger
-from evalgate.wire.shapes import Wire
-from evalgate.wire.spelling import to_snake
 
 COMMON: Mapping[str, bool] = {
     **dict.fromkeys(("yes", "pass", "passed", "true", "valid", "right", "correct", "good", "1"), True),
@@ -152,7 +152,7 @@ class _Reader:
             self._error("json-syntax", f"not JSON: {said}", number, "write one JSON object per line")
             return None
         if not isinstance(raw, dict):
-            self._error("wrong-type", f"expected an object, found {complaints.described(raw)}", number)
+            self._error("wrong-type", f"expected an object, found {json_source.described(raw)}", number)
             return None
         known = {to_snake(str(key)): key for key in raw}
         unknown = [name for name in known if name not in LabelWire.model_fields]
@@ -164,7 +164,7 @@ class _Reader:
             wire = LabelWire.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
         except ValidationError as error:
             ledger = Ledger(line, file=self._file)
-            complaints.complain(error, raw, path=(), ledger=ledger)
+            json_source.complain(error, raw, path=(), ledger=ledger)
             self.problems += [_at_line(problem, number) for problem in ledger.problems()]
             return None
         return None if unknown else wire
@@ -311,7 +311,7 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[d
         grade = trial.grades.get(use.name)
         if spec is None or spec.verdicts is None or not isinstance(grade, Score):
             continue
-        if criterion_judges.judge_of(use, spec) is None:
+        if judges.judge_of(use, spec) is None:
             continue
         for finding in _findings(grade, spec.verdicts):
             turn = finding.turn if finding.turn is not None and not spec.verdicts.whole else None
@@ -341,11 +341,11 @@ def _about(trial: GradedTrial, criterion: str, evidence: Evidence, turn: int | N
 
 
 def _whole(evidence: Evidence) -> dict[str, Any]:
-    written: dict[str, Any] = {"conversation": [writing.invocation_json(each) for each in evidence.actual]}
+    written: dict[str, Any] = {"conversation": [adk_shapes.invocation_json(each) for each in evidence.actual]}
     if evidence.expected is not None:
-        written["expected"] = [writing.invocation_json(each) for each in evidence.expected]
+        written["expected"] = [adk_shapes.invocation_json(each) for each in evidence.expected]
     if evidence.case.rubrics:
-        written["rubrics"] = [writing.rubric_json(each) for each in evidence.case.rubrics]
+        written["rubrics"] = [adk_shapes.rubric_json(each) for each in evidence.case.rubrics]
     return written
 
 

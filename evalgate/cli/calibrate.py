@@ -10,18 +10,18 @@ from typing import Any
 
 import click
 
-from evalgate import cli, publish
-from evalgate.calibration import agreement, calibrate, labels, report
+from evalgate import cli
+from evalgate.calibration import agreement, calibrate, report
+from evalgate.calibration import labels as calibration_labels
 from evalgate.calibration.calibrate import Calibrated, Desk, Order
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
+from evalgate.gate import run as gate_run
 from evalgate.model import Calibration
-from evalgate.results import file as results_file
+from evalgate.results import calibration_file, file
 from evalgate.text import plain, words
-from evalgate.wire import calibration as calibration_files
-from evalgate.wiring import folders
 
 WRITTEN = "calibration.json"
 RESULTS = "results.json"
@@ -72,11 +72,11 @@ def run(labels: str, values: dict[str, Any]) -> int:
         results=_path(values["results"]),
         conversations=_path(values["conversations"]) or _last_results(settings),
     )
-    cache = folders.cache_of(settings, os.environ, say=_say)
+    cache = gate_run.cache_of(settings, os.environ, say=_say)
     desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
     done = calibrate.calibrate(settings, order, desk)
     _show(done)
-    problem = publish.write_file(written, [calibration_files.render(done.calibration)])
+    problem = gate_run.write_file(written, [calibration_file.render(done.calibration)])
     if problem is not None:
         raise UnavailableError(f"{written} {problem.message}")
     click.echo(f"wrote {os.path.relpath(written)}")
@@ -115,10 +115,10 @@ def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists already", hint="Choose another file name.")
     results = _path(values["results"]) or _path(values["conversations"]) or _last_results(settings)
-    lines = labels.draft(results_file.read_results(results), most=values["most"], seed=settings.seed)
+    lines = calibration_labels.draft(file.read_results(results), most=values["most"], seed=settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
-    problem = publish.write_file(path, [f"{line}\n" for line in lines])
+    problem = gate_run.write_file(path, [f"{line}\n" for line in lines])
     if problem is not None:
         raise UnavailableError(f"{path} {problem.message}")
     click.echo(f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`")

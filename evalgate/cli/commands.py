@@ -15,13 +15,15 @@ import click
 
 from evalgate import cli, reports
 from evalgate.config import load
-from evalgate.config import settings as settings_table
+from evalgate.config import settings as config_settings
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ExitCode, Problem, Severity
+from evalgate.gate import compare_files, prepare, progress
+from evalgate.gate import merge as gate_merge
+from evalgate.gate import run as gate_run
+from evalgate.gate.run import Gated
 from evalgate.text import words
-from evalgate.wiring import comparing_files, merging, preparing, running, watching
-from evalgate.wiring.concluding import Gated
-from evalgate.wiring.scenes import Scene
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,7 +50,7 @@ def options(*names: str) -> Callable[[Command], Command]:
 
 def settings_options(*names: str) -> Callable[[Command], Command]:
     """Adds an option for each named setting (all where none is named)."""
-    chosen = names or tuple(name for name in settings_table.NAMES if "cli" in settings_table.doors_of(name))
+    chosen = names or tuple(name for name in config_settings.NAMES if "cli" in config_settings.doors_of(name))
 
     def add(command: Command) -> Command:
         for name in reversed(chosen):
@@ -66,10 +68,10 @@ def given(values: dict[str, Any]) -> dict[str, Any]:
 
 def _option(name: str) -> Callable[[Command], Command]:
     field = Settings.model_fields[name]
-    flag = f"--{settings_table.input_name(name)}"
+    flag = f"--{config_settings.input_name(name)}"
     description = field.description or ""
     if field.annotation is bool:
-        return click.option(f"{flag}/--no-{settings_table.input_name(name)}", name, default=None, help=description)
+        return click.option(f"{flag}/--no-{config_settings.input_name(name)}", name, default=None, help=description)
     if _is_listed(field.annotation):
         return click.option(flag, name, multiple=True, metavar="ITEM", help=f"{description} May be repeated.")
     description += _default(field.default)
@@ -100,10 +102,10 @@ def run(**values: Any) -> None:
 
 def _run(given: dict[str, Any]) -> int:
     settings = load.load_settings(given)
-    prepared = preparing.prepare(settings, environ=os.environ)
-    preparing.insist(prepared, strict=settings.strict)
+    prepared = prepare.prepare(settings, environ=os.environ)
+    prepare.insist(prepared, strict=settings.strict)
     cli.show_problems(prepared.problems)
-    return _show(running.run_gate(settings, prepared, _scene()), shown=prepared.problems)
+    return _show(gate_run.run_gate(settings, prepared, _scene()), shown=prepared.problems)
 
 
 @click.command("merge")
@@ -118,7 +120,7 @@ def merge(places: tuple[str, ...], **values: Any) -> None:
 
 
 def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
-    return _show(merging.merge_gate(load.load_settings(given), [Path(place) for place in places], _scene()))
+    return _show(gate_merge.merge_gate(load.load_settings(given), [Path(place) for place in places], _scene()))
 
 
 @click.command("compare")
@@ -132,7 +134,7 @@ def compare(base: str, head: str, **values: Any) -> None:
 
 def _compare(base: str, head: str, given: dict[str, Any]) -> int:
     settings = load.load_settings(given)
-    return _show(comparing_files.compare(settings, base=Path(base), head=Path(head), reproduce=_typed()))
+    return _show(compare_files.compare(settings, base=Path(base), head=Path(head), reproduce=_typed()))
 
 
 @click.command("validate")
@@ -145,7 +147,7 @@ def validate(**values: Any) -> None:
 def _validate(given: dict[str, Any]) -> int:
     """Exit code 2 where a run would be refused."""
     settings = load.load_settings(given)
-    prepared = preparing.prepare(settings, environ=os.environ)
+    prepared = prepare.prepare(settings, environ=os.environ)
     cli.show_problems(prepared.problems)
     counts = {severity: sum(each.severity is severity for each in prepared.problems) for severity in Severity}
     cases = sum(len(suite.eval_set.cases) for suite in prepared.suites)
@@ -156,8 +158,8 @@ def _validate(given: dict[str, Any]) -> int:
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def _scene() -> Scene:
-    return Scene(environ=os.environ, watcher=watching.watch(sys.stderr), reproduce=_typed())
+def _scene() -> Context:
+    return Context(environ=os.environ, watcher=progress.watch(sys.stderr), reproduce=_typed())
 
 
 def _typed() -> str:

@@ -13,9 +13,9 @@ from evalgate import cli
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.errors import ExitCode
+from evalgate.gate import generate as gate_generate
+from evalgate.gate.generate import Order
 from evalgate.text import plain, words
-from evalgate.wiring import generating, recorded_cases
-from evalgate.wiring.generating import Order
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
 
@@ -48,7 +48,7 @@ def generate(values: dict[str, Any]) -> int:
         model=values["model"],
         into=values["into"] or "generated",
     )
-    done = generating.generate(
+    done = gate_generate.generate(
         settings, order, environ=os.environ, say=lambda line: click.echo(plain.one_line(line), err=True)
     )
     for path in done.files:
@@ -61,8 +61,8 @@ def generate(values: dict[str, Any]) -> int:
 
 def record(values: dict[str, Any], *, root: Path) -> int:
     """Write recorded conversations down; the exit code. Raises EvalgateError."""
-    done = recorded_cases.record(root, results=Path(values["from_results"]), into=values["into"] or "recorded")
+    done = gate_generate.record(root, results=Path(values["from_results"]), into=values["into"] or "recorded")
     shown = os.path.relpath(done.file)
     click.echo(f"wrote {shown}")
-    click.echo(f"review {recorded_cases.summary(done)}, then `evalgate run {shown}`")
+    click.echo(f"review {gate_generate.summary(done)}, then `evalgate run {shown}`")
     return ExitCode.PASS

@@ -1,1 +1,1 @@
-"""What the user's configuration files say."""
+"""What was asked for: settings, evalgate.yml, policy."""

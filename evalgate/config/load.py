@@ -13,10 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from evalgate import formats
-from evalgate.config import gate_file as gate_files
+from evalgate.config import gate_file as config_gate_file
 from evalgate.config import globs, yaml
-from evalgate.config import settings as settings_table
+from evalgate.config import settings as config_settings
 from evalgate.config.gate_file import (
     AgentRule,
     BudgetRule,
@@ -31,8 +30,7 @@ from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.model import CriterionRule, FailOn, Policy, Suite, ThresholdRule
-from evalgate.text import words
-from evalgate.wire import generation_config
+from evalgate.text import decoding, words
 
 HARMLESS = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT",
@@ -78,15 +76,15 @@ def render_command(settings: Settings, *, folder: str) -> str:
     """
     command = ["evalgate", "run", *settings.paths, *(["--root", folder] if folder else [])]
     elsewhere = {"paths", "root", "output", "cache", "resume", "debug"}
-    for name in sorted(settings.model_fields_set.intersection(settings_table.NAMES) - elsewhere):
-        if "cli" not in settings_table.doors_of(name):
+    for name in sorted(settings.model_fields_set.intersection(config_settings.NAMES) - elsewhere):
+        if "cli" not in config_settings.doors_of(name):
             continue
         value = getattr(settings, name)
         if isinstance(value, bool):
-            command.append(f"--{'' if value else 'no-'}{settings_table.input_name(name)}")
+            command.append(f"--{'' if value else 'no-'}{config_settings.input_name(name)}")
             continue
         for item in value if isinstance(value, tuple) else (value,):
-            command += [f"--{settings_table.input_name(name)}", str(item)]
+            command += [f"--{config_settings.input_name(name)}", str(item)]
     return shlex.join(command)
 
 
@@ -153,7 +151,7 @@ def _validate(given: Mapping[str, Any]) -> Settings:
             Problem(
                 severity=Severity.ERROR,
                 code="bad-setting",
-                message=f"`{settings_table.input_name(str(each['loc'][0]))}`: {each['msg']}, found {each['input']!r}",
+                message=f"`{config_settings.input_name(str(each['loc'][0]))}`: {each['msg']}, found {each['input']!r}",
             )
             for each in error.errors()
         ]
@@ -161,7 +159,7 @@ def _validate(given: Mapping[str, Any]) -> Settings:
 
 
 def _read_gate_file(root: Path, named: str) -> GateFileReading:
-    names = (named,) if named else gate_files.NAMES
+    names = (named,) if named else config_gate_file.NAMES
     there = [root / name for name in names if (root / name).is_file()]
     if not there:
         if named:
@@ -169,7 +167,7 @@ def _read_gate_file(root: Path, named: str) -> GateFileReading:
         return GateFileReading()
     file, *others = (path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path) for path in there)
     try:
-        text = formats.decode(there[0].read_bytes(), file=file)
+        text = decoding.decode(there[0].read_bytes(), file=file)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error}", where=Place(file=file)) from error
     if isinstance(text, Problem):
@@ -220,8 +218,8 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
 
 def instead_of_input(name: str, value: str) -> str:
     """What to do about a setting that is given as an input of the action and is none: the line to write here."""
-    shown = settings_table.input_name(name)
-    if "file" not in settings_table.doors_of(name) and name not in GateFile.model_fields:
+    shown = config_settings.input_name(name)
+    if "file" not in config_settings.doors_of(name) and name not in GateFile.model_fields:
         return f"Only the command line takes it: `evalgate run --{shown}`."
     items = [line.strip() for line in value.splitlines() if line.strip()]
     text = json.dumps(items) if len(items) > 1 else value
@@ -240,13 +238,13 @@ def _is_sound(key: str, value: Any) -> bool:
 
 
 def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:
-    name = settings_table.input_name(key.replace("-", "_"))
-    if name.replace("-", "_") in settings_table.NAMES:
-        doors = settings_table.doors_of(name.replace("-", "_"))
+    name = config_settings.input_name(key.replace("-", "_"))
+    if name.replace("-", "_") in config_settings.NAMES:
+        doors = config_settings.doors_of(name.replace("-", "_"))
         said = {"cli": f"`--{name}` of the command", "action": f"the input `{name}` of the action"}
         message = f"`{key}` cannot be set in evalgate.yml"
         return _error("unknown-setting", message, place, f"Use {' or '.join(said[door] for door in doors)}.")
-    known = [*GateFile.model_fields, *(settings_table.input_name(each) for each in allowed)]
+    known = [*GateFile.model_fields, *(config_settings.input_name(each) for each in allowed)]
     close = words.nearest(key, known)
     hint = f"Did you mean `{close}`?" if close else f"Known keys: {', '.join(known)}."
     return _error("unknown-setting", f"unknown setting `{key}`", place, hint)
@@ -255,7 +253,7 @@ def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:
 def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, Any], list[Problem]]:
     given: dict[str, Any] = {}
     problems: list[Problem] = []
-    allowed = [name for name in settings_table.NAMES if "file" in settings_table.doors_of(name)]
+    allowed = [name for name in config_settings.NAMES if "file" in config_settings.doors_of(name)]
     for key, value in rest.items():
         name = str(key).replace("-", "_")
         if name not in allowed:
@@ -286,7 +284,7 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
         if each["type"] == "extra_forbidden":
             close = words.nearest(str(path[-1]), known)
             hint = f"Did you mean `{close}`?" if close else ""
-        elif each["type"] == generation_config.REFUSED:
+        elif each["type"] == config_gate_file.REFUSED:
             at, near = each["ctx"]["at"], each["ctx"]["near"]
             hint = f"Did you mean `{near}`?" if near else ""
         where = ".".join(str(step) for step in path)

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import enum
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic import BaseModel
 
 from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
-from evalgate.model import CriterionUse, Evidence, Grade
-
-
-class Need(enum.StrEnum):
-    """What a criterion cannot do without; the linter checks these before anything is spent."""
-
-    REFERENCE = "reference"  # expected invocations
-    SCENARIO = "scenario"  # a conversation scenario
-    RUBRICS = "rubrics"  # rubrics on the criterion, the case or an invocation
-    JUDGE = "judge"  # a model
-    VERTEX = "vertex"  # Google Cloud's evaluation service
+from evalgate.model import CriterionUse, Evidence, Grade, Need, Scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,22 +53,23 @@ class CriterionSpec:
     """One row of `evalgate.criteria.CRITERIA`.
 
     `options`: shape of the object form without its threshold (unknown keys refused there).
-    `lowest`, `highest`: ends of the scale, None where open. `summary`: one line for reports and docs.
+    `summary`: one line for reports and docs.
     `build(options, use, services)` makes the criterion. `verdicts`: None where no judge model says yes or no.
-    `resolution`: a difference between two sides that measuring itself may make. `clocked`: read from a clock, which
-    goes differently on another machine or at another time.
     """
 
     name: str
     summary: str
     options: type[BaseModel]
     build: Callable[[Any, CriterionUse, CriterionServices], Criterion]
-    lowest: float | None = 0.0
-    highest: float | None = 1.0
+    scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
     informational: bool = False
     lower_is_better: bool = False
     ours: bool = False
     verdicts: Verdicts | None = None
-    resolution: float = 0.0
-    clocked: bool = False
+
+
+def with_facts(use: CriterionUse, spec: CriterionSpec) -> CriterionUse:
+    """The use with what its row says of it, so that nobody asks the table again."""
+    version = "" if spec.verdicts is None else spec.verdicts.prompt_version
+    return dataclasses.replace(use, scale=spec.scale, needs=spec.needs, prompt_version=version)

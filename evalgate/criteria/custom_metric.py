@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evalgate.agents.base import MetricRunner
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Score
+from evalgate.model import CriterionUse, Evidence, Grade, NotEvaluated, Reason, Scale, Score
 from evalgate.text import words
 
 
@@ -63,6 +63,5 @@ SPEC = CriterionSpec(
     summary="a custom metric of the repository",
     options=Options,
     build=build,
-    lowest=None,
-    highest=None,
+    scale=Scale(lowest=None, highest=None),
 )

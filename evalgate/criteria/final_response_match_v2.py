@@ -6,14 +6,13 @@ import functools
 from collections.abc import Mapping
 from typing import Final
 
-from evalgate import turns
 from evalgate.criteria import judged
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import AnswerOptions, Asking, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, Need, NotEvaluated, Reason, turns
 
 NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from pydantic import Field
 
-from evalgate import matching, turns
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score
-from evalgate.wire.shapes import Wire
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score, json_match, turns
+from evalgate.model.shapes import Wire
 
 
 class StateMatch(enum.StrEnum):
@@ -28,7 +27,7 @@ class Options(Wire):
 
     match: StateMatch = StateMatch.SUBSET
     ignore: list[str] = Field(default_factory=list)
-    matchers: dict[str, matching.Matcher] = Field(default_factory=dict)
+    matchers: dict[str, json_match.Matcher] = Field(default_factory=dict)
 
 
 def build(options: Options, _use: CriterionUse, _services: CriterionServices) -> Criterion:
@@ -52,25 +51,25 @@ def grade(evidence: Evidence, *, options: Options) -> Grade:
     compared = dict.fromkeys([*expected, *options.matchers, *(() if subset else actual)])
     if not compared and subset:
         return NotEvaluated(reason=Reason.REFERENCE_MISSING, message="the case specifies no state to compare")
-    wrong = matching.entries_differing(actual, expected, matchers=options.matchers, subset=subset)
+    wrong = json_match.entries_differing(actual, expected, matchers=options.matchers, subset=subset)
     value = turns.mean([0 if key in wrong else 1 for key in compared] or [1])
     return Score(value=value, findings=tuple(_finding(key, actual, expected, options) for key in wrong))
 
 
 def _without(state: Mapping[str, Any], ignored: list[str]) -> Mapping[str, Any]:
-    return {key: value for key, value in state.items() if not matching.named(key, ignored)}
+    return {key: value for key, value in state.items() if not json_match.named(key, ignored)}
 
 
 def _finding(key: str, actual: Mapping[str, Any], expected: Mapping[str, Any], options: Options) -> Finding:
     if key in options.matchers:
         wanted = json.dumps(options.matchers[key].compact(), ensure_ascii=False)
     else:
-        wanted = _shown(expected.get(key, matching.MISSING))
-    return Finding(text=f"expected {wanted}, got {_shown(actual.get(key, matching.MISSING))}", label=key)
+        wanted = _shown(expected.get(key, json_match.MISSING))
+    return Finding(text=f"expected {wanted}, got {_shown(actual.get(key, json_match.MISSING))}", label=key)
 
 
 def _shown(value: Any) -> str:
-    if value is matching.MISSING:
+    if value is json_match.MISSING:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."

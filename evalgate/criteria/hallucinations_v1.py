@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from evalgate import turns
 from evalgate.criteria import judged
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Json, Reason, Text
+from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Json, Need, Reason, Text, turns
 
 NO_TEXT = "the agent said nothing to check; the turn is excluded from the mean"
 

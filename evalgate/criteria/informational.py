@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from evalgate import turns
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Score
-from evalgate.wire.shapes import Wire
+from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Scale, Score, turns
+from evalgate.model.shapes import Wire
 
 
 class Options(Wire):
@@ -155,16 +154,19 @@ def _phases(turn: Invocation) -> Mapping[str, float]:
     return phases
 
 
-def _spec(name: str, summary: str, rule: Callable[..., Grade], **more: Any) -> CriterionSpec:
+OPEN_ABOVE = Scale(highest=None)
+SECONDS = Scale(highest=None, resolution=RESOLUTION_S, clocked=True)
+
+
+def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OPEN_ABOVE) -> CriterionSpec:
     return CriterionSpec(
         name=name,
         summary=summary,
         options=Options,
         build=functools.partial(build, rule=rule),
-        highest=None,
         informational=True,
         lower_is_better=True,
-        **more,
+        scale=scale,
     )
 
 
@@ -172,5 +174,5 @@ SPECS = (
     _spec("tool_call_count_v1", "tool calls per turn", grade_tool_calls),
     _spec("inference_call_count_v1", "model calls per turn", grade_model_calls),
     _spec("token_usage_v1", "tokens per turn, input and output", grade_tokens),
-    _spec("invocation_duration_v1", "seconds per turn", grade_seconds, resolution=RESOLUTION_S, clocked=True),
+    _spec("invocation_duration_v1", "seconds per turn", grade_seconds, SECONDS),
 )

@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import Field
 
-from evalgate import turns
+from evalgate.config.gate_file import GenerationConfig
 from evalgate.criteria.base import Criterion, CriterionServices
+from evalgate.formats.adk_shapes import RubricWire
 from evalgate.judges import prompting
 from evalgate.judges.base import (
     ADK_MODEL,
@@ -31,11 +32,9 @@ from evalgate.judges.base import (
     VoteResult,
 )
 from evalgate.judges.prompting import Question
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Opinion, Reason, Score
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Opinion, Reason, Score, turns
+from evalgate.model.shapes import Wire
 from evalgate.text import words
-from evalgate.wire.generation_config import GenerationConfig
-from evalgate.wire.invocations import RubricWire
-from evalgate.wire.shapes import Wire
 
 
 class JudgeModelOptions(Wire):

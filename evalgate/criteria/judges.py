@@ -6,13 +6,26 @@ It is written into the criterion, where it counts for the address of a grade: an
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from evalgate import criteria, judges
+from evalgate.config.gate_file import JudgeOptionsRule
+from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
-from evalgate.judges import base
-from evalgate.judges.base import JudgeDefaults
-from evalgate.model import CriterionUse, JudgeIdentity
+from evalgate.errors import Place, Problem, Severity
+from evalgate.judges import base, opening, rate_limit
+from evalgate.judges import models as judges_models
+from evalgate.judges.base import JudgeDefaults, JudgeOptions, SpendLimits
+from evalgate.judges.panel import VotingPanel
+from evalgate.judges.rate_limit import RateLimiters, SystemClock
+from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
+from evalgate.simulation import user
 
 
 def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeDefaults) -> CriterionUse:
@@ -44,3 +57,123 @@ def judge_of(use: CriterionUse, spec: CriterionSpec | None) -> JudgeIdentity | N
         num_samples=asked.num_samples,
         config=asked.judge_model_config or {},
     )
+
+
+# -- Which judge each criterion asks, what is missing to ask it, and the panel that is opened for a run --
+
+
+def defaults_of(settings: Settings) -> JudgeDefaults:
+    """What evalgate.yml says of judges; its paths made absolute."""
+    rule = settings.gate_file.judge
+    return JudgeDefaults(
+        options=_options(rule),
+        criteria={name: _options(own) for name, own in rule.criteria.items()},
+        client=rule.client or ("replay" if rule.replay else ""),
+        base_url=rule.base_url,
+        api_key_env=rule.api_key_env,
+        replay=str(settings.root / rule.replay) if rule.replay else "",
+        record=str(settings.root / rule.record) if rule.record else "",
+        timeout_s=rule.timeout,
+        calls_at_once=rule.calls_at_once,
+        deadline_s=rule.deadline,
+        limits=SpendLimits(calls=rule.budget.calls, tokens=rule.budget.tokens, cost_usd=rule.budget.usd),
+    )
+
+
+def settle_suites(suites: Iterable[Suite], defaults: JudgeDefaults) -> tuple[Suite, ...]:
+    """The suites with the judge that each criterion will ask written into its options; one whose options cannot be read
+    stays as it was written."""
+    return tuple(
+        dataclasses.replace(suite, criteria=tuple(_settle(use, defaults) for use in suite.criteria)) for suite in suites
+    )
+
+
+def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[str, str]) -> list[Problem]:
+    """A problem for each criterion of settled suites whose judge could not be asked: as the judge itself says, at the
+    criterion's place."""
+    asked = [(suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
+    models = dict.fromkeys(model for _, _, model in asked)
+    found = opening.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    problems = [_unasked(suite, use, found[model]) for suite, use, model in asked if model in found]
+    return list(dict.fromkeys(problems))
+
+
+def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        code="credentials-missing",
+        message=f"`{use.name}` can never be measured: {said}",
+        place=use.place or Place(file=suite.key),
+        hint="Set it in the job's environment, use recordings (evalgate.yml: `judge: {replay: FILE}`), or use "
+        "--skip-judged.",
+    )
+
+
+def limiters_of(settings: Settings) -> RateLimiters:
+    """The limiters of a run, one a provider, for its agents and its judges."""
+    return rate_limit.limited_by(defaults_of(settings), SystemClock())
+
+
+@contextmanager
+def opened_panel(
+    settings: Settings,
+    suites: Iterable[Suite],
+    *,
+    environ: Mapping[str, str],
+    cache: Path,
+    say: Callable[[str], None],
+    limiters: RateLimiters | None = None,
+) -> Iterator[VotingPanel | None]:
+    """The panel of a run; None where nobody is to be asked, neither to judge nor to play a user."""
+    models = models_of(settings, suites)
+    if not models:
+        yield None
+        return
+    panel = opening.open_panel(
+        models,
+        drivers=judges.JUDGES,
+        defaults=defaults_of(settings),
+        environment=environ,
+        cache=cache / "verdicts",
+        warn=say,
+        limiters=limiters,
+    )
+    try:
+        yield panel
+    finally:
+        panel.close()
+
+
+def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
+    """Every model that a run of settled suites asks, to judge or to play a user."""
+    listed = tuple(suites)
+    return (*(() if settings.skip_judged else judge_models(listed)), *user.simulator_models(listed))
+
+
+def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
+    """Every model that the settled criteria of the suites ask, once."""
+    asked = [model for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
+    return tuple(dict.fromkeys(asked))
+
+
+def _settle(use: CriterionUse, defaults: JudgeDefaults) -> CriterionUse:
+    spec = criteria.pick(use.name, use.code)
+    if use.code is not None or spec is None:
+        return use
+    try:
+        return settle(use, spec, defaults)
+    except ValidationError:  # told where the criteria are checked
+        return use
+
+
+def _model(use: CriterionUse) -> str | None:
+    if not use.is_judged:
+        return None
+    if Need.VERTEX in use.needs and use.options.get("judge") != "llm":
+        return f"{judges_models.EVALUATION}/{use.name}"
+    options = use.options.get("judge_model_options")
+    return str(options["judge_model"]) if isinstance(options, dict) and "judge_model" in options else None
+
+
+def _options(rule: JudgeOptionsRule) -> JudgeOptions:
+    return JudgeOptions(model=rule.model, config=rule.config, num_samples=rule.num_samples, exhaustive=rule.exhaustive)

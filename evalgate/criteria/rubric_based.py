@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, RubricOptions
 from evalgate.criteria.rubrics import Judging, RubricsClash, Subject
 from evalgate.judges.prompting import Question
-from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Rubric
+from evalgate.model import CriterionUse, Evidence, Grade, Invocation, Need, NotEvaluated, Reason, Rubric
 
 RUBRIC_TYPES = {
     Subject.FINAL_RESPONSE: "FINAL_RESPONSE_QUALITY",

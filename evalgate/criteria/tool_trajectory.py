@@ -12,10 +12,22 @@ from typing import Any, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from evalgate import matching, turns
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason, Score, ToolCall
-from evalgate.wire.shapes import Wire
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.model import (
+    CriterionUse,
+    Evidence,
+    Finding,
+    Grade,
+    Invocation,
+    Need,
+    NotEvaluated,
+    Reason,
+    Score,
+    ToolCall,
+    json_match,
+    turns,
+)
+from evalgate.model.shapes import Wire
 
 
 class MatchType(enum.StrEnum):
@@ -39,7 +51,7 @@ class Options(Wire):
     match_type: MatchType = MatchType.EXACT
     ignore_args: bool = False
     args_match: ArgsMatch = ArgsMatch.EXACT
-    matchers: dict[str, dict[str, matching.Matcher]] = Field(default_factory=dict)
+    matchers: dict[str, dict[str, json_match.Matcher]] = Field(default_factory=dict)
     forbidden_tools: list[str] = Field(default_factory=list)
     allow_extra_tools: list[str] = Field(default_factory=list)
 
@@ -121,7 +133,7 @@ def _sameness(options: Options, *, adk_compat: bool) -> Same:
         by_tool = {tool: everywhere | matchers for tool, matchers in options.matchers.items()}
         return lambda actual, expected: (
             actual.name == expected.name
-            and not matching.entries_differing(
+            and not json_match.entries_differing(
                 actual.args or {}, expected.args or {}, matchers=by_tool.get(actual.name, everywhere), subset=subset
             )
         )
@@ -135,7 +147,7 @@ def _difference(actual: Invocation, expected: Invocation, rules: _Rules) -> str:
     theirs, ours = actual.tool_calls, expected.tool_calls
     options = rules.options
     for call in theirs if options.forbidden_tools else ():
-        if matching.named(call.name, options.forbidden_tools):
+        if json_match.named(call.name, options.forbidden_tools):
             return f"forbidden: {_shown(call)}"
     match options.match_type:
         case MatchType.EXACT:
@@ -169,7 +181,7 @@ def _in_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Sa
 
 def _any_order(actual: Sequence[ToolCall], expected: Sequence[ToolCall], same: Same) -> str:
     choices = [[place for place, theirs in enumerate(actual) if same(theirs, ours)] for ours in expected]
-    lonely = matching.first_without_partner(choices)
+    lonely = json_match.first_without_partner(choices)
     return "" if lonely is None else f"expected call {lonely + 1} was not made: {_shown(expected[lonely])}"
 
 
@@ -180,12 +192,12 @@ def _without_extras(actual: Sequence[ToolCall], expected: Sequence[ToolCall], ru
     """
     reach = {0}
     for theirs in actual:
-        extra = matching.named(theirs.name, rules.options.allow_extra_tools)
+        extra = json_match.named(theirs.name, rules.options.allow_extra_tools)
         stepped = {done + 1 for done in reach if done < len(expected) and rules.same(theirs, expected[done])}
         reach = stepped | reach if extra else stepped
     if len(expected) in reach:
         return expected
-    return [call for call in actual if not matching.named(call.name, rules.options.allow_extra_tools)]
+    return [call for call in actual if not json_match.named(call.name, rules.options.allow_extra_tools)]
 
 
 def _shown(call: ToolCall) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from evalgate.criteria import judged
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
@@ -21,14 +21,15 @@ from evalgate.model import (
     Finding,
     Grade,
     Invocation,
+    Need,
     NotEvaluated,
     Persona,
     Reason,
     Score,
 )
-from evalgate.prompts import personas
+from evalgate.model.shapes import Wire
+from evalgate.simulation import personas
 from evalgate.text import words
-from evalgate.wire.shapes import Wire
 
 NO_SCENARIO = NotEvaluated(
     reason=Reason.NOT_APPLICABLE, message="the case has no conversation scenario, so no user was simulated"

@@ -15,16 +15,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from evalgate import turns
 from evalgate.criteria import judged, rubrics
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Need, Verdicts
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions, Source, VertexOptions
 from evalgate.criteria.rubrics import Judging, Subject
+from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import CriterionUse, Evidence, Finding, Grade, Invocation, Json, NotEvaluated, Reason, Rubric
-from evalgate.wire import writing
+from evalgate.model import (
+    CriterionUse,
+    Evidence,
+    Finding,
+    Grade,
+    Invocation,
+    Json,
+    Need,
+    NotEvaluated,
+    Reason,
+    Rubric,
+    Scale,
+    turns,
+)
 
 MODEL: Final = "vertex_evaluation/"
 VERSION: Final = "1"
@@ -72,7 +84,7 @@ def _turn(index: int, invocation: Invocation) -> Json:
     contents = [("user", invocation.user_content)]
     contents += [(event.author or "agent", event.content) for event in invocation.events or () if event.content]
     contents += [("agent", invocation.final_response)] if invocation.final_response else []
-    events = [{"author": author, "content": writing.content_json(content)} for author, content in contents]
+    events = [{"author": author, "content": adk_shapes.content_json(content)} for author, content in contents]
     return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
 
 
@@ -424,8 +436,7 @@ SPECS = (
         summary="coherence of the answers, 1 to 5",
         options=VertexOptions,
         build=functools.partial(build, by_service=grade_coherence, by_model=grade_coherence_by_model),
-        lowest=1.0,
-        highest=5.0,
+        scale=Scale(lowest=1.0, highest=5.0),
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),
     ),
     _conversation_spec("multi_turn_task_success_v1", "whether the conversation reached what the user wanted"),

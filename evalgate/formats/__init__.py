@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from evalgate.formats.criteria import parse_criteria
-from evalgate.formats.dataset_config import parse_dataset_config
-from evalgate.formats.eval_sets import parse_eval_set
-from evalgate.formats.kinds import recognise
-from evalgate.formats.readings import CriteriaReading, Dialect, EvalSetReading, FileKind
-from evalgate.wire.documents import decode
+from evalgate.formats.criteria_file import parse_criteria, parse_dataset_config
+from evalgate.formats.evalset import parse_eval_set
+from evalgate.formats.kinds import CriteriaReading, Dialect, EvalSetReading, FileKind, recognise
 
 CASE_FILES: Mapping[FileKind, Callable[..., EvalSetReading]] = MappingProxyType(
     {
@@ -35,7 +32,6 @@ __all__ = [
     "Dialect",
     "EvalSetReading",
     "FileKind",
-    "decode",
     "parse_criteria",
     "parse_dataset_config",
     "parse_eval_set",

@@ -1,1 +1,1 @@
-"""Numbers in, verdict out: the rules of the gate, pure."""
+"""The story of a run: prepare, measure, compare, decide, report."""

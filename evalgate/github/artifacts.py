@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from evalgate.github import client as api
+from evalgate.github import client as github_client
 from evalgate.github.client import Artifact, Client, FailureKind, GitHubFailed
 
 MOST_ZIP_BYTES = 64 * 1024 * 1024
@@ -45,7 +45,9 @@ class Limits:
 
 def list_of_run(client: Client, run_id: int, *, name: str) -> tuple[Artifact, ...]:
     """The artifacts of one workflow run called `name`, newest first. Raises GitHubFailed."""
-    found = client.fetch_all(api.LIST_RUN_ARTIFACTS, Artifact, query={"name": name}, under="artifacts", run_id=run_id)
+    found = client.fetch_all(
+        github_client.LIST_RUN_ARTIFACTS, Artifact, query={"name": name}, under="artifacts", run_id=run_id
+    )
     named = (each for each in found if each.name == name)
     return tuple(sorted(named, key=lambda each: (each.created_at or "", each.id), reverse=True))
 
@@ -57,7 +59,7 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
         raise GitHubFailed(FailureKind.TOO_LARGE, message)
     with to.open("w+b") as file:
         client.download(
-            api.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
+            github_client.DOWNLOAD_ARTIFACT, file, most_bytes=most_bytes, artifact_id=artifact.id, archive_format="zip"
         )
     kind, _, said = (artifact.digest or "").partition(":")
     if kind == "sha256" and said and said.lower() != _sha256(to):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from evalgate.errors import EvalgateError
-from evalgate.github import client as api
+from evalgate.github import client as github_client
 from evalgate.github.client import CheckReply, Client, FailureKind, GitHubFailed
 from evalgate.text import markdown, plain, words
 
@@ -94,7 +94,7 @@ def start(
 def update(client: Client, check: CheckRun, output: Output) -> None:
     """Show how far it is. Raises GitHubFailed."""
     body = {"status": "in_progress", "output": _shown(output)}
-    client.send(api.UPDATE_CHECK, CheckReply, body=body, check_run_id=check.id)
+    client.send(github_client.UPDATE_CHECK, CheckReply, body=body, check_run_id=check.id)
 
 
 def complete(
@@ -204,7 +204,7 @@ def render_progress(done: int, total: int) -> str:
 
 def _create(client: Client, body: Mapping[str, Any]) -> CheckRun | NotPermitted:
     try:
-        reply = client.send(api.CREATE_CHECK, CheckReply, body=body)
+        reply = client.send(github_client.CREATE_CHECK, CheckReply, body=body)
     except GitHubFailed as failed:
         if failed.not_permitted:
             return NotPermitted(message=failed.message, hint=failed.hint)
@@ -213,7 +213,7 @@ def _create(client: Client, body: Mapping[str, Any]) -> CheckRun | NotPermitted:
 
 
 def _patch(client: Client, check_id: int, body: Mapping[str, Any]) -> CheckReply:
-    return client.send(api.UPDATE_CHECK, CheckReply, body=body, check_run_id=check_id)
+    return client.send(github_client.UPDATE_CHECK, CheckReply, body=body, check_run_id=check_id)
 
 
 def _shown(output: Output) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import re
 import uuid
 from dataclasses import dataclass, field
 
-from evalgate.github import client as api
+from evalgate.github import client as github_client
 from evalgate.github.client import AMBIGUOUS, Client, Comment, FailureKind, GitHubFailed, User
 from evalgate.text import markdown, plain
 
@@ -75,7 +75,7 @@ def fetch_login(client: Client) -> str:
     if client.token_of_app:
         return ACTIONS_BOT
     try:
-        return client.fetch(api.FETCH_USER, User).login
+        return client.fetch(github_client.FETCH_USER, User).login
     except GitHubFailed as failed:
         if failed.not_permitted:
             return ACTIONS_BOT
@@ -96,7 +96,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
             if not found:
                 if not create:
                     return Posted(writing=Writing.ABSENT)
-                made = client.send(api.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
+                made = client.send(github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
                 login = made.user.login if made.user else login  # an app knows its name only now
                 continue
             return _update(client, found, text, made=made, superseded=_is_superseded(mine, found, name))
@@ -117,9 +117,9 @@ def _update(client: Client, found: list[Comment], text: str, *, made: Comment | 
     elif made is not None and oldest.id == made.id:
         writing = Writing.CREATED
     else:
-        client.send(api.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
+        client.send(github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
     for double in doubles:
-        client.delete(api.DELETE_COMMENT, comment_id=double.id)
+        client.delete(github_client.DELETE_COMMENT, comment_id=double.id)
     return Posted(writing=writing, comment_id=oldest.id, url=oldest.html_url)
 
 
@@ -138,7 +138,7 @@ def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
     """The gate's comments, oldest first: the token's own user wrote them, and they begin with our marker; a quotation
     never does both."""
     marker = _MARKER.format(key=key_of(name))
-    found = client.fetch_all(api.LIST_COMMENTS, Comment, issue_number=number)
+    found = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
     ours = [
         each
         for each in found

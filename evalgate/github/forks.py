@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError
-from evalgate.github import client as api
+from evalgate.github import client as github_client
 from evalgate.github.client import Client, Commit, FailureKind, GitHubFailed, Pull
 from evalgate.github.events import EventContext, EventKind
 
@@ -47,9 +47,9 @@ def resolve(event: EventContext, client: Client) -> EventContext:
     Raises ConfigError where the commit is none of the pull request's, GitHubFailed.
     """
     assert event.number is not None
-    pull = client.fetch(api.FETCH_PULL, Pull, pull_number=event.number)
+    pull = client.fetch(github_client.FETCH_PULL, Pull, pull_number=event.number)
     if event.head_sha != pull.head.sha:
-        commits = client.fetch_all(api.LIST_PULL_COMMITS, Commit, pull_number=event.number)
+        commits = client.fetch_all(github_client.LIST_PULL_COMMITS, Commit, pull_number=event.number)
         if event.head_sha not in {each.sha for each in commits}:
             raise ConfigError(
                 f"workflow_dispatch: {event.head_sha[:7]} is not a commit of pull request #{event.number}, whose head "
@@ -73,7 +73,7 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
     pushed to since. Raises GitHubFailed.
     """
     try:
-        found = client.fetch_all(api.LIST_COMMIT_PULLS, Pull, commit_sha=event.head_sha)
+        found = client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha=event.head_sha)
     except GitHubFailed as failed:
         # 422: a commit that this repository does not know, as of a fork whose branch was removed.
         if failed.kind not in (FailureKind.INVALID, FailureKind.NOT_FOUND):
@@ -83,7 +83,7 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
     owner = event.head_repository.partition("/")[0]
     if not matching and owner and event.head_ref:
         query = {"state": "open", "head": f"{owner}:{event.head_ref}"}
-        listed = client.fetch_all(api.LIST_PULLS, Pull, query=query)
+        listed = client.fetch_all(github_client.LIST_PULLS, Pull, query=query)
         matching = _with_head(listed, event.head_sha, client.repository)
     return tuple(sorted(matching, key=lambda each: each.number))
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
-from evalgate.github import check_run, comment
+from evalgate.github import check_run
+from evalgate.github import comment as github_comment
 from evalgate.github.check_run import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output, Progress
 from evalgate.github.client import Client, Connection
 from evalgate.github.comment import Speaker
 from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
-from evalgate.plugins import Watcher
-from evalgate.reports import comment as comment_report
-from evalgate.reports import view, wording
+from evalgate.model.watcher import Watcher
+from evalgate.reports import comment, view, wording
 from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain
 
@@ -78,7 +78,7 @@ class Decided:
 
 def decided(report: Report, *, when: str) -> Decided:
     """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`."""
-    head, rest = comment_report.render_head(report), comment_report.render_rest(report)
+    head, rest = comment.render_head(report), comment.render_rest(report)
     headline = wording.headline(report.verdict) if report.run.complete else "cancelled"
     title = plain.one_line(f"{headline}: {report.verdict.reason}")
     return Decided(
@@ -311,8 +311,8 @@ class Posting:
 
     def _write(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
         if self._place.number is not None:
-            text = comment.render(self._job.name, self._job.speaker, headline=headline, details=details)
-            comment.post(client, self._place.number, self._job.name, text, create=create)
+            text = github_comment.render(self._job.name, self._job.speaker, headline=headline, details=details)
+            github_comment.post(client, self._place.number, self._job.name, text, create=create)
 
     # --- on the thread that runs the gate -------------------------------------------------------------
 

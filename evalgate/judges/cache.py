@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Text, Usage
-from evalgate.wire.numbers import Count
+from evalgate.model.shapes import Count
 
 FORMAT = 1
 

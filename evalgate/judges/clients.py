@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from evalgate.judges import models as model_names
-from evalgate.judges import rate_limit
+from evalgate.judges import models, rate_limit
 from evalgate.judges.base import (
     Judge,
     JudgeDefaults,
@@ -61,17 +60,17 @@ class Clients:
 
     def missing(self, model: str) -> str:
         """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
-        driver, setting = self._plan(model_names.parse_name(model))
+        driver, setting = self._plan(models.parse_name(model))
         return driver.missing(setting) if driver else self._nobody(model)
 
     def endpoint(self, model: str) -> str:
         """The address that the gate's file names in place of the own provider of `model`; empty where it names none."""
-        return "" if model_names.parse_name(model).client == EVALUATION else self._defaults.base_url
+        return "" if models.parse_name(model).client == EVALUATION else self._defaults.base_url
 
     def is_priced(self, model: str) -> bool:
         """Whether the price of `model` is known, or nothing is paid because it is replayed."""
-        name = model_names.parse_name(model)
-        return self._defaults.client == "replay" or model_names.is_price_known(model=name.name, provider=name.priced_as)
+        name = models.parse_name(model)
+        return self._defaults.client == "replay" or models.is_price_known(model=name.name, provider=name.priced_as)
 
     def client(self, model: str) -> Client:
         """The opened client of `model`. Raises JudgeFailed(NOT_CONFIGURED)."""
@@ -90,7 +89,7 @@ class Clients:
             self._opened.clear()
 
     def _open(self, model: str) -> Client:
-        name = model_names.parse_name(model)
+        name = models.parse_name(model)
         driver, setting = self._plan(name)
         if driver is None:
             raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=self._nobody(model)))

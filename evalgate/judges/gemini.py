@@ -20,9 +20,8 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.model import Text, Usage
+from evalgate.model import Text, Usage, shapes
 from evalgate.system import http
-from evalgate.wire import numbers
 
 if TYPE_CHECKING:
     from google.genai import Client, types
@@ -171,12 +170,12 @@ def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
     if found is None:
         return None
     return Usage(
-        prompt_tokens=numbers.count(found.prompt_token_count),
-        cached_tokens=numbers.count(found.cached_content_token_count),
-        candidates_tokens=numbers.count(found.candidates_token_count),
-        thoughts_tokens=numbers.count(found.thoughts_token_count),
-        tool_use_prompt_tokens=numbers.count(found.tool_use_prompt_token_count),
-        total_tokens=numbers.count(found.total_token_count),
+        prompt_tokens=shapes.count(found.prompt_token_count),
+        cached_tokens=shapes.count(found.cached_content_token_count),
+        candidates_tokens=shapes.count(found.candidates_token_count),
+        thoughts_tokens=shapes.count(found.thoughts_token_count),
+        tool_use_prompt_tokens=shapes.count(found.tool_use_prompt_token_count),
+        total_tokens=shapes.count(found.total_token_count),
     )
 
 

@@ -23,9 +23,8 @@ from evalgate.judges.base import (
     JudgeRequest,
     JudgeSetting,
 )
-from evalgate.model import Text, Usage
+from evalgate.model import Text, Usage, shapes
 from evalgate.system import http
-from evalgate.wire import numbers
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -171,7 +170,7 @@ def _usage_of(found: Any) -> Usage | None:
 
 def _count(fields: Any, name: str) -> int | None:
     value = fields.get(name) if isinstance(fields, Mapping) else None
-    return numbers.count(value) if isinstance(value, int) else None
+    return shapes.count(value) if isinstance(value, int) else None
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from evalgate.judges import cache
-from evalgate.judges import models as model_names
+from evalgate.judges import cache as judges_cache
+from evalgate.judges import models
 from evalgate.judges.base import (
     FINAL,
     ItemVerdict,
@@ -162,7 +162,7 @@ class VotingPanel:
             raise JudgeFailed(
                 JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before it was asked")
             )
-        address = cache.address_of(request, endpoint=self._clients.endpoint(request.model))
+        address = judges_cache.address_of(request, endpoint=self._clients.endpoint(request.model))
         found = self._remembered(request, address)
         if found is not None:
             return found
@@ -201,7 +201,7 @@ class VotingPanel:
             if outcome.kind in FINAL and outcome.kind is not JudgeFailureKind.BUDGET_SPENT:
                 self._refusals[request.model] = outcome
             raise JudgeFailed(outcome)
-        reply = cache.redacted(outcome, self._clients.redact)
+        reply = judges_cache.redacted(outcome, self._clients.redact)
         self._keep(request, reply, fresh=not reply.cached)
         return reply
 
@@ -265,16 +265,16 @@ class VotingPanel:
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
         if fresh and self._cache is not None:
             endpoint = self._clients.endpoint(request.model)
-            self._cache.write(cache.entry_of(request, reply, endpoint=endpoint))
+            self._cache.write(judges_cache.entry_of(request, reply, endpoint=endpoint))
         if self._recorder is not None:  # whoever answers from recordings has chosen them, and asks no endpoint
             try:
-                self._recorder.record(cache.entry_of(request, reply))
+                self._recorder.record(judges_cache.entry_of(request, reply))
             except OSError as error:
                 self._warn(f"a judge's reply could not be recorded: {error}")
 
 
 def _cost(client: Client, usage: Usage | None) -> float | None:
-    return model_names.cost_usd(model=client.model, provider=client.priced_as, usage=usage)
+    return models.cost_usd(model=client.model, provider=client.priced_as, usage=usage)
 
 
 def _tokens(usage: Usage | None) -> int | None:

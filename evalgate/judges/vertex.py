@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from evalgate.judges import base
+from evalgate.judges import base as judges_base
 from evalgate.judges.base import (
     Judge,
     JudgeFailed,
@@ -85,21 +85,21 @@ class VertexEvaluation:
         try:
             answer = exchange.request("POST", url, body=body, timeout_s=self._setting.timeout_s)
         except ExchangeFailed as failed:
-            return base.failure(_kind_of_fault(failed.fault), self._setting, detail=str(failed))
+            return judges_base.failure(_kind_of_fault(failed.fault), self._setting, detail=str(failed))
         finally:
             exchange.close()
         return self._reply(answer)
 
     def _reply(self, answer: Answer) -> JudgeReply | JudgeFailure:
         if not 200 <= answer.status < 300:
-            kind = base.kind_of_status(answer.status)
+            kind = judges_base.kind_of_status(answer.status)
             wait = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
             detail = f"{answer.status} {_message(answer)}"
-            return base.failure(kind, self._setting, detail=detail, retry_after_s=wait)
+            return judges_base.failure(kind, self._setting, detail=detail, retry_after_s=wait)
         try:
             answer.json()
         except ValueError:
-            return base.failure(JudgeFailureKind.MALFORMED, self._setting, detail=answer.excerpt())
+            return judges_base.failure(JudgeFailureKind.MALFORMED, self._setting, detail=answer.excerpt())
         return JudgeReply(parts=(Text(text=answer.body.decode("utf-8", "replace")),))
 
     def _authorization(self) -> Mapping[str, str] | JudgeFailure:
@@ -114,7 +114,7 @@ class VertexEvaluation:
                 return {"authorization": f"Bearer {_fresh_token(self._credentials)}"}
             except Exception as error:  # noqa: BLE001 - google-auth and its transports share no class of errors
                 problem = f"{type(error).__name__}: {error}"
-        return base.failure(JudgeFailureKind.UNAUTHORIZED, setting, detail=problem)
+        return judges_base.failure(JudgeFailureKind.UNAUTHORIZED, setting, detail=problem)
 
 
 def _credentials(environment: Mapping[str, str]) -> Credentials:

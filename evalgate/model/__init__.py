@@ -14,6 +14,7 @@ from evalgate.model.calibration import (
     Rate,
 )
 from evalgate.model.case import (
+    OPEN,
     AgentUse,
     Case,
     ConfigOrigin,
@@ -21,8 +22,10 @@ from evalgate.model.case import (
     CriteriaSource,
     CriterionUse,
     EvalSet,
+    Need,
     Persona,
     PersonaBehavior,
+    Scale,
     SessionInput,
     SimulatorUse,
     Suite,
@@ -95,6 +98,7 @@ from evalgate.model.run import (
 from evalgate.model.trial import (
     INFRASTRUCTURE,
     AgentFailure,
+    CaseKey,
     Ending,
     Evidence,
     FailureKind,
@@ -113,6 +117,7 @@ from evalgate.model.trial import (
 __all__ = [
     "FRESH",
     "INFRASTRUCTURE",
+    "OPEN",
     "USER_SIMULATOR",
     "AgentDetails",
     "AgentFailure",
@@ -126,6 +131,7 @@ __all__ = [
     "Case",
     "CaseComparison",
     "CaseHistory",
+    "CaseKey",
     "CaseTally",
     "CaseVerdict",
     "Change",
@@ -168,6 +174,7 @@ __all__ = [
     "Links",
     "Loosening",
     "LooseningKind",
+    "Need",
     "NotEvaluated",
     "Opinion",
     "Outcome",
@@ -187,6 +194,7 @@ __all__ = [
     "Rubric",
     "Run",
     "RunSummary",
+    "Scale",
     "Score",
     "SessionInput",
     "Shard",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from evalgate.errors import Place
 from evalgate.model.conversation import Invocation, Json, Rubric
@@ -75,13 +75,42 @@ class EvalSet:
     description: str | None = None
 
 
+class Need(enum.StrEnum):
+    """What a criterion cannot do without; the linter checks these before anything is spent."""
+
+    REFERENCE = "reference"  # expected invocations
+    SCENARIO = "scenario"  # a conversation scenario
+    RUBRICS = "rubrics"  # rubrics on the criterion, the case or an invocation
+    JUDGE = "judge"  # a model
+    VERTEX = "vertex"  # Google Cloud's evaluation service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Ends of a criterion's scale, None where open.
+
+    `resolution`: the largest difference that measuring itself may make. `clocked`: read from a clock, so that only what
+    was measured side by side can be compared.
+    """
+
+    lowest: float | None = 0.0
+    highest: float | None = 1.0
+    resolution: float = 0.0
+    clocked: bool = False
+
+
+OPEN: Final = Scale(lowest=None, highest=None)
+"""Of a criterion that says nothing of its scale."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionUse:
     """A criterion as configured: `options` holds all but the threshold, as validated by the criterion.
 
     `threshold` None only for informational criteria. `code` is the dotted path of a custom metric. `on_the_test`: it
     measures the test and not the agent: a case that misses its threshold was not measured. `endpoint`: where its judge
-    is asked, if not at the model's own provider.
+    is asked, if not at the model's own provider. `scale`, `needs` and `prompt_version` (of the question to its judge)
+    are what its row in the table of criteria says.
     """
 
     name: str
@@ -92,7 +121,20 @@ class CriterionUse:
     code: str | None = None
     on_the_test: bool = False
     endpoint: str = ""
+    scale: Scale = field(default_factory=Scale)
+    needs: frozenset[Need] = frozenset()
+    prompt_version: str = ""
     place: Place | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a judge scores it."""
+        return not self.needs.isdisjoint({Need.JUDGE, Need.VERTEX})
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether it asks nobody and runs no code but ours: it gives the same at any time, and costs nothing."""
+        return self.code is None and not self.is_judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +142,8 @@ class SimulatorUse:
     """Who leads the scenarios of a suite: ADK's user_simulator_config, with ADK's defaults.
 
     `config`: `model_configuration`; None: nothing was said of it. `max_turns`: `max_allowed_invocations`, the starting
-    prompt counted; None: no limit. `custom_instructions`: a Jinja template in place of our own words.
+    prompt counted; None: no limit. `custom_instructions`: a Jinja template in place of our own words. `prompt_version`:
+    of our own words.
     """
 
     model: str = "gemini-2.5-flash"
@@ -109,6 +152,7 @@ class SimulatorUse:
     custom_instructions: str | None = None
     include_function_calls: bool = False
     stop_signal: str = "</finished>"
+    prompt_version: str = ""
     place: Place | None = None
 
 
@@ -137,9 +181,17 @@ class AgentUse:
     Equal values are one agent: suites that name it share its workers.
     """
 
+    ABSENT: ClassVar[str] = "absent"
+    """The driver of an agent that is not there: a base without this agent, or a base of which only results are kept."""
+
     driver: str
     options: Mapping[str, Any] = field(default_factory=dict)
     found_by: str = ""
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is nobody to ask."""
+        return self.driver == self.ABSENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,9 @@ from pydantic import Field
 from evalgate.model.case import Case
 from evalgate.model.conversation import Invocation, Json
 
+CaseKey: TypeAlias = tuple[str, str]
+"""The key of a suite, and the id of a case in it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class TrialKey:

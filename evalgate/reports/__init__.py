@@ -4,12 +4,26 @@ What is no file is no row: annotations (lines for stdout), outputs (names and va
 a terminal.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from evalgate.plugins import Renderer
-from evalgate.reports import annotations, comment, html_report, junit, sarif, terminal
+from evalgate.model import Report
+from evalgate.reports import annotations as reports_annotations
+from evalgate.reports import comment, html_report, junit, sarif, terminal
+
+# -- The shape of a report --
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renderer:
+    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `publish` writes the file."""
+
+    name: str
+    file_name: str
+    render: Callable[[Report], str]
+
 
 RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
     {
@@ -24,7 +38,7 @@ RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
     }
 )
 
-render_annotations = annotations.render
-render_outputs = annotations.render_outputs
+render_annotations = reports_annotations.render
+render_outputs = reports_annotations.render_outputs
 render_summary = comment.render_summary
 render_terminal = terminal.render

@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 from evalgate.model import CriterionComparison, Interval, Report, ToolCall, VerdictKind, call_diff
-from evalgate.reports import cases, trends, turns, view, wording
+from evalgate.reports import cases as reports_cases
+from evalgate.reports import trends, view, wording
+from evalgate.reports import turns as reports_turns
 from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import diff, markdown, plain, templates, words
@@ -135,7 +137,7 @@ def _foot(report: Report) -> str:
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
     """Failing, undecided and unmeasured cases; the latter two may take a share each, what they leave the first has."""
-    failing = cases.worst_first(cases.of_kind(v.cases, VerdictKind.FAIL))
+    failing = reports_cases.worst_first(reports_cases.of_kind(v.cases, VerdictKind.FAIL))
     share = int(room * LATER_SHARE)
     undecided, unknown = _undecided(v, room=share), _unknown(v, room=share)
     left = room - markdown.length(undecided) - markdown.length(unknown)
@@ -147,12 +149,12 @@ def _cases(v: View, *, room: int) -> tuple[str, ...]:
 
 
 def _undecided(v: View, *, room: int) -> str:
-    found = cases.of_kind(v.cases, VerdictKind.INCONCLUSIVE)
+    found = reports_cases.of_kind(v.cases, VerdictKind.INCONCLUSIVE)
     return _section(VerdictKind.INCONCLUSIVE, found, v, room=room, depth=FAILED)
 
 
 def _unknown(v: View, *, room: int) -> str:
-    found = cases.of_kind(v.cases, VerdictKind.NOT_MEASURED)
+    found = reports_cases.of_kind(v.cases, VerdictKind.NOT_MEASURED)
     return _section(VerdictKind.NOT_MEASURED, found, v, room=room, depth=UNKNOWN)
 
 
@@ -172,10 +174,10 @@ def _beside(v: View) -> list[str]:
 
 def _broken(v: View, *, room: int) -> Iterator[str]:
     kinds = (VerdictKind.FAIL, VerdictKind.INCONCLUSIVE, VerdictKind.NOT_MEASURED)
-    found = {kind: cases.of_kind(v.cases, kind) for kind in kinds}
+    found = {kind: reports_cases.of_kind(v.cases, kind) for kind in kinds}
     share = room // (sum(map(bool, found.values())) or 1)
     for kind, chosen in found.items():
-        ordered = cases.worst_first(chosen) if kind is VerdictKind.FAIL else chosen
+        ordered = reports_cases.worst_first(chosen) if kind is VerdictKind.FAIL else chosen
         yield _section(kind, ordered, v, room=share, depth=SUMMARY)
 
 
@@ -340,7 +342,7 @@ def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
         cells[at] = mark if cells[at] in (" ", LINE) else cells[at]
     cells[_at(better * (row.delta or 0.0), reach)] = POINT
     name = plain.label(row.name, CHART_NAME)
-    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {cases.moved(row)[2]}"
+    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {reports_cases.moved(row)[2]}"
 
 
 def _draw(cells: list[str], interval: Interval, *, better: float, reach: float) -> None:
@@ -355,11 +357,11 @@ def _at(value: float, reach: float) -> int:
 
 _KNOWN = {
     "call_diff": call_diff,
-    "cases": cases,
+    "cases": reports_cases,
     "diff_answers": diff_answers,
     "diff_calls": diff_calls,
     "trends": trends,
-    "turns": turns,
+    "turns": reports_turns,
     "view": view,
     "wording": wording,
     "words": words,

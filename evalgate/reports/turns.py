@@ -7,9 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evalgate import parting
-from evalgate.model import Content, CriterionUse, Finding, GradedTrial, Invocation, Parting, Text, ToolCall, TrialKey
-from evalgate.model import call_diff as diff
+from evalgate.comparison import parting
+from evalgate.model import (
+    Content,
+    CriterionUse,
+    Finding,
+    GradedTrial,
+    Invocation,
+    Parting,
+    Text,
+    ToolCall,
+    TrialKey,
+    call_diff,
+)
 from evalgate.reports import cases
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
@@ -241,7 +251,7 @@ def _quote(turn: Invocation, other: Invocation) -> str:
     """What an agent said in a turn, or what it called where it said the same as the other."""
     told, compared = (answer_text(each.final_response) for each in (turn, other))
     if told == compared:
-        spelled = ", ".join(diff.spell(call) for call in turn.tool_calls)
+        spelled = ", ".join(call_diff.spell(call) for call in turn.tool_calls)
         return f"called {plain.clip_end(spelled, QUOTE_WIDTH)}" if spelled else "called no tool"
     if told is None:
         return "said nothing"

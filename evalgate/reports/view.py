@@ -28,7 +28,8 @@ from evalgate.model import (
     SuiteVerdict,
     VerdictKind,
 )
-from evalgate.reports import cases, wording
+from evalgate.reports import cases as reports_cases
+from evalgate.reports import wording
 from evalgate.reports.cases import CaseView
 from evalgate.text import markdown, plain, words
 
@@ -89,7 +90,7 @@ def of(report: Report) -> View:
         comparison = report.comparison
         _last = View(
             report=report,
-            cases=tuple(cases.collect(report)),
+            cases=tuple(reports_cases.collect(report)),
             totals=count(report),
             criteria=by_criterion(report),
             comparison=None if comparison is None or comparison.problem else comparison,
@@ -516,7 +517,7 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     """Errors for failing cases; warnings for those not measured, those that the base fails as well, those that decide
     nothing, and for rules that the change relaxes, where their line is known; worst first."""
     found = of(report).cases
-    failing = cases.worst_first([each for each in found if _has_failed(each)])
+    failing = reports_cases.worst_first([each for each in found if _has_failed(each)])
     unknown = [
         each for each in found if each.kind is not VerdictKind.PASS and not _has_failed(each) and not each.skipped
     ]
@@ -563,5 +564,5 @@ def _message(case: CaseView) -> str:
     if not case.failing:
         shown = "" if case.failure is None else wording.last_words(case.failure)
         return "\n".join(each for each in (wording.why_unmeasured(case), shown) if each)
-    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {cases.against(each)}" for each in case.failing]
+    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
     return "\n".join(each for each in (*lines, case.whose) if each)

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from evalgate import criteria
-from evalgate.criteria import judges as criterion_judges
 from evalgate.errors import ConfigError, Place, Problem
+from evalgate.formats import adk_shapes, fingerprints, json_source
+from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
 from evalgate.model import (
     FRESH,
     AgentDetails,
@@ -28,6 +28,7 @@ from evalgate.model import (
     EvalSet,
     GradedTrial,
     Outcome,
+    Part,
     Report,
     Run,
     Shard,
@@ -40,14 +41,9 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
-from evalgate.model.run import Part
-from evalgate.pipeline import fingerprints, trials
-from evalgate.results import shapes
+from evalgate.results import calibration_file, shapes
+from evalgate.results.calibration_file import JudgedWire
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
-from evalgate.wire import calibration, case_writing, ledger
-from evalgate.wire.calibration import JudgedWire
-from evalgate.wire.cases import EvalCaseWire
-from evalgate.wire.invocations import AgentDetailsWire
 
 SCHEMA_VERSION: Final = 3
 MOST_BYTES: Final = 2 * 1024**3
@@ -76,7 +72,6 @@ CriterionEntry: Any = entry(
     doc="A criterion as configured.",
     without={"place"},
     fingerprint=(str, Field(default="", description="Equal where scores can be compared; thresholds do not count.")),
-    prompt_version=(str, Field(default="", description="Of the question to its judge; empty where none is asked.")),
     calibration=(
         JudgedWire | None,
         Field(
@@ -287,7 +282,7 @@ def _suite_lines(
             "case_id": case.case_id,
             "line": case.place.line if case.place else None,
             "fingerprint": report.run.fingerprints.get(key) or fingerprints.of_case(case),
-            "eval_case": case_writing.case_json(case),
+            "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
             "quarantined": not case_verdict.admitted,
@@ -315,7 +310,7 @@ def _trial(trial: GradedTrial, outcomes: RawOutcomes) -> dict[str, Any]:
 
 
 def _suite_head(suite: Suite, report: Report) -> dict[str, Any]:
-    key, run = trials.agent_key(suite.agent), report.run
+    key, run = fingerprints.agent_key(suite.agent), report.run
     head = {
         "suite": suite.key,
         "eval_set_id": suite.eval_set.eval_set_id,
@@ -352,20 +347,10 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
         CriterionEntry,
         use,
         fingerprint=fingerprints.of_criterion(use, version=report.version, adk_compat=report.policy.adk_compat),
-        prompt_version=_prompt_version(use),
         calibration=None,
     )
     judged = next((each for each in report.judged if (each.suite, each.criterion) == (suite, use.name)), None)
-    return told if judged is None else {**told, "calibration": calibration.judged_json(judged)}
-
-
-def _prompt_version(use: CriterionUse) -> str:
-    """Of the question to the criterion's judge; "" where it asks none, or has options that cannot be read."""
-    try:
-        judge = criterion_judges.judge_of(use, criteria.pick(use.name, use.code))
-    except ValidationError:
-        return ""
-    return "" if judge is None else judge.prompt_version
+    return told if judged is None else {**told, "calibration": calibration_file.judged_json(judged)}
 
 
 def _dump(value: Any) -> str:
@@ -454,7 +439,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         return _stored(ResultsFile.model_validate(raw))
     except ValidationError as error:
         path, why = shapes.where(raw, error)
-        at = dataclasses.replace(place, json_path=ledger.spelled(path))
+        at = dataclasses.replace(place, json_path=json_source.spelled(path))
         raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
 
 
@@ -475,7 +460,7 @@ def _stored(read: Any) -> Stored:
     agents = {address: shapes.parse_agents(each) for address, each in read.agent_details.items()}
     outcomes = StoredOutcomes(raw, agents)
     suites = tuple(_suite(suite) for suite in read.suites)
-    keys = [trials.agent_key(suite.agent) for suite in suites]
+    keys = [fingerprints.agent_key(suite.agent) for suite in suites]
     uses = {(suite.suite, use.name): use for suite in read.suites for use in suite.criteria}
     run = shapes.restored(
         Run,

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 from evalgate.errors import UnavailableError
+from evalgate.formats import fingerprints
 from evalgate.model import INFRASTRUCTURE, AgentDetails, FailureKind, Grade, Transcript, Trial, TrialKey
-from evalgate.pipeline import fingerprints
 from evalgate.results import shapes
 
 VERSION = 2

@@ -28,6 +28,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationError, to_json
 
+from evalgate.formats import adk_shapes
+from evalgate.formats.adk_shapes import AgentDetailsWire, AppDetailsWire, InvocationWire
 from evalgate.model import (
     AgentDetails,
     AgentFailure,
@@ -40,8 +42,6 @@ from evalgate.model import (
     Score,
     Transcript,
 )
-from evalgate.wire import writing
-from evalgate.wire.invocations import AgentDetailsWire, AppDetailsWire, InvocationWire
 
 Noun = TypeVar("Noun")
 AgentsTable: TypeAlias = dict[str, tuple[AgentDetails, ...]]
@@ -254,7 +254,7 @@ def parse_outcome(raw: dict[str, Any], *, agents_seen: AgentsTable) -> Outcome:
 
 def agents_json(agents: tuple[AgentDetails, ...]) -> list[dict[str, Any]]:
     """The agents of an invocation as JSON-ready values."""
-    return [writing.agent_json(agent) for agent in agents]
+    return [adk_shapes.agent_json(agent) for agent in agents]
 
 
 def parse_agents(raw: list[dict[str, Any]]) -> tuple[AgentDetails, ...]:
@@ -272,7 +272,7 @@ def _remember(agents: tuple[AgentDetails, ...], seen: AgentsTable, address: Addr
 
 
 def _turn_json(turn: Invocation) -> dict[str, Any]:
-    return writing.invocation_json(dataclasses.replace(turn, agents=()) if turn.agents else turn)
+    return adk_shapes.invocation_json(dataclasses.replace(turn, agents=()) if turn.agents else turn)
 
 
 # --- numbers that JSON has not, in values that may be anything -----------------------------------

@@ -735,3 +735,20 @@ def _secrets(remote: Remote, token: str | None) -> dict[str, str]:
     if token:
         found |= {"token": token, "basic": basic(token)}
     return found
+
+
+def ancestors(repo: Repository, sha: str, *, limit: int = 200) -> tuple[str, ...]:
+    """`sha` and its first-parent ancestors, nearest first: where a base result may be stored.
+
+    A shallow checkout is deepened; where that fails, those are returned that are here. Raises GitFailed for an
+    unknown `sha`.
+    """
+    arguments = ("rev-list", "--first-parent", f"--max-count={limit}", sha, "--")
+    found = repo.run(*arguments).split()
+    if len(found) < limit and repo.is_shallow and repo.remote.url:
+        try:
+            repo.fetch(sha, depth=limit)
+        except GitFailed:
+            return tuple(found)
+        found = repo.run(*arguments).split()
+    return tuple(found)

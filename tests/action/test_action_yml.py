@@ -1,7 +1,6 @@
 """action.yml, the settings, the README and docs/settings.md say the same; the linters of GitHub's files are content."""
 
 import ast
-import importlib.metadata
 import importlib.util
 import re
 import subprocess

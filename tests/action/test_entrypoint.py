@@ -13,7 +13,7 @@ import yaml
 from builders import starting
 
 from evalgate import action
-from evalgate.wiring import running
+from evalgate.gate import run
 
 pytestmark = pytest.mark.integration
 
@@ -165,7 +165,7 @@ def test_a_run_that_is_cancelled_before_its_verdict_has_outputs(passing, monkeyp
     def cancelled(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "run_gate", cancelled)
+    monkeypatch.setattr(run, "run_gate", cancelled)
     step = passing.run(agent="command:python3 agent.py", baseline="none")
 
     assert step.code == 130

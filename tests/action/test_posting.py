@@ -7,8 +7,8 @@ import pytest
 from builders import repositories
 from builders.github_double import Double
 
+from evalgate.gate import run
 from evalgate.github import client, publish
-from evalgate.wiring import running
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("in_this_process")]
 
@@ -227,7 +227,7 @@ def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(
     def crash(*_: object) -> None:
         raise RuntimeError("token-of-nobody")
 
-    monkeypatch.setattr(running, "run_gate", crash)
+    monkeypatch.setattr(run, "run_gate", crash)
     step = passing.run(agent=AGENT)
 
     check = only(double.state.checks)

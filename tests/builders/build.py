@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evalgate.comparison import verdict
 from evalgate.errors import Place
-from evalgate.gate import verdict as verdicts
-from evalgate.gate.threshold import Scale
 from evalgate.model import (
     AgentFailure,
     AgentUse,
@@ -42,6 +41,7 @@ from evalgate.model import (
     Reason,
     Report,
     Run,
+    Scale,
     Score,
     Suite,
     Text,
@@ -136,7 +136,7 @@ def run_report(
     """A report on what the trials gave, by (suite key, case id); the real gate decides."""
     run = run_of(suites, done, commit=links.commit, complete=complete)
     policy = policy or Policy()
-    decided = verdicts.decide(run, policy, scales=scales_of(suites))
+    decided = verdict.threshold_gate(run, policy, scales=scales_of(suites))
     given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, links=links, **given)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from builders import build
 from builders.build import Done, call, case, turn
-from evalgate.gate import comparing, confirmation, decision
-from evalgate.gate.pairing import CaseKey
-from evalgate.gate.two_stage import Stage
+from evalgate.comparison import compare, repeats, verdict
+from evalgate.comparison.repeats import Stage
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseComparison,
+    CaseKey,
     Comparison,
     Content,
     FailureOrigin,
@@ -74,7 +74,7 @@ def beside(
             for run, done in zip(runs, fresh, strict=True)
         ]
     ours, theirs = runs
-    comparison = comparing.compare(
+    comparison = compare.compare_runs(
         ours,
         theirs,
         policy=policy,
@@ -88,8 +88,8 @@ def beside(
     )
     if fresh is not None:
         pairs = max(len(each) for each in fresh[0].values())
-        only = confirmation.candidates(comparison, policy=policy, unreliable=frozenset())
-        comparison = confirmation.settle(comparison, head=ours, base=theirs, pairs=pairs, only=only)
+        only = repeats.new_failures(comparison, policy=policy, unreliable=frozenset())
+        comparison = repeats.settle(comparison, head=ours, base=theirs, pairs=pairs, only=only)
     return of(ours, comparison, policy=policy, links=links, **more)
 
 
@@ -104,7 +104,7 @@ def of(
 ) -> Report:
     """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
     scales = build.scales_of(run.suites)
-    decided = decision.decide(run, policy, scales=scales, comparison=comparison, unreliable=waiting)
+    decided = verdict.decide(run, policy, scales=scales, comparison=comparison, unreliable=waiting)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evalgate.gate import comparing
-from evalgate.gate.threshold import Scale
-from evalgate.gate.two_stage import Stage
+from evalgate.comparison import compare as comparison_compare
+from evalgate.comparison.repeats import Stage
 from evalgate.model import (
     AgentFailure,
     AgentUse,
@@ -37,6 +36,7 @@ from evalgate.model import (
     Policy,
     Reason,
     Run,
+    Scale,
     Score,
     Standing,
     Suite,
@@ -137,7 +137,7 @@ def compare_runs(
     beside: bool = True,
 ) -> Comparison:
     """The real comparison."""
-    return comparing.compare(
+    return comparison_compare.compare_runs(
         head,
         base,
         policy=policy or Policy(),

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from evalgate import criteria
-from evalgate.config import criteria as checking
 from evalgate.criteria.base import CriterionServices, CriterionSpec
+from evalgate.discovery import criteria as discovery_criteria
 from evalgate.model import Case, Content, CriterionUse, Evidence, Invocation, NotEvaluated, Score, Text
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +71,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(spec: CriterionSpec)
         spec.options.model_validate({"no_such_option": 1})
     for option in _keys(spec.options):
         options = {option[:-1] + "x" + option[-1]: None}
-        use = CriterionUse(name=spec.name, threshold=spec.highest or 0.5, options=options)
-        (problem,) = checking.check([use], specs=criteria.CRITERIA).problems
+        use = CriterionUse(name=spec.name, threshold=spec.scale.highest or 0.5, options=options)
+        (problem,) = discovery_criteria.check([use], specs=criteria.CRITERIA).problems
         assert problem.hint == f"Did you mean `{option}`?"
 
 
@@ -97,8 +97,8 @@ def _code(spec: CriterionSpec) -> str | None:
 
 
 def _on_scale(value: float, spec: CriterionSpec) -> bool:
-    lowest = -math.inf if spec.lowest is None else spec.lowest
-    highest = math.inf if spec.highest is None else spec.highest
+    lowest = -math.inf if spec.scale.lowest is None else spec.scale.lowest
+    highest = math.inf if spec.scale.highest is None else spec.scale.highest
     return math.isfinite(value) and lowest <= value <= highest
 
 

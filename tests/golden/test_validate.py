@@ -10,10 +10,10 @@ import pytest
 
 from evalgate import criteria
 from evalgate.config import load
+from evalgate.criteria import judges
+from evalgate.discovery import discover, lint
 from evalgate.errors import NothingToDo
 from evalgate.judges.base import JudgeDefaults
-from evalgate.project import discovery, linter
-from evalgate.wiring import judging
 
 HERE = Path(__file__).parent / "validate"
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='m')\n"
@@ -191,12 +191,12 @@ def told(root):
     rules = root / "evalgate.yml"
     read = load.parse_gate_file(rules.read_text() if rules.is_file() else "", file="evalgate.yml")
     try:
-        found = discovery.discover(root, gate_file=read.gate_file, places=read.places, specs=criteria.CRITERIA)
+        found = discover.discover(root, gate_file=read.gate_file, places=read.places, specs=criteria.CRITERIA)
     except NothingToDo as error:
         return "\n".join([f"nothing to do: {error.message}", f"    {error.hint}", *map(str, error.problems)]) + "\n"
-    settled = judging.settle(found.suites, JudgeDefaults())
-    unasked = judging.missing(settled, JudgeDefaults(), {})
-    problems = (*found.problems, *linter.lint(found.suites, specs=criteria.CRITERIA), *unasked)
+    settled = judges.settle_suites(found.suites, JudgeDefaults())
+    unasked = judges.missing(settled, JudgeDefaults(), {})
+    problems = (*found.problems, *lint.lint(found.suites, specs=criteria.CRITERIA), *unasked)
     return "".join(f"{problem}\n" for problem in problems)
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from builders import repositories as made
-from builders.repositories import ENVIRON, git, photograph
+from builders.repositories import ENVIRON, photograph
 
-from evalgate.baseline import checkout, commit
+from evalgate.baseline import checkout as baseline_checkout
+from evalgate.baseline import commit
 from evalgate.errors import UnavailableError
-from evalgate.system import git as system_git
+from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 
 pytestmark = pytest.mark.integration
@@ -37,34 +38,34 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = made.made(tmp_path_factory.mktemp("github") / "project")
     made.commit(folder, {"agent.py": "first\n"})
     made.commit(folder, {"agent.py": "fork\n"})
-    git(folder, "tag", "fork")
-    git(folder, "checkout", "--quiet", "-b", "topic")
+    git_(folder, "tag", "fork")
+    git_(folder, "checkout", "--quiet", "-b", "topic")
     for number in range(60):
         made.commit(folder, {"pr.txt": f"{number}\n"})
-    git(folder, "tag", "head")
-    git(folder, "checkout", "--quiet", "main")
+    git_(folder, "tag", "head")
+    git_(folder, "checkout", "--quiet", "main")
     for number in range(60):
         made.commit(folder, {"main.txt": f"{number}\n"})
-    git(folder, "tag", "tip")
-    head, tip = git(folder, "rev-parse", "head", "tip").split()
-    git(folder, "merge", "--quiet", "--no-ff", "-m", f"Merge {head} into {tip}", "head")
-    git(folder, "update-ref", "refs/pull/7/merge", "HEAD")
-    git(folder, "update-ref", "refs/pull/7/head", head)
-    git(folder, "reset", "--quiet", "--hard", "tip")
-    git(folder, "branch", "--quiet", "-D", "topic")
+    git_(folder, "tag", "tip")
+    head, tip = git_(folder, "rev-parse", "head", "tip").split()
+    git_(folder, "merge", "--quiet", "--no-ff", "-m", f"Merge {head} into {tip}", "head")
+    git_(folder, "update-ref", "refs/pull/7/merge", "HEAD")
+    git_(folder, "update-ref", "refs/pull/7/head", head)
+    git_(folder, "reset", "--quiet", "--hard", "tip")
+    git_(folder, "branch", "--quiet", "-D", "topic")
     return folder
 
 
 def sha_of(folder: Path, name: str) -> str:
-    return git(folder, "rev-parse", f"{name}^{{commit}}")
+    return git_(folder, "rev-parse", f"{name}^{{commit}}")
 
 
 def checked_out(origin: Path, to: Path, ref: str) -> Path:
     """What actions/checkout makes of a ref with fetch-depth 1."""
     made.made(to)
-    git(to, "remote", "add", "origin", f"file://{origin}")
-    git(to, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{sha_of(origin, ref)}:refs/remotes/{ref}")
-    git(to, "checkout", "--quiet", "--detach", f"refs/remotes/{ref}")
+    git_(to, "remote", "add", "origin", f"file://{origin}")
+    git_(to, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", f"+{sha_of(origin, ref)}:refs/remotes/{ref}")
+    git_(to, "checkout", "--quiet", "--detach", f"refs/remotes/{ref}")
     return to
 
 
@@ -72,9 +73,9 @@ def pick(
     root: Path, under: Path, *, wanted: str = "", event_base: str = "", head: str = "", **said: str
 ) -> commit.BaseCommit:
     """`said`: what the runner says beside."""
-    with system_git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
+    with git.open_repository(root, environ=ENVIRON, token=None, under=under) as repo:
         picked = commit.pick_base(repo, wanted=wanted, event_base=event_base, head=head, environ=said)
-        with checkout.checked_out(repo, picked.sha) as there:
+        with baseline_checkout.checked_out(repo, picked.sha) as there:
             assert (there.root / "agent.py").exists(), "a base can be checked out"
         return picked
 
@@ -89,7 +90,7 @@ def test_a_merge_that_github_tests_needs_one_commit_more(origin: Path, tmp_path:
     assert picked == pick(workspace, under, event_base=sha_of(origin, "tip")), "the event's own base is harmless"
     assert picked.committed_at == "2026-01-02T03:04:05Z"
     assert photograph(workspace) == before
-    assert git(workspace, "rev-list", "--count", "HEAD") == "1", "the user's checkout is as shallow as before"
+    assert git_(workspace, "rev-list", "--count", "HEAD") == "1", "the user's checkout is as shallow as before"
 
 
 @pytest.mark.parametrize("checkout", ["head", "branch"])  # of the event's commit; of what its branch is by now
@@ -98,13 +99,13 @@ def test_a_commit_does_not_choose_what_it_is_compared_with(
     origin: Path, tmp_path: Path, under: Path, checkout: str, event: str
 ) -> None:
     """A pull request whose commit is made to look like GitHub's merge: its first parent is the change itself."""
-    git(origin, "checkout", "--quiet", "-b", "forged", "head")
+    git_(origin, "checkout", "--quiet", "-b", "forged", "head")
     change = made.commit(origin, {"agent.py": "broken\n"})
-    other = git(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-m", "other").strip()
+    other = git_(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-m", "other").strip()
     subject = f"Merge {other} into {change}"
-    forged = git(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-p", other, "-m", subject).strip()
-    git(origin, "update-ref", "refs/heads/forged", forged)
-    git(origin, "checkout", "--quiet", "--detach", "main")
+    forged = git_(origin, "commit-tree", f"{change}^{{tree}}", "-p", change, "-p", other, "-m", subject).strip()
+    git_(origin, "update-ref", "refs/heads/forged", forged)
+    git_(origin, "checkout", "--quiet", "--detach", "main")
     workspace = made.cloned(origin, tmp_path / "workspace", "--branch=forged")
     tested = other if checkout == "branch" else forged
     runner = {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_SHA": tested if checkout == "branch" else "1" * 40}
@@ -129,8 +130,8 @@ def test_a_head_that_was_never_pushed(origin: Path, tmp_path: Path, under: Path)
 
 def test_no_history_to_be_had_falls_back_to_the_base_and_says_so(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
-    git(workspace, "fetch", "--quiet", "--depth=1", "origin", sha_of(origin, "tip"))
-    git(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
+    git_(workspace, "fetch", "--quiet", "--depth=1", "origin", sha_of(origin, "tip"))
+    git_(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
     assert (picked.sha, picked.how) == (sha_of(origin, "tip"), "base")
     assert "history could not be fetched" in picked.note
@@ -145,7 +146,7 @@ def test_a_push_that_rewrote_what_it_is_compared_with(origin: Path, tmp_path: Pa
 
 
 def test_histories_that_never_meet(origin: Path, tmp_path: Path, under: Path) -> None:
-    git(origin, "checkout", "--quiet", "--orphan", "island")
+    git_(origin, "checkout", "--quiet", "--orphan", "island")
     island = made.commit(origin, {"agent.py": "island\n"})
     workspace = made.cloned(origin, tmp_path / "workspace", "--branch=island")
     picked = pick(workspace, under, event_base=sha_of(origin, "tip"))
@@ -168,12 +169,12 @@ def test_histories_that_never_meet(origin: Path, tmp_path: Path, under: Path) ->
 def test_a_base_that_the_user_names(
     origin: Path, tmp_path: Path, under: Path, wanted: str, expected: str, how: str, shallow: bool
 ) -> None:
-    git(origin, "tag", "--annotate", "-m", "one", "v1", "tip~2")
+    git_(origin, "tag", "--annotate", "-m", "one", "v1", "tip~2")
     if shallow:
         workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     else:
         workspace = made.cloned(origin, tmp_path / "workspace")
-        git(workspace, "checkout", "--quiet", "head")
+        git_(workspace, "checkout", "--quiet", "head")
     picked = pick(workspace, under, wanted=wanted)
     assert (picked.sha, picked.how, picked.ref) == (sha_of(origin, expected), how, wanted)
 
@@ -187,14 +188,14 @@ def test_a_sha_that_the_checkout_does_not_have_is_fetched(origin: Path, tmp_path
 
 def test_at_a_desk_it_is_where_the_default_branch_was_left(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = made.cloned(origin, tmp_path / "workspace")
-    git(workspace, "checkout", "--quiet", "-b", "mine", "head")
+    git_(workspace, "checkout", "--quiet", "-b", "mine", "head")
     picked = pick(workspace, under)
     assert (picked.sha, picked.how, picked.ref) == (sha_of(origin, "fork"), "merge-base", "main")
 
 
 def test_a_push_that_made_the_branch_has_no_commit_before(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = made.cloned(origin, tmp_path / "workspace")
-    git(workspace, "checkout", "--quiet", "head")
+    git_(workspace, "checkout", "--quiet", "head")
     assert pick(workspace, under, event_base="0" * 40).sha == sha_of(origin, "fork")
 
 
@@ -212,7 +213,7 @@ def test_an_unknown_base_is_said(origin: Path, tmp_path: Path, under: Path) -> N
 
 def test_no_remote_and_no_base_is_said(tmp_path: Path, under: Path) -> None:
     alone = made.made(tmp_path / "alone")
-    git(alone, "checkout", "--quiet", "-b", "odd")
+    git_(alone, "checkout", "--quiet", "-b", "odd")
     made.commit(alone, {"agent.py": "x"})
     with pytest.raises(UnavailableError, match="nothing to compare with") as failure:
         pick(alone, under)
@@ -229,7 +230,7 @@ def test_no_commit_at_all_is_said(tmp_path: Path, under: Path) -> None:
 
 def test_a_remote_that_refuses_is_said_with_what_to_do(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
-    git(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
+    git_(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
     with pytest.raises(GitFailed, match="does not appear to be a git repository") as failure:
         pick(workspace, under)
     assert "fetch-depth: 0" in failure.value.hint
@@ -241,7 +242,7 @@ def test_a_remote_that_refuses_is_said_with_what_to_do(origin: Path, tmp_path: P
 @pytest.fixture
 def repo(origin: Path, tmp_path: Path, under: Path) -> Iterator[Repository]:
     workspace = made.cloned(origin, tmp_path / "full")
-    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as found:
+    with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as found:
         yield found
 
 
@@ -256,12 +257,12 @@ def test_distance_counts_first_parents(repo: Repository, origin: Path) -> None:
 
 def test_ancestors_come_nearest_first_and_bounded(repo: Repository, origin: Path) -> None:
     tip = sha_of(origin, "tip")
-    assert commit.ancestors(repo, tip, limit=3) == (tip, sha_of(origin, "tip~1"), sha_of(origin, "tip~2"))
+    assert git.ancestors(repo, tip, limit=3) == (tip, sha_of(origin, "tip~1"), sha_of(origin, "tip~2"))
 
 
 def test_ancestors_of_a_shallow_commit_are_fetched(origin: Path, tmp_path: Path, under: Path) -> None:
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/merge")
     tip = sha_of(origin, "tip")
-    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
-        assert len(commit.ancestors(repo, commit.pick_base(repo, wanted="", event_base="", head="").sha)) == 62
+    with git.open_repository(workspace, environ=ENVIRON, token=None, under=under) as repo:
+        assert len(git.ancestors(repo, commit.pick_base(repo, wanted="", event_base="", head="").sha)) == 62
         assert commit.distance(repo, sha_of(origin, "fork"), tip) == 60

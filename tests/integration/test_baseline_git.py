@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from builders import repositories as made
-from builders.repositories import ENVIRON, git
+from builders.repositories import ENVIRON
+from builders.repositories import git as git_
 
 from evalgate.baseline import checkout, commit
-from evalgate.system import git as system_git
+from evalgate.system import git
 from evalgate.system.git import Complaint, Git, GitFailed
 
 pytestmark = pytest.mark.integration
@@ -103,9 +104,9 @@ def test_a_hostile_configuration_runs_nothing(tmp_path: Path, origin: Path, unde
     (clone / ".git" / "config").write_text(text)
     (clone / ".git" / "more-hostile").write_text(f"[core]\n\tfsmonitor = {trap}\n")
 
-    with system_git.open_repository(clone, environ=ENVIRON, token=TOKEN, under=under) as repo:
+    with git.open_repository(clone, environ=ENVIRON, token=TOKEN, under=under) as repo:
         head = repo.head
-        base = git(origin, "rev-parse", "HEAD~1")
+        base = git_(origin, "rev-parse", "HEAD~1")
         try:
             picked = commit.pick_base(repo, wanted="", event_base=base, head="").sha
         except GitFailed:
@@ -128,8 +129,8 @@ def test_a_workspace_that_belongs_to_somebody_else(tmp_path: Path, origin: Path,
     refused = subprocess.run(["git", "status"], cwd=clone, env=dict(ENVIRON), capture_output=True, check=False)
     assert b"dubious ownership" in refused.stderr
 
-    with system_git.open_repository(clone, environ=ENVIRON, token=None, under=under) as repo:
-        base = commit.pick_base(repo, wanted="", event_base=git(origin, "rev-parse", "HEAD~1"), head="")
+    with git.open_repository(clone, environ=ENVIRON, token=None, under=under) as repo:
+        base = commit.pick_base(repo, wanted="", event_base=git_(origin, "rev-parse", "HEAD~1"), head="")
         with checkout.checked_out(repo, base.sha) as there:
             assert (there.root / "agent.py").read_text() == "old\n"
 
@@ -144,12 +145,12 @@ def test_variables_of_a_surrounding_hook_do_not_lead_astray(tmp_path: Path, orig
         "GIT_INDEX_FILE": str(other / ".git/index"),
         "GIT_EXTERNAL_DIFF": "false",
     }
-    with system_git.open_repository(origin, environ=environ, token=None, under=under) as repo:
-        assert repo.head == git(origin, "rev-parse", "HEAD")
+    with git.open_repository(origin, environ=environ, token=None, under=under) as repo:
+        assert repo.head == git_(origin, "rev-parse", "HEAD")
 
 
 def test_late_and_endless_output_is_ended(tmp_path: Path, origin: Path) -> None:
-    runner = Git(environment=system_git.git_environment(ENVIRON))
+    runner = Git(environment=git.git_environment(ENVIRON))
     with pytest.raises(GitFailed, match="longer than 1 s") as late:
         runner.run("-c", "alias.sleep=!sleep 60", "sleep", cwd=str(origin), timeout_s=1)
     assert late.value.complaint is Complaint.TIMEOUT
@@ -158,7 +159,7 @@ def test_late_and_endless_output_is_ended(tmp_path: Path, origin: Path) -> None:
 
 
 def test_what_is_given_reaches_standard_input(tmp_path: Path, origin: Path) -> None:
-    runner = Git(environment=system_git.git_environment(ENVIRON))
+    runner = Git(environment=git.git_environment(ENVIRON))
     data = os.urandom(300_000)
     name = runner.run("hash-object", "-w", "--stdin", cwd=str(origin), given=data).decode().strip()
     pieces: list[bytes] = []
@@ -204,7 +205,7 @@ class Remote(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(origin: Path) -> Iterator[tuple[type[Remote], str]]:
-    git(origin, "update-server-info")
+    git_(origin, "update-server-info")
     handler = type("Handler", (Remote,), {"shown": [], "wanted": None, "folder": origin / ".git"})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
         thread = threading.Thread(target=serving.serve_forever)
@@ -218,9 +219,9 @@ def workspace(tmp_path: Path, address: str, *settings: tuple[str, str]) -> Path:
     """A repository with a commit of its own, whose origin is the server."""
     folder = made.made(tmp_path / "workspace")
     made.commit(folder, {"a": "a"})
-    git(folder, "remote", "add", "origin", f"{address}/shop.git")
+    git_(folder, "remote", "add", "origin", f"{address}/shop.git")
     for key, value in settings:
-        git(folder, "config", key, value)
+        git_(folder, "config", key, value)
     return folder
 
 
@@ -236,9 +237,9 @@ def test_the_checkouts_credentials_come_first_then_the_token(
     stale = basic("stale-token-of-the-checkout")
     folder = workspace(tmp_path, address, (f"http.{address}/.extraheader", f"Authorization: {stale}"))
     environ = {**ENVIRON, "GITHUB_SERVER_URL": address}
-    with system_git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo:
+    with git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo:
         repo.fetch("refs/heads/main")
-        assert repo.resolve("refs/evalgate/fetched/heads/main") == git(origin, "rev-parse", "HEAD")
+        assert repo.resolve("refs/evalgate/fetched/heads/main") == git_(origin, "rev-parse", "HEAD")
     assert remote.shown[0] == stale
     assert remote.shown[-1] == basic(TOKEN)
 
@@ -251,11 +252,11 @@ def test_credentials_that_the_checkout_keeps_in_a_file_of_their_own(
     remote.wanted = basic("kept-elsewhere")
     folder = workspace(tmp_path, address)
     kept = tmp_path / "credentials.config"
-    git(folder, "config", "--file", str(kept), f"http.{address}/.extraheader", f"Authorization: {remote.wanted}")
-    git(folder, "config", f"includeIf.gitdir:{folder}/.git.path", str(kept))
-    with system_git.open_repository(folder, environ=ENVIRON, token=None, under=under) as repo:
+    git_(folder, "config", "--file", str(kept), f"http.{address}/.extraheader", f"Authorization: {remote.wanted}")
+    git_(folder, "config", f"includeIf.gitdir:{folder}/.git.path", str(kept))
+    with git.open_repository(folder, environ=ENVIRON, token=None, under=under) as repo:
         repo.fetch("refs/heads/main")
-        assert repo.resolve("refs/evalgate/fetched/heads/main") == git(origin, "rev-parse", "HEAD")
+        assert repo.resolve("refs/evalgate/fetched/heads/main") == git_(origin, "rev-parse", "HEAD")
 
 
 def test_a_token_is_shown_to_its_server_alone(tmp_path: Path, under: Path, server: tuple[type[Remote], str]) -> None:
@@ -264,7 +265,7 @@ def test_a_token_is_shown_to_its_server_alone(tmp_path: Path, under: Path, serve
     folder = workspace(tmp_path, address)
     environ = {**ENVIRON, "GITHUB_SERVER_URL": "https://github.com"}
     with (
-        system_git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo,
+        git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo,
         pytest.raises(GitFailed) as failure,
     ):
         repo.fetch("refs/heads/main")
@@ -286,7 +287,7 @@ def test_no_error_and_no_file_shows_a_secret(tmp_path: Path, under: Path, server
     shim.chmod(0o755)
     environ = {**ENVIRON, "PATH": f"{shim.parent}:{ENVIRON['PATH']}", "GITHUB_SERVER_URL": address}
     secrets = (TOKEN, basic(TOKEN).split()[1], "pass-word-of-ada", basic("left-by-the-checkout").split()[1])
-    with system_git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo:
+    with git.open_repository(folder, environ=environ, token=TOKEN, under=under) as repo:
         with pytest.raises(GitFailed) as failure:
             repo.fetch("refs/heads/main")
         on_disk = b"".join(path.read_bytes() for path in under.rglob("*") if path.is_file())

@@ -16,17 +16,15 @@ from typing import Protocol
 
 import pytest
 from builders import repositories as made
-from builders.repositories import ENVIRON, git, photograph
+from builders.repositories import ENVIRON, photograph
+from builders.repositories import git as git_
 
-from evalgate.baseline import layout
-from evalgate.baseline.branch import DataBranch
-from evalgate.baseline.folder import Folder
-from evalgate.baseline.store import Store
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
-from evalgate.system import git as system_git
+from evalgate.results import stores
+from evalgate.results.stores import DataBranch, Folder, Store
+from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
-from evalgate.wiring import stores
 
 pytestmark = pytest.mark.integration
 
@@ -55,15 +53,15 @@ def workspace(origin: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def repo(workspace: Path, tmp_path: Path) -> Iterator[Repository]:
-    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as found:
+    with git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as found:
         yield found
 
 
 @pytest.fixture(params=["branch", "branch of a remote that knows filters", "folder"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, repo: Repository, origin: Path) -> Make:
     if "filters" in request.param:
-        git(origin, "config", "uploadpack.allowFilter", "true")
-        git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+        git_(origin, "config", "uploadpack.allowFilter", "true")
+        git_(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
 
     def make(*, keep: int = 50, warnings: list[str] | None = None) -> Store:
         warn = (warnings if warnings is not None else []).append
@@ -85,12 +83,12 @@ def put(tmp_path: Path, origin: Path) -> Callable[[str, bytes], None]:
             return
         aside = tmp_path / "aside"
         if not aside.exists():
-            git(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
-        git(aside, "pull", "--quiet")
+            git_(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
+        git_(aside, "pull", "--quiet")
         (aside / name).parent.mkdir(exist_ok=True)
         (aside / name).write_bytes(data)
         made.commit(aside, {})
-        git(aside, "push", "--quiet")
+        git_(aside, "push", "--quiet")
 
     return write
 
@@ -183,7 +181,7 @@ def test_what_no_run_wrote_is_left_aside(
     held: bytes,
     complaint: str,
 ) -> None:
-    monkeypatch.setattr(layout, "unpack", functools.partial(layout.unpack, most_bytes=MOST))
+    monkeypatch.setattr(stores, "unpack", functools.partial(stores.unpack, most_bytes=MOST))
     store().save(B, results(tmp_path, "good"), now=NOW)
     name = f"20260105T000000Z-{A}.json.gz"
     put(f"runs/{name}", held)
@@ -213,10 +211,10 @@ def test_a_ledger_on_the_branch_that_is_no_file_is_not_the_same_as_none(
 ) -> None:
     DataBranch(repo, branch="evalgate-data").save(A, results(tmp_path, "one"), now=NOW)
     aside = tmp_path / "aside"
-    git(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
+    git_(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
     (aside / "history.json").symlink_to("README.md")
     made.commit(aside, {})
-    git(aside, "push", "--quiet")
+    git_(aside, "push", "--quiet")
     with pytest.raises(UnavailableError, match="is not a plain file"):
         DataBranch(repo, branch="evalgate-data").read("history.json")
 
@@ -262,7 +260,7 @@ def test_a_folder_that_the_commit_brings_along_is_not_used(
     made.commit(origin, {"kept/history.json": "{}"})
     workspace = made.cloned(origin, tmp_path / "workspace", "--depth=1")
     said: list[str] = []
-    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
+    with git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         found = stores.opened(Settings(baseline_folder=folder), repo, root=workspace, say=said.append)
     assert len(found) == used
     assert [f"the folder {folder} contains committed files" in line for line in said] == [True] * (not used)
@@ -302,7 +300,7 @@ def in_processes(function: Callable[..., None], arguments: Sequence[tuple[str, .
 
 
 def write_to_branch(workspace: str, private: str, letter: str, keep: str) -> None:
-    with system_git.open_repository(Path(workspace), environ=ENVIRON, token=None, under=Path(private)) as repo:
+    with git.open_repository(Path(workspace), environ=ENVIRON, token=None, under=Path(private)) as repo:
         store = DataBranch(repo, branch="evalgate-data", keep=int(keep))
         for number in range(SAVES):
             commit = f"{letter}{number:039d}"
@@ -325,28 +323,30 @@ def test_two_runs_race_for_the_branch(
     there = [f"{letter}{n:039d}" for n in range(SAVES) for letter in "ab" if store.find([f"{letter}{n:039d}"])]
     if keep == 100:
         assert len(there) == 2 * SAVES
-        assert int(git(origin, "rev-list", "--count", "evalgate-data")) == 2 * SAVES
+        assert int(git_(origin, "rev-list", "--count", "evalgate-data")) == 2 * SAVES
     else:
         assert len(there) == keep
-        assert int(git(origin, "rev-list", "--count", "evalgate-data")) <= 2 * keep, "old runs are not carried for ever"
-    assert git(origin, "rev-list", "--count", "--min-parents=2", "evalgate-data") == "0"
+        assert int(git_(origin, "rev-list", "--count", "evalgate-data")) <= 2 * keep, (
+            "old runs are not carried for ever"
+        )
+    assert git_(origin, "rev-list", "--count", "--min-parents=2", "evalgate-data") == "0"
 
 
 def test_a_remote_that_forbids_a_new_start_keeps_its_history(origin: Path, repo: Repository, tmp_path: Path) -> None:
-    git(origin, "config", "receive.denyNonFastForwards", "true")
+    git_(origin, "config", "receive.denyNonFastForwards", "true")
     for number, commit in enumerate([A, B, C, D]):
         store = DataBranch(repo, branch="evalgate-data", keep=1)
         store.save(commit, results(tmp_path, commit), now=NOW + timedelta(hours=number))
-    assert git(origin, "rev-list", "--count", "evalgate-data") == "4"
-    assert len(git(origin, "ls-tree", "--name-only", "evalgate-data:runs").split()) == 1
+    assert git_(origin, "rev-list", "--count", "evalgate-data") == "4"
+    assert len(git_(origin, "ls-tree", "--name-only", "evalgate-data:runs").split()) == 1
 
 
 def test_no_run_is_kept_on_a_branch_of_code(origin: Path, repo: Repository, tmp_path: Path) -> None:
     """Whatever its last message says of a history."""
-    before = git(origin, "rev-parse", "main")
+    before = git_(origin, "rev-parse", "main")
     with pytest.raises(UnavailableError, match="branch main contains other files and no results"):
         DataBranch(repo, branch="main", keep=1).save(A, results(tmp_path, A), now=NOW)
-    assert git(origin, "rev-parse", "main") == before
+    assert git_(origin, "rev-parse", "main") == before
 
 
 def test_a_branch_where_others_keep_something_never_starts_anew(origin: Path, repo: Repository, tmp_path: Path) -> None:
@@ -356,15 +356,15 @@ def test_a_branch_where_others_keep_something_never_starts_anew(origin: Path, re
         )
         if number == 0:
             aside = tmp_path / "aside"
-            git(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
+            git_(tmp_path, "clone", "--quiet", "--branch=evalgate-data", str(origin), str(aside))
             made.commit(aside, {"agent.py": "mine\n"})
-            git(aside, "push", "--quiet")
-    assert git(origin, "rev-list", "--count", "evalgate-data") == "4"
+            git_(aside, "push", "--quiet")
+    assert git_(origin, "rev-list", "--count", "evalgate-data") == "4"
 
 
 def test_only_the_run_that_is_asked_for_is_fetched(origin: Path, repo: Repository, tmp_path: Path) -> None:
-    git(origin, "config", "uploadpack.allowFilter", "true")
-    git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git_(origin, "config", "uploadpack.allowFilter", "true")
+    git_(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
     for number, commit in enumerate([A, B, C]):
         DataBranch(repo, branch="evalgate-data").save(
             commit, results(tmp_path, commit), now=NOW + timedelta(hours=number)
@@ -372,7 +372,7 @@ def test_only_the_run_that_is_asked_for_is_fetched(origin: Path, repo: Repositor
     store = DataBranch(repo, branch="evalgate-data")
     assert store.find([B]) is not None
     (folder,) = [path.parent for path in repo.folder.rglob(f"{B}.json")]
-    objects = git(folder / "repository.git", "cat-file", "--batch-check", "--batch-all-objects")
+    objects = git_(folder / "repository.git", "cat-file", "--batch-check", "--batch-all-objects")
     assert objects.count(" blob ") == 1
 
 
@@ -404,8 +404,8 @@ def test_losing_for_ever_ends(origin: Path, repo: Repository, tmp_path: Path) ->
 
 
 def test_a_remote_out_of_reach_is_said(origin: Path, workspace: Path, tmp_path: Path) -> None:
-    git(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
-    with system_git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
+    git_(workspace, "remote", "set-url", "origin", f"file://{tmp_path}/gone")
+    with git.open_repository(workspace, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         store = DataBranch(repo, branch="evalgate-data")
         with pytest.raises(GitFailed):
             store.find([A])
@@ -417,7 +417,7 @@ def test_a_workspace_without_a_remote_is_said(tmp_path: Path) -> None:
     alone = made.made(tmp_path / "alone")
     made.commit(alone, {"x": "x"})
     with (
-        system_git.open_repository(alone, environ=ENVIRON, token=None, under=tmp_path / "private") as repo,
+        git.open_repository(alone, environ=ENVIRON, token=None, under=tmp_path / "private") as repo,
         pytest.raises(GitFailed, match="has no remote"),
     ):
         DataBranch(repo, branch="evalgate-data").find([A])
@@ -432,6 +432,6 @@ def test_names_that_no_branch_can_have(repo: Repository, name: str) -> None:
 def test_a_full_clone_is_not_made_shallow(origin: Path, tmp_path: Path) -> None:
     """Reading the branch at depth 1 must not hide history from the search for the merge base."""
     full = made.cloned(origin, tmp_path / "full")
-    with system_git.open_repository(full, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
+    with git.open_repository(full, environ=ENVIRON, token=None, under=tmp_path / "private") as repo:
         DataBranch(repo, branch="main").find([A])
         assert not repo.is_shallow

@@ -10,7 +10,8 @@ from builders import repositories
 from builders.repositories import ENVIRON, git
 
 from evalgate.config.settings import Settings
-from evalgate.wiring import committed, folders
+from evalgate.gate import run
+from evalgate.results import stores
 
 pytestmark = pytest.mark.integration
 
@@ -60,16 +61,16 @@ def nothing(_: Path) -> None:
 )
 def test_what_the_commit_has(checkout: Path, prepare: Callable[[Path], None], place: str, *, expected: bool) -> None:
     prepare(checkout)
-    assert committed.found_in(checkout / place, checkout, ENVIRON) is expected
+    assert stores.found_in(checkout / place, checkout, ENVIRON) is expected
 
 
 def test_a_folder_without_git(tmp_path: Path) -> None:
-    assert not committed.found_in(tmp_path / "cache", tmp_path, ENVIRON)
+    assert not stores.found_in(tmp_path / "cache", tmp_path, ENVIRON)
 
 
 def test_git_that_cannot_tell(checkout: Path) -> None:
     (checkout / ".git/objects").rename(checkout / ".git/gone")
-    assert committed.found_in(checkout / "kept", checkout, ENVIRON)
+    assert stores.found_in(checkout / "kept", checkout, ENVIRON)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,6 @@ def test_the_cache_that_is_used(
     said: list[str] = []
     monkeypatch.setenv("HOME", str(checkout.parent / home))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert folders.cache_of(choice, ENVIRON, say=said.append) == checkout.parent / used
+    assert run.cache_of(choice, ENVIRON, say=said.append) == checkout.parent / used
     assert [line for line in said if "contains committed files" in line] == said
     assert bool(said) is (named == "kept")

@@ -11,8 +11,7 @@ import pytest
 
 from evalgate import formats
 from evalgate.errors import Severity
-from evalgate.formats import EvalSetReading, FileKind
-from evalgate.wire import documents, recordings
+from evalgate.formats import EvalSetReading, FileKind, json_source, recordings
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
@@ -61,7 +60,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def text_of(row: dict[str, str]) -> str:
-    text = documents.decode((CORPUS / "files" / row["file"]).read_bytes(), file=row["file"])
+    text = json_source.decode((CORPUS / "files" / row["file"]).read_bytes(), file=row["file"])
     assert isinstance(text, str)
     return text
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from evalgate import criteria
+from evalgate.discovery import discover, walk
+from evalgate.discovery import lint as discovery_lint
 from evalgate.errors import Severity
-from evalgate.project import discovery, linter, tree
 
 pytestmark = pytest.mark.integration
 
@@ -28,19 +29,19 @@ def rows():
 
 
 def lint(found):
-    return linter.lint(found.suites, specs=criteria.CRITERIA)
+    return discovery_lint.lint(found.suites, specs=criteria.CRITERIA)
 
 
 @pytest.fixture(scope="module")
 def whole():
-    return discovery.discover(FILES.resolve(), specs=criteria.CRITERIA)
+    return discover.discover(FILES.resolve(), specs=criteria.CRITERIA)
 
 
 def test_every_evaluation_set_is_found_or_explained(whole):
     expected = {
         row["file"]
         for row in rows()
-        if row["kind"] in EVALSET_KINDS and tree.is_evaluation_name(row["file"]) and "/.adk/" not in row["file"]
+        if row["kind"] in EVALSET_KINDS and walk.is_evaluation_name(row["file"]) and "/.adk/" not in row["file"]
     }
     assert len(expected) > 80
     explained = {problem.place.file for problem in whole.problems if problem.severity is Severity.ERROR}
@@ -50,18 +51,18 @@ def test_every_evaluation_set_is_found_or_explained(whole):
 
 def test_those_under_other_names_are_found_by_naming_them():
     others = [
-        row["file"] for row in rows() if row["kind"] in EVALSET_KINDS and not tree.is_evaluation_name(row["file"])
+        row["file"] for row in rows() if row["kind"] in EVALSET_KINDS and not walk.is_evaluation_name(row["file"])
     ]
     assert others
-    found = discovery.discover(FILES.resolve(), selections=others, specs=criteria.CRITERIA)
+    found = discover.discover(FILES.resolve(), selections=others, specs=criteria.CRITERIA)
     explained = {problem.place.file for problem in found.problems if problem.place}
     assert set(others) - {suite.key for suite in found.suites} - explained == set()
 
 
 def test_each_repository_alone_is_read_without_a_crash():
     for folder in sorted(FILES.iterdir()):
-        if any(tree.is_evaluation_name(path.name) for path in folder.rglob("*.json")):
-            found = discovery.discover(folder.resolve(), specs=criteria.CRITERIA)
+        if any(walk.is_evaluation_name(path.name) for path in folder.rglob("*.json")):
+            found = discover.discover(folder.resolve(), specs=criteria.CRITERIA)
             for problem in (*found.problems, *lint(found)):
                 assert str(problem)
 
@@ -93,7 +94,7 @@ def codes_of_config(file, tmp_path):
     case = {"eval_id": "a", "conversation": [turn]}
     (tmp_path / "x.evalset.json").write_text(json.dumps({"eval_set_id": "x", "eval_cases": [case]}))
     shutil.copyfile(FILES / file, tmp_path / "test_config.json")
-    found = discovery.discover(tmp_path, specs=criteria.CRITERIA)
+    found = discover.discover(tmp_path, specs=criteria.CRITERIA)
     return {problem.code for problem in found.problems if problem.place and problem.place.file == "test_config.json"}
 
 
@@ -106,7 +107,7 @@ def test_what_adk_passes_over_in_silence_is_told(whole, tmp_path):
             if kind is None or issue.endswith(COMMENT_ONLY):
                 continue
             codes = codes_of_config(row["file"], tmp_path) if row["kind"] == "test_config" else by_set[row["file"]]
-            if row["kind"] != "test_config" and not tree.is_evaluation_name(row["file"]):
+            if row["kind"] != "test_config" and not walk.is_evaluation_name(row["file"]):
                 continue
             if kind == "eval_set_id != file stem" and not row["file"].endswith(".evalset.json"):
                 continue

@@ -15,7 +15,8 @@ import pytest
 from builders import leftovers
 
 from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
-from evalgate.agents.pool import Launch, WorkerPool
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.worker_process import Launch
 from evalgate.model import AgentFailure, Case, Content, FailureKind, SessionInput, Text, TrialKey
 
 pytestmark = pytest.mark.integration

@@ -17,7 +17,8 @@ import pytest
 from builders import leftovers
 
 from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
-from evalgate.agents.pool import Launch, WorkerPool
+from evalgate.agents.pool import WorkerPool
+from evalgate.agents.worker_process import Launch
 from evalgate.model import (
     Case,
     Content,

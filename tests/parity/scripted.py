@@ -10,11 +10,10 @@ from google.genai import types
 
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
+from evalgate.formats.adk_shapes import InvocationWire, RubricWire, ScenarioWire
 from evalgate.judges import gemini
 from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
 from evalgate.model import Case, CriterionUse, Ending, Evidence, Grade, Text
-from evalgate.wire.cases import ScenarioWire
-from evalgate.wire.invocations import InvocationWire, RubricWire
 
 THRESHOLD = 0.5
 MARK = re.compile(r"@[a-z0-9.]+@")

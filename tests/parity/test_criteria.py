@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from evalgate import criteria, turns, unigrams
+from evalgate import criteria
+from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
-from evalgate.model import Case, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Score
-from evalgate.wire.invocations import InvocationWire
+from evalgate.formats.adk_shapes import InvocationWire
+from evalgate.model import Case, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Score, turns
 
 pytestmark = pytest.mark.parity
 
@@ -142,7 +143,9 @@ def _thoughts(judged: Judged) -> bool:
 
 
 def _reference_without_words(judged: Judged) -> bool:
-    return judged.name == RESPONSE and any(not unigrams.split(turns.answer(expected)) for _, expected in _turns(judged))
+    return judged.name == RESPONSE and any(
+        not response_match.split(turns.answer(expected)) for _, expected in _turns(judged)
+    )
 
 
 def _float_dust(judged: Judged) -> bool:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evalgate.wire import writing
-from evalgate.wire.invocations import InvocationWire
+from evalgate.formats import adk_shapes
+from evalgate.formats.adk_shapes import InvocationWire
 
 pytestmark = pytest.mark.parity
 
@@ -17,7 +17,7 @@ CRITERION = {"threshold": 5000.0, "bonus": 0.25}
 def _through_our_model(turns: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
     if turns is None:
         return None
-    return [writing.invocation_json(InvocationWire.model_validate(turn).noun()) for turn in turns]
+    return [adk_shapes.invocation_json(InvocationWire.model_validate(turn).noun()) for turn in turns]
 
 
 def test_custom_metrics_answer_the_same(

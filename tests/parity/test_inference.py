@@ -11,9 +11,9 @@ from parity.adk_child import AdkChild
 
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
+from evalgate.formats import adk_shapes
+from evalgate.formats.adk_shapes import InvocationWire
 from evalgate.model import Case, Content, Invocation, SessionInput, Text, TrialKey
-from evalgate.wire import writing
-from evalgate.wire.invocations import InvocationWire
 
 pytestmark = pytest.mark.parity
 
@@ -85,7 +85,7 @@ def theirs(adk: AdkChild, agent: str) -> list[Any]:
 
 def comparable(invocation: Invocation) -> dict[str, Any]:
     """All but what differs from run to run: ids and seconds."""
-    data = writing.invocation_json(invocation)
+    data = adk_shapes.invocation_json(invocation)
     for name in ("invocation_id", "duration", "model_duration", "tool_duration", "creation_timestamp"):
         data.pop(name, None)
     return _without_ids(data)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from parity.adk_child import AdkChild
 
-from evalgate import criteria as table
-from evalgate.config import criteria
+from evalgate import criteria as criteria_module
+from evalgate.discovery import criteria
 from evalgate.errors import Severity
-from evalgate.formats import criteria as files
+from evalgate.formats import criteria_file
 
 pytestmark = pytest.mark.parity
 
@@ -62,8 +62,8 @@ def refusals(adk: AdkChild) -> list[str | None]:
 
 def worst(name: str, options: dict[str, Any]) -> Severity | None:
     text = json.dumps({"criteria": {name: {"threshold": 0.5, **options}}})
-    read = files.parse_criteria(text, file="test_config.json")
-    found = criteria.check(read.criteria, specs=table.CRITERIA).problems
+    read = criteria_file.parse_criteria(text, file="test_config.json")
+    found = criteria.check(read.criteria, specs=criteria_module.CRITERIA).problems
     severities = [problem.severity for problem in (*read.problems, *found)]
     return next((each for each in (Severity.ERROR, Severity.WARNING) if each in severities), None)
 
@@ -77,6 +77,12 @@ def test_an_error_where_adk_refuses_and_only_there(number: int, refusals: list[s
 
 def test_the_page_names_what_is_ours_alone() -> None:
     page = (Path(__file__).parents[2] / "docs/adk-parity.md").read_text("utf-8").split("## Ours alone")[1]
-    own = list(table.CRITERIA[TOOLS].options.model_fields)
-    named = [*files.OWN_FLAGS, *own[own.index("args_match") :], "exhaustive", "stop_signal", "final_session_state"]
+    own = list(criteria_module.CRITERIA[TOOLS].options.model_fields)
+    named = [
+        *criteria_file.OWN_FLAGS,
+        *own[own.index("args_match") :],
+        "exhaustive",
+        "stop_signal",
+        "final_session_state",
+    ]
     assert [name for name in named if not re.search(rf"`{name}\b", page)] == []

@@ -11,8 +11,7 @@ from typing import Any, Literal, Self, TypeAlias, assert_never
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evalgate import matching
-from evalgate.agents.tools import cassette
+from evalgate.agents.tools import cassette as tools_cassette
 from evalgate.agents.tools.base import (
     AskedCall,
     CallKind,
@@ -28,8 +27,8 @@ from evalgate.agents.tools.cassette import Entry
 from evalgate.config import yaml
 from evalgate.config.yaml import Locator
 from evalgate.errors import Place, Problem, Severity
-from evalgate.matching import Matcher
-from evalgate.model import Json, TrialKey
+from evalgate.model import Json, TrialKey, json_match
+from evalgate.model.json_match import Matcher
 from evalgate.text import words
 
 LONGEST_LATENCY_S = 600.0
@@ -169,7 +168,7 @@ class MockRules:
                 continue
             if not rule_holds(rule, call.args):
                 continue
-            luck = f"{self._luck}:{name}:{cassette.canonical_text(call.args)}:{nth}"
+            luck = f"{self._luck}:{name}:{tools_cassette.canonical_text(call.args)}:{nth}"
             if rule.probability < 1.0 and chance(f"{luck}:holds") >= rule.probability:
                 continue
             self._served[name] = self._served.get(name, 0) + 1
@@ -180,7 +179,7 @@ class MockRules:
     def for_tool(self, tool: str) -> Iterator[tuple[RuleName, MockRule]]:
         """The rules of a tool in order: those under its own name, then those under patterns that fit it."""
         names = [name for name in self._mocks.tools if name == tool]
-        names += [name for name in self._mocks.tools if name != tool and matching.named(tool, [name])]
+        names += [name for name in self._mocks.tools if name != tool and json_match.named(tool, [name])]
         for name in names:
             for number, rule in enumerate(self._mocks.tools[name]):
                 yield (name, number), rule
@@ -188,10 +187,10 @@ class MockRules:
 
 def rule_holds(rule: MockRule, args: Json) -> bool:
     """Whether a rule is meant for these arguments."""
-    if any(name not in args or not cassette.covers(value, args[name]) for name, value in rule.args.items()):
+    if any(name not in args or not tools_cassette.covers(value, args[name]) for name, value in rule.args.items()):
         return False
     if any(
-        not matching.holds(matcher, args.get(name, matching.MISSING), rule.args.get(name, matching.MISSING))
+        not json_match.holds(matcher, args.get(name, json_match.MISSING), rule.args.get(name, json_match.MISSING))
         for name, matcher in rule.where.items()
     ):
         return False
@@ -243,8 +242,8 @@ class ConversationTools:
 
     def answer(self, call: AskedCall) -> ToolAnswer:
         """See base.TrialTools."""
-        args: Json = cassette.redacted(call.args, self._redact)
-        same = (call.tool, cassette.canonical_text(args))
+        args: Json = tools_cassette.redacted(call.args, self._redact)
+        same = (call.tool, tools_cassette.canonical_text(args))
         self._counts[same] += 1
         nth = self._nth[call.number] = self._counts[same]
         ruled = self._rules.answer(call, nth=nth)
@@ -269,7 +268,7 @@ class ConversationTools:
         """See base.TrialTools."""
         entry = Entry(
             tool=call.tool,
-            args=cassette.redacted(call.args, self._redact),
+            args=tools_cassette.redacted(call.args, self._redact),
             nth=self._nth[call.number],
             reply=_redacted_reply(reply, self._redact),
         )
@@ -281,47 +280,47 @@ class ConversationTools:
             self._keep(tuple(self._recorded))
 
     def _find(self, tool: str, args: Json, nth: int) -> Entry | None:
-        exact = self._by_address.get((tool, cassette.canonical_text(args), nth))
+        exact = self._by_address.get((tool, tools_cassette.canonical_text(args), nth))
         if exact is not None:
             return exact
-        return next((one for one in self._of(tool) if one.nth == nth and cassette.covers(one.args, args)), None)
+        return next((one for one in self._of(tool) if one.nth == nth and tools_cassette.covers(one.args, args)), None)
 
     def _of(self, tool: str) -> list[Entry]:
         return [entry for entry in self._entries or () if entry.tool == tool]
 
     def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:
-        called = f"called {cassette.spell_call(tool, args)}"
+        called = f"called {tools_cassette.spell_call(tool, args)}"
         same_tool = self._of(tool)
-        times = sum(1 for entry in same_tool if cassette.covers(entry.args, args))
+        times = sum(1 for entry in same_tool if tools_cassette.covers(entry.args, args))
         if self._entries is None:
             why = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
         elif times:
             word = "once" if times == 1 else f"{times} times"
             why = f"for the {_ordinal(nth)} time; it was recorded {word}"
-        elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
-            why = f"recorded was {cassette.spell_call(tool, nearest)}: {cassette.difference(args, nearest)}"
+        elif (nearest := tools_cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
+            why = f"recorded was {tools_cassette.spell_call(tool, nearest)}: {tools_cassette.difference(args, nearest)}"
         else:
             known = list(dict.fromkeys(entry.tool for entry in self._entries))
-            why = cassette.unknown_tool(tool, known, verb="recorded")
+            why = tools_cassette.unknown_tool(tool, known, verb="recorded")
         joint = " " if why.startswith(("for ", "and ")) else ", "
         return Unmatched(message=f"{called}{joint}{why}")
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
         rules = [rule for _, rule in self._rules.for_tool(tool)]
-        called = f"called {cassette.spell_call(tool, args)}"
+        called = f"called {tools_cassette.spell_call(tool, args)}"
         if not rules:
             return Unmatched(message=f"{called}, but there is no mock rule for `{tool}`")
-        nearest = cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
-        told = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
+        nearest = tools_cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
+        told = f"; the nearest is for {tools_cassette.spell_call(tool, nearest)}" if nearest is not None else ""
         return Unmatched(message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{told}")
 
 
 def _redacted_reply(reply: ToolReply, redact: Callable[[str], str]) -> ToolReply:
     error = reply.error
     return ToolReply(
-        response=cassette.redacted(reply.response, redact),
+        response=tools_cassette.redacted(reply.response, redact),
         error=dataclasses.replace(error, message=redact(error.message)) if error else None,
-        effects=cassette.redacted(reply.effects, redact),
+        effects=tools_cassette.redacted(reply.effects, redact),
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from evalgate import agents
-from evalgate.agents.tools import cassette, mocks
+from evalgate.agents.tools import cassette
+from evalgate.agents.tools import mocks as tools_mocks
 from evalgate.agents.tools.base import ToolHandling, ToolMode
 from evalgate.agents.tools.cassette import CassetteError, Entry
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
@@ -18,7 +19,7 @@ from evalgate.config.gate_file import ToolsRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Place, Problem, Severity, UnavailableError
 from evalgate.model import Suite, TrialKey
-from evalgate.system import redact
+from evalgate.system import redact as system_redact
 from evalgate.text import words
 
 
@@ -185,7 +186,7 @@ def source(
         root=root,
         own=own,
         folder=rule.cassettes,
-        redact=redact.redactor(environment),
+        redact=system_redact.redactor(environment),
         seed=settings.seed,
         goes_on=settings.resume,
     )
@@ -235,7 +236,7 @@ def _mocks(root: Path, rule: ToolsRule) -> MockReading:
         return MockReading()
     path = root / rule.mocks
     try:
-        return mocks.parse_mocks(path.read_text(encoding="utf-8-sig"), file=rule.mocks)
+        return tools_mocks.parse_mocks(path.read_text(encoding="utf-8-sig"), file=rule.mocks)
     except FileNotFoundError:
         siblings = [each.name for each in path.parent.glob("*.*") if each.is_file()]
         close = words.nearest(path.name, siblings)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from builders.github_double import Double, served
 
-from evalgate.github import client as api
+from evalgate.github import client as github_client
 from evalgate.github.client import Client, Connection
 
 TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
@@ -44,8 +44,8 @@ def double() -> Iterator[Double]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(api, "time", made)
-    monkeypatch.setattr(api.random, "random", lambda: 0.5)
+    monkeypatch.setattr(github_client, "time", made)
+    monkeypatch.setattr(github_client.random, "random", lambda: 0.5)
     return made
 
 

@@ -18,13 +18,13 @@ from cmarkgfm.cmark import Options
 
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, UnavailableError
+from evalgate.gate import post as gate_post
 from evalgate.github.client import GitHubFailed
 from evalgate.github.comment import Speaker
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Job
 from evalgate.model import Links
-from evalgate.results import file as results_file
-from evalgate.wiring import claims
+from evalgate.results import file
 
 pytestmark = pytest.mark.integration
 
@@ -57,7 +57,7 @@ class Nothing:
 
 
 def written(words: str = "pass pass") -> str:
-    return "".join(results_file.render_results(build.report(words), outcomes=Nothing(), exit_code=0))
+    return "".join(file.render_results(build.report(words), outcomes=Nothing(), exit_code=0))
 
 
 def changed(words: str = "pass pass", **more: Any) -> str:
@@ -76,10 +76,10 @@ def upload(double, files: Any, **more: Any) -> None:
     double.state.add_artifact("evalgate", content, **{"run_id": RUN, "head_sha": SHA, **more})
 
 
-def post(client, tmp_path: Path, event: EventContext = EVENT, **given: Any) -> claims.Posted:
+def post(client, tmp_path: Path, event: EventContext = EVENT, **given: Any) -> gate_post.Posted:
     choice = Settings(**given, root=tmp_path)
     job = Job(speaker=Speaker(run=next(RUNS)), address=LINKS.workflow_run)
-    return claims.post(choice, event, client, job=job, links=LINKS)
+    return gate_post.post(choice, event, client, job=job, links=LINKS)
 
 
 def comments(double) -> list[dict[str, Any]]:

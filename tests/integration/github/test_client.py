@@ -9,7 +9,7 @@ import traceback
 import pytest
 
 from evalgate.errors import ConfigError, ExitCode
-from evalgate.github import client as api
+from evalgate.github import client as github_client
 from evalgate.github.client import CheckReply, FailureKind, GitHubFailed, Pull
 
 pytestmark = pytest.mark.integration
@@ -18,11 +18,11 @@ PULL = "GET /repos/o/r/pulls/1"
 
 
 def pull(client) -> Pull:
-    return client.fetch(api.FETCH_PULL, Pull, pull_number=1)
+    return client.fetch(github_client.FETCH_PULL, Pull, pull_number=1)
 
 
-def comments(client) -> list[api.Comment]:
-    return client.fetch_all(api.LIST_COMMENTS, api.Comment, issue_number=1)
+def comments(client) -> list[github_client.Comment]:
+    return client.fetch_all(github_client.LIST_COMMENTS, github_client.Comment, issue_number=1)
 
 
 def failed_with(call) -> GitHubFailed:
@@ -160,7 +160,7 @@ def test_nobody_listens(another) -> None:
 
 
 def test_an_answer_has_a_largest_size(double, client, monkeypatch, another) -> None:
-    monkeypatch.setattr(api, "MOST_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(github_client, "MOST_ANSWER_BYTES", 1_000)
     double.fail(PULL, status=200, body="x" * 2_000)
     assert failed_with(lambda: pull(another())).kind is FailureKind.TOO_LARGE
 
@@ -168,13 +168,15 @@ def test_an_answer_has_a_largest_size(double, client, monkeypatch, another) -> N
 def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
     double.fail("POST .*/comments", status=502)
     body = {"body": "x"}
-    failed = failed_with(lambda: client.send(api.CREATE_COMMENT, api.Comment, body=body, issue_number=1))
+    failed = failed_with(
+        lambda: client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
+    )
     assert failed.kind is FailureKind.SERVER
     double.fail("POST .*/comments", status=403, headers={"retry-after": "7"})  # a limit: nothing was done
-    client.send(api.CREATE_COMMENT, api.Comment, body=body, issue_number=1)
+    client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
     assert len(double.state.comments) == 1
     double.fail("POST .*/check-runs", status=502)  # the newest of a name counts
-    client.send(api.CREATE_CHECK, CheckReply, body={"name": "x", "head_sha": "b" * 40})
+    client.send(github_client.CREATE_CHECK, CheckReply, body={"name": "x", "head_sha": "b" * 40})
     assert len(double.state.checks) == 1
 
 
@@ -214,7 +216,7 @@ def test_the_token_is_in_no_log_exception_or_repr(double, another, caplog) -> No
     double.fail(PULL, how="reset", times=9)
     with caplog.at_level(logging.DEBUG):
         told.append(failed_with(lambda: pull(client)))
-    shown = [repr(client), repr(client._session), repr(api.connection_of({}, token=token)), caplog.text]
+    shown = [repr(client), repr(client._session), repr(github_client.connection_of({}, token=token)), caplog.text]
     for failed in told:
         shown += [str(failed), repr(failed), "".join(traceback.format_exception(failed))]
     assert token not in "".join(shown)
@@ -262,5 +264,5 @@ def test_netrc_never_stands_in_for_the_token(double, client, monkeypatch, tmp_pa
 
 
 def test_names_in_addresses_are_quoted(double, client) -> None:
-    failed_with(lambda: client.fetch_all(api.LIST_COMMIT_PULLS, Pull, commit_sha="a/../../b?c#d"))
+    failed_with(lambda: client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha="a/../../b?c#d"))
     assert double.seen[0].target == "/repos/o/r/commits/a%2F..%2F..%2Fb%3Fc%23d/pulls?per_page=100"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalgate.github import artifacts, check_run, comment, forks
-from evalgate.github import client as api
+from evalgate.github import client as github_client
 from evalgate.github.check_run import CheckRun, Conclusion, Output
 from evalgate.github.comment import Speaker
 from evalgate.github.events import EventContext, EventKind
@@ -38,7 +38,7 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another, tm
     forks.find_by_head(client, ended)
 
     made = {seen.call for seen in double.seen if 200 <= seen.status < 400}
-    endpoints = [each for each in vars(api).values() if isinstance(each, api.Endpoint)]
+    endpoints = [each for each in vars(github_client).values() if isinstance(each, github_client.Endpoint)]
     assert made == {(each.method, each.path) for each in endpoints}
     assert len(endpoints) == len(set(endpoints)) == len(made)
 

@@ -12,10 +12,10 @@ from builders.labels import JUDGE, MATCH, calibrated
 from evalgate.calibration import apply
 from evalgate.config import load
 from evalgate.config.settings import Settings
+from evalgate.criteria import judges
 from evalgate.errors import Severity
 from evalgate.model import Calibration, CriterionUse
-from evalgate.wire import calibration as files
-from evalgate.wiring import judging
+from evalgate.results import calibration_file
 
 GOOD = calibrated("y/y*40 n/n*38 n/y*2")
 POOR = calibrated("y/y*30 y/n*10 n/n*10 n/y*10")
@@ -30,13 +30,13 @@ def chosen(root: Path, judge: str, **given: object) -> Settings:
 def problems(choice: Settings, *names: str) -> list[tuple[str, Severity]]:
     uses = tuple(CriterionUse(name=name, threshold=0.5) for name in names or (MATCH,))
     own = dataclasses.replace(suite(case("c", turn("x", answer="y"))), criteria=uses)
-    settled = judging.settle([own, dataclasses.replace(own, key="another.json")], judging.defaults_of(choice))
+    settled = judges.settle_suites([own, dataclasses.replace(own, key="another.json")], judges.defaults_of(choice))
     return [(each.code, each.severity) for each in apply.check(choice, settled)]
 
 
 def write(root: Path, *criteria: object) -> None:
     made = Calibration(evalgate="1", made_at="2026", labels_file="my.jsonl", source="asked", criteria=criteria)  # type: ignore[arg-type]  # each is one
-    (root / "calibration.json").write_text(files.render(made))
+    (root / "calibration.json").write_text(calibration_file.render(made))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_the_hint_names_the_labels_and_the_file(tmp_path: Path) -> None:
     write(tmp_path, POOR)
     choice = chosen(tmp_path, BOTH)
     own = dataclasses.replace(suite(case("c")), criteria=(CriterionUse(name=MATCH, threshold=0.5),))
-    (problem,) = apply.check(choice, judging.settle([own], judging.defaults_of(choice)))
+    (problem,) = apply.check(choice, judges.settle_suites([own], judges.defaults_of(choice)))
     assert problem.hint == "Run `evalgate calibrate my.jsonl` and commit calibration.json (docs/calibration.md)."
     assert JUDGE.model in problem.message

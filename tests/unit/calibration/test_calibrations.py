@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalgate.calibration import agreement
 from evalgate.model import Calibration, ConfusionKind, CriterionCalibration, JudgeIdentity
-from evalgate.wire import calibration as files
+from evalgate.results import calibration_file
 
 OTHER = dataclasses.replace(JUDGE, model="gemini-3-pro")
 GOOD = calibrated("y/y*40 n/n*38 n/y*2")
@@ -96,8 +96,8 @@ def test_examples_of_each_confusion_are_kept_and_clipped() -> None:
 @given(st.lists(st.sampled_from(["y/y", "y/n", "n/y", "n/n", "y/?", "n/?"]), min_size=1, max_size=25))
 def test_a_file_is_read_back_as_it_was_written(words: list[str]) -> None:
     made = agreement.calibrate(MATCH, JUDGE, labelled(" ".join(words)), seed=0)
-    read = files.parse(files.render(of(made)))
-    assert files.render(read) == files.render(of(made))
+    read = calibration_file.parse(calibration_file.render(of(made)))
+    assert calibration_file.render(read) == calibration_file.render(of(made))
     (back,) = read.criteria
     assert (back.matrix, back.undecided, back.examples) == (
         made.matrix,
@@ -118,8 +118,8 @@ def test_a_file_is_read_back_as_it_was_written(words: list[str]) -> None:
 )
 def test_what_is_no_calibration(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        files.parse(text)
+        calibration_file.parse(text)
 
 
 def test_keys_of_later_versions_are_passed_over() -> None:
-    assert files.parse('{"criteria": [], "later": 1}').criteria == ()
+    assert calibration_file.parse('{"criteria": [], "later": 1}').criteria == ()

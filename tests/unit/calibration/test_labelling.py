@@ -11,9 +11,9 @@ from builders.build import call, case, turn
 from builders.judging import ScriptedJudge, panel
 
 from evalgate import criteria
-from evalgate.calibration import evidence
-from evalgate.criteria import judges as criterion_judges
-from evalgate.criteria.base import CriterionServices, Need, Verdicts
+from evalgate.calibration import evidence as calibration_evidence
+from evalgate.criteria import judges
+from evalgate.criteria.base import CriterionServices, Verdicts
 from evalgate.model import (
     Case,
     ConversationScenario,
@@ -21,6 +21,7 @@ from evalgate.model import (
     Evidence,
     Finding,
     Invocation,
+    Need,
     NotEvaluated,
     Opinion,
     Reason,
@@ -49,7 +50,7 @@ def by_model(name: str) -> dict[str, Any]:
 def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat: bool) -> None:
     """A prompt whose version changes without the criterion's saying so would inherit a calibration."""
     use = CriterionUse(name=name, threshold=0.5, options=by_model(name))
-    judge = criterion_judges.judge_of(use, criteria.CRITERIA[name])
+    judge = judges.judge_of(use, criteria.CRITERIA[name])
     assert judge is not None
     scripted = ScriptedJudge(lambda _: "as it is: <sentence>seven</sentence>")
     held = panel(scripted)
@@ -80,9 +81,9 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
 )
 def test_without_a_yes_or_no_there_is_no_judge_to_calibrate(name: str, options: dict[str, Any]) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
-    assert criterion_judges.judge_of(use, criteria.CRITERIA[name]) is None
+    assert judges.judge_of(use, criteria.CRITERIA[name]) is None
     code = dataclasses.replace(use, name="final_response_match_v2", code="my.metric", options={})
-    assert criterion_judges.judge_of(code, criteria.CRITERIA[code.name]) is None
+    assert judges.judge_of(code, criteria.CRITERIA[code.name]) is None
 
 
 def test_every_criterion_with_a_judge_model_can_be_labelled_but_the_graded_one() -> None:
@@ -129,7 +130,7 @@ UNREAD = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message="m", findings=(opi
 def test_the_verdict_in_a_grade(
     grade: Score | NotEvaluated, verdicts: Verdicts, turn: int | None, subject: str, passed: bool | None, words: str
 ) -> None:
-    said = evidence.said_of(grade, verdicts, turn=turn, subject=subject)
+    said = calibration_evidence.said_of(grade, verdicts, turn=turn, subject=subject)
     assert said.passed is passed
     assert words in said.text
 
@@ -137,25 +138,25 @@ def test_the_verdict_in_a_grade(
 def test_rubrics_are_known_by_id_and_by_text() -> None:
     use = CriterionUse(name=ABLE[1], threshold=0.5, options=by_model(ABLE[1]))
     own = dataclasses.replace(case("c"), rubrics=(Rubric(rubric_id="short", text="It is short."),))
-    known = evidence.rubrics_of(use, Evidence(case=own, actual=(), expected=None))
-    assert evidence.text_of_rubric("kind", known) == "It is kind."
-    assert evidence.text_of_rubric("It is  short.", known) == "It is short."
-    assert evidence.text_of_rubric("It is blue.", known) is None
-    alone = evidence.alone(use, "It is blue.")
-    assert [rubric.text for rubric in evidence.rubrics_of(alone, None)] == ["It is blue."]
+    known = calibration_evidence.rubrics_of(use, Evidence(case=own, actual=(), expected=None))
+    assert calibration_evidence.text_of_rubric("kind", known) == "It is kind."
+    assert calibration_evidence.text_of_rubric("It is  short.", known) == "It is short."
+    assert calibration_evidence.text_of_rubric("It is blue.", known) is None
+    alone = calibration_evidence.alone(use, "It is blue.")
+    assert [rubric.text for rubric in calibration_evidence.rubrics_of(alone, None)] == ["It is blue."]
 
 
 def test_one_turn_is_asked_about_alone() -> None:
     first, second = turn("one", answer="1"), turn("two", answer="2")
     whole = Evidence(case=case("c", first, second), actual=(first, second), expected=(first, second))
-    only = evidence.only_turn(whole, 2)
+    only = calibration_evidence.only_turn(whole, 2)
     assert (only.actual, only.expected, only.case.conversation) == ((second,), (second,), (second,))
-    assert evidence.only_turn(dataclasses.replace(whole, expected=None), 1).expected is None
+    assert calibration_evidence.only_turn(dataclasses.replace(whole, expected=None), 1).expected is None
 
 
 def test_ids_and_times_do_not_make_another_turn() -> None:
     said = turn("how much?", call("look", of="x"), answer="seven")
     again = dataclasses.replace(said, invocation_id="e-42")
-    assert evidence.content(said) == evidence.content(again)
-    assert evidence.content(said) != evidence.content(turn("how much?", answer="seven"))
-    assert json.dumps(evidence.content(Invocation(user_content=said.user_content)))
+    assert calibration_evidence.content(said) == calibration_evidence.content(again)
+    assert calibration_evidence.content(said) != calibration_evidence.content(turn("how much?", answer="seven"))
+    assert json.dumps(calibration_evidence.content(Invocation(user_content=said.user_content)))

@@ -8,7 +8,7 @@ from builders.labels import JUDGE, MATCH, labelled
 
 from evalgate.calibration import agreement, report
 from evalgate.model import Calibration, CriterionCalibration
-from evalgate.wire import calibration as files
+from evalgate.results import calibration_file
 
 HOSTILE = "::error::x\n##[group]\x1b[31m`</details><script>@everyone #1 | ![](http://x) <!-- evil -->\u202e"
 
@@ -49,4 +49,4 @@ def test_hostile_labels_and_answers_command_neither_terminal_nor_runner() -> Non
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert not [line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line]
-    assert files.parse(files.render(calibration)).criteria[0].examples == made.examples
+    assert calibration_file.parse(calibration_file.render(calibration)).criteria[0].examples == made.examples

@@ -3,17 +3,17 @@
 import pytest
 
 from evalgate import criteria
-from evalgate.criteria import judges as criterion_judges
+from evalgate.criteria import judges
+from evalgate.formats import fingerprints
 from evalgate.judges.base import JudgeDefaults, JudgeOptions
 from evalgate.model import CriterionUse
-from evalgate.pipeline import fingerprints
 
 NAME = "hallucinations_v1"
 
 
 def settled(options: dict[str, object], defaults: JudgeDefaults) -> dict[str, object]:
     use = CriterionUse(name=NAME, threshold=0.5, options=options)
-    return dict(criterion_judges.settle(use, criteria.CRITERIA[NAME], defaults).options)
+    return dict(judges.settle(use, criteria.CRITERIA[NAME], defaults).options)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_configs_are_merged_and_exhaustive_is_kept() -> None:
 
 def test_a_criterion_that_asks_nobody_stays_as_it_is() -> None:
     use = CriterionUse(name="response_match_score", threshold=0.5)
-    assert criterion_judges.settle(use, criteria.CRITERIA[use.name], JudgeDefaults()) is use
+    assert judges.settle(use, criteria.CRITERIA[use.name], JudgeDefaults()) is use
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_criterion_that_asks_nobody_stays_as_it_is() -> None:
 def test_a_judge_at_another_address_is_another_judge(name: str, options: dict[str, object], endpoint: str) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
     here, there = (
-        criterion_judges.settle(use, criteria.CRITERIA[name], JudgeDefaults(base_url=base_url))
+        judges.settle(use, criteria.CRITERIA[name], JudgeDefaults(base_url=base_url))
         for base_url in ("", "http://127.0.0.1:8080/v1")
     )
     assert (here.endpoint, there.endpoint) == ("", endpoint)

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - letters of every script are the subject here
 """ROUGE-1 F over answers: exact arithmetic by default, ADK's floats under adk_compat."""
 
 from fractions import Fraction
@@ -8,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate import criteria, unigrams
+from evalgate import criteria
 from evalgate.criteria import response_match
 from evalgate.criteria.base import CriterionServices
 from evalgate.model import Case, Content, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Score, Text
+
+# ruff: noqa: RUF001 - letters of every script are the subject here
 
 
 def turn(*texts: str | Text) -> Invocation:
@@ -133,16 +134,16 @@ def test_adks_float_score_is_the_exact_one_but_for_dust(one: str, other: str) ->
 @given(TEXTS)
 def test_a_text_with_words_matches_itself(text: str) -> None:
     score = response_match.f_score(text, text)
-    assert score == (Fraction(1) if unigrams.split(text) else None)
+    assert score == (Fraction(1) if response_match.split(text) else None)
 
 
-@given(TEXTS.filter(unigrams.split), TEXTS)
+@given(TEXTS.filter(response_match.split), TEXTS)
 def test_a_word_of_the_reference_more_never_lowers_the_score(reference: str, answer: str) -> None:
     """Adding a word that is still wanted raises the score; adding one that is not wanted lowers it."""
-    said, wanted = unigrams.split(answer), unigrams.split(reference)
+    said, wanted = response_match.split(answer), response_match.split(reference)
     before = response_match.f_score(answer, reference)
     missing = next((word for word in wanted if said.count(word) < wanted.count(word)), None)
     assert before is not None
-    if missing is not None and unigrams.split(missing) == [missing]:
+    if missing is not None and response_match.split(missing) == [missing]:
         assert response_match.f_score(f"{answer} {missing}", reference) >= before
     assert response_match.f_score(f"{answer} qqq", reference) <= before

@@ -9,7 +9,7 @@ from builders.build import turn
 from builders.judging import ScriptedJudge, panel
 
 from evalgate import criteria
-from evalgate.criteria.base import CriterionServices, Need
+from evalgate.criteria.base import CriterionServices
 from evalgate.judges.base import JudgeRequest
 from evalgate.model import (
     Case,
@@ -18,6 +18,7 @@ from evalgate.model import (
     Ending,
     Evidence,
     Grade,
+    Need,
     NotEvaluated,
     Persona,
     Reason,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evalgate import formats
 from evalgate.errors import Severity
+from evalgate.text import decoding
 
 KEYS = st.sampled_from(
     [
@@ -76,4 +77,4 @@ def test_arbitrary_text(text):
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=40))
 def test_arbitrary_bytes(data):
-    formats.decode(data, file="f.json")
+    decoding.decode(data, file="f.json")

@@ -15,7 +15,7 @@ from evalgate.github.client import Connection, FailureKind, GitHubFailed
 from evalgate.github.comment import Speaker
 from evalgate.github.publish import Job, Place, Posting
 from evalgate.model import TrialKey
-from evalgate.plugins.watching import SilentWatcher
+from evalgate.model.watcher import SilentWatcher
 
 KEY = TrialKey(suite="s", case_id="c", repeat=0)
 PLACE = Place(connection=Connection(repository="o/r", token="t"), head_sha="a" * 40, number=7)

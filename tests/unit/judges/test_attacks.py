@@ -14,6 +14,7 @@ from evalgate import criteria
 from evalgate.criteria import final_response_match_v2, hallucinations_v1, rubrics, user_simulation, vertex
 from evalgate.criteria.base import CriterionServices
 from evalgate.criteria.rubrics import Subject
+from evalgate.gate import generate
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest
 from evalgate.judges.prompting import Piece, Question
@@ -29,8 +30,7 @@ from evalgate.model import (
     Text,
     ToolResponse,
 )
-from evalgate.prompts import generating
-from evalgate.prompts.simulated_user import Script
+from evalgate.simulation.prompt import Script
 
 DATA = Path(__file__).parents[2] / "data/attacks/attacks.json"
 ATTACKS = {each["name"]: each["text"] for each in json.loads(DATA.read_text("utf-8"))["attacks"]}
@@ -75,8 +75,8 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "simulator quality, message": lambda text: _quality(message=text),
     "simulator quality, conversation": lambda text: _quality(before=user_simulation.history([turn("q", answer=text)])),
     "simulator quality, persona": lambda text: _quality(persona=Persona(persona_id="own", description=text)),
-    "generating, agent": lambda text: generating.render(agents=[], introduction=text, instruction="", count=1),
-    "generating, wishes": lambda text: generating.render(agents=[], introduction="", instruction=text, count=1),
+    "generating, agent": lambda text: generate.render_question(agents=[], introduction=text, instruction="", count=1),
+    "generating, wishes": lambda text: generate.render_question(agents=[], introduction="", instruction=text, count=1),
 }
 
 

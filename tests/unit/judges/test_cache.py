@@ -11,7 +11,7 @@ from builders.judging import USAGE, reply, request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.judges import cache as entries
+from evalgate.judges import cache as judges_cache
 from evalgate.judges import replay
 from evalgate.judges.base import JudgeReply
 from evalgate.judges.cache import VerdictCache
@@ -38,22 +38,22 @@ KEY = "AIzaSyD-very-secret-0001"
     ],
 )
 def test_every_field_counts(changed: dict[str, object]) -> None:
-    assert entries.address_of(request(**changed)) != entries.address_of(request())
+    assert judges_cache.address_of(request(**changed)) != judges_cache.address_of(request())
 
 
 def test_another_endpoint_is_another_judge() -> None:
-    addresses = {entries.address_of(request(), endpoint=each) for each in ("", "http://a/v1", "http://b/v1")}
+    addresses = {judges_cache.address_of(request(), endpoint=each) for each in ("", "http://a/v1", "http://b/v1")}
     assert len(addresses) == 3
 
 
 def test_the_order_of_keys_does_not_count() -> None:
     one, other = request(config={"a": 1, "b": 2}), request(config={"b": 2, "a": 1})
-    assert entries.address_of(one) == entries.address_of(other)
+    assert judges_cache.address_of(one) == judges_cache.address_of(other)
 
 
 def test_the_address_is_the_same_tomorrow() -> None:
     """Kept replies are worthless once this changes: raise entries.FORMAT if it must."""
-    assert entries.address_of(request()) == "3b04b93abcd193c9eefdcdf962befc1461e9477e570b794f1f795f1afdc03e04"
+    assert judges_cache.address_of(request()) == "3b04b93abcd193c9eefdcdf962befc1461e9477e570b794f1f795f1afdc03e04"
 
 
 # --- entries --------------------------------------------------------------------------------------
@@ -64,9 +64,9 @@ TEXTS = st.builds(Text, text=st.text(st.characters(exclude_categories=("Cs",))),
 @given(st.lists(TEXTS, max_size=3), st.none() | st.just(USAGE), st.none() | st.text(max_size=5), st.integers(0, 9))
 def test_an_entry_comes_back(parts: list[Text], usage: object, version: str | None, sample: int) -> None:
     given_reply = JudgeReply(parts=tuple(parts), usage=usage, model_version=version, finish="STOP")
-    line = entries.render_entry(entries.entry_of(request(sample=sample), given_reply))
+    line = judges_cache.render_entry(judges_cache.entry_of(request(sample=sample), given_reply))
     assert "\n" not in line
-    found = entries.parse_entry(line)
+    found = judges_cache.parse_entry(line)
     assert (found.reply.parts, found.reply.usage, found.reply.model_version) == (tuple(parts), usage, version)
     assert found.reply.cached
     assert found.sample == sample
@@ -75,12 +75,12 @@ def test_an_entry_comes_back(parts: list[Text], usage: object, version: str | No
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 99, "address": "a", "parts": []}', '{"format": 1}'])
 def test_anything_else_is_no_entry(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - pydantic's words are not ours
-        entries.parse_entry(text)
+        judges_cache.parse_entry(text)
 
 
 def test_no_prompt_is_kept() -> None:
-    line = entries.render_entry(
-        entries.entry_of(request(prompt="what the customer said", system="secretive"), reply("yes"))
+    line = judges_cache.render_entry(
+        judges_cache.entry_of(request(prompt="what the customer said", system="secretive"), reply("yes"))
     )
     assert "customer" not in line
     assert "secretive" not in line
@@ -95,7 +95,7 @@ def kept(folder: Path) -> list[Path]:
 
 def test_a_reply_is_kept_and_found(tmp_path: Path) -> None:
     cache = VerdictCache(tmp_path / "new" / "folder")
-    entry = entries.entry_of(request(), reply("valid"))
+    entry = judges_cache.entry_of(request(), reply("valid"))
     assert cache.read(entry.address) is None
     cache.write(entry)
     found = cache.read(entry.address)
@@ -116,7 +116,7 @@ def test_a_reply_is_kept_and_found(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told_and_asked_for_anew(tmp_path: Path, damage: bytes) -> None:
     warnings: list[str] = []
     cache = VerdictCache(tmp_path, warn=warnings.append)
-    entry = entries.entry_of(request(), reply("valid"))
+    entry = judges_cache.entry_of(request(), reply("valid"))
     cache.write(entry)
     kept(tmp_path)[0].write_bytes(damage)
     assert cache.read(entry.address) is None
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_told_and_asked_for_anew(tmp_path: Path, damage: bytes
 def test_a_file_under_another_name_is_not_believed(tmp_path: Path) -> None:
     warnings: list[str] = []
     cache = VerdictCache(tmp_path, warn=warnings.append)
-    one, other = (entries.entry_of(request(sample=sample), reply("valid")) for sample in (0, 1))
+    one, other = (judges_cache.entry_of(request(sample=sample), reply("valid")) for sample in (0, 1))
     cache.write(one)
     moved = tmp_path / other.address[:2] / f"{other.address}.json"
     moved.parent.mkdir(exist_ok=True)
@@ -142,13 +142,13 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     warnings: list[str] = []
     (tmp_path / "file").write_text("")
     cache = VerdictCache(tmp_path / "file", warn=warnings.append)
-    cache.write(entries.entry_of(request(), reply("valid")))
+    cache.write(judges_cache.entry_of(request(), reply("valid")))
     assert "could not be kept" in warnings[0]
 
 
 def test_many_writers_leave_whole_files(tmp_path: Path) -> None:
     caches = [VerdictCache(tmp_path) for _ in range(4)]
-    work = [entries.entry_of(request(sample=sample), reply("valid " * 500)) for sample in range(8)]
+    work = [judges_cache.entry_of(request(sample=sample), reply("valid " * 500)) for sample in range(8)]
 
     def write(cache: VerdictCache) -> None:
         for _ in range(10):
@@ -174,7 +174,7 @@ def test_a_recording_is_in_order_and_without_repeats(tmp_path: Path) -> None:
     for samples in ((2, 0), (1, 0)):
         recorder = Recorder(path)
         for sample in samples:
-            recorder.record(entries.entry_of(request(sample=sample), reply(f"#{sample}")))
+            recorder.record(judges_cache.entry_of(request(sample=sample), reply(f"#{sample}")))
         recorder.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["parts"][0]["text"] for line in lines] == ["#0", "#1", "#2"]
@@ -183,7 +183,7 @@ def test_a_recording_is_in_order_and_without_repeats(tmp_path: Path) -> None:
 
 def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
     path = tmp_path / "judge.jsonl"
-    Recorder(path).record(entries.entry_of(request(), reply("valid")))
+    Recorder(path).record(judges_cache.entry_of(request(), reply("valid")))
     with path.open("a") as file:
         file.write('{"format":1,"addr')  # the kill
     warnings: list[str] = []
@@ -195,9 +195,9 @@ def test_a_reply_is_recorded_once(tmp_path: Path) -> None:
     path = tmp_path / "judge.jsonl"
     for recorder in (Recorder(path), Recorder(path)):
         for _ in range(2):
-            recorder.record(entries.entry_of(request(), reply("valid")))
+            recorder.record(judges_cache.entry_of(request(), reply("valid")))
     assert len(path.read_text().splitlines()) == 2  # the second recorder was opened before the first one wrote
-    Recorder(path).record(entries.entry_of(request(), reply("valid")))
+    Recorder(path).record(judges_cache.entry_of(request(), reply("valid")))
     assert len(path.read_text().splitlines()) == 2
 
 
@@ -208,6 +208,6 @@ def test_closing_without_a_reply_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_secrets_are_taken_out_of_a_reply() -> None:
-    found = entries.redacted(reply(f"the key is {KEY}"), lambda text: text.replace(KEY, "***"))
+    found = judges_cache.redacted(reply(f"the key is {KEY}"), lambda text: text.replace(KEY, "***"))
     assert found.text == "the key is ***"
     assert found.usage == USAGE

@@ -7,8 +7,7 @@ from builders.judging import HeldClock, ScriptedJudge
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.judges import base
-from evalgate.judges import models as model_names
+from evalgate.judges import base, models
 from evalgate.judges.base import Chosen, JudgeDefaults, JudgeFailed, JudgeFailureKind, JudgeOptions, JudgeSetting
 from evalgate.judges.clients import Clients
 
@@ -39,14 +38,14 @@ from evalgate.judges.clients import Clients
     ],
 )
 def test_names(written: str, client: str, provider: str, name: str) -> None:
-    found = model_names.parse_name(written)
+    found = models.parse_name(written)
     assert (found.client, found.provider, found.name) == (client, provider, name)
     assert found.vertex is (provider == "vertex")
 
 
 @given(st.text(max_size=30))
 def test_any_name_is_read(written: str) -> None:
-    assert model_names.parse_name(written).client in ("", "gemini", "openai")
+    assert models.parse_name(written).client in ("", "gemini", "openai")
 
 
 # --- options --------------------------------------------------------------------------------------

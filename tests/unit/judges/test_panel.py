@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders.judging import USAGE, HeldClock, ScriptedJudge, failure, panel, reply, request, votes_in
 
-from evalgate.judges import cache as entries
+from evalgate.judges import cache as judges_cache
 from evalgate.judges.base import (
     JudgeDefaults,
     JudgeFailed,
@@ -137,7 +137,9 @@ def test_another_server_is_asked_itself_and_either_can_be_recorded(tmp_path: Pat
         recording = tmp_path / f"{word}.jsonl"
         defaults, recorder = JudgeDefaults(client="gemini", base_url=base_url), Recorder(recording)
         said.append(panel(by_sample(word), cache=cache, defaults=defaults, recorder=recorder).ask(request()).text)
-        assert list(read_recordings(recording)) == [entries.address_of(request())]  # answered from without any server
+        assert list(read_recordings(recording)) == [
+            judges_cache.address_of(request())
+        ]  # answered from without any server
     assert said == ["valid", "invalid", "perhaps", "invalid"]
 
 

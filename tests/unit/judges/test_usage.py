@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalgate.errors import ConfigError
-from evalgate.judges import models as model_names
-from evalgate.judges import usage
+from evalgate.judges import models, usage
 from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeRequest, SpendLimits
 from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import Usage
@@ -22,7 +21,7 @@ from evalgate.model import Usage
 
 
 def cost(model: str, provider: str, **tokens: int | None) -> float | None:
-    return model_names.cost_usd(model=model, provider=provider, usage=Usage(**tokens))
+    return models.cost_usd(model=model, provider=provider, usage=Usage(**tokens))
 
 
 def test_a_known_model_costs_by_its_tokens() -> None:
@@ -53,13 +52,13 @@ def test_thoughts_are_paid_as_output_and_cached_input_is_cheaper() -> None:
 )
 def test_unknown_is_none(model: str, provider: str, tokens: dict[str, int]) -> None:
     assert cost(model, provider, **tokens) is None
-    assert model_names.cost_usd(model=model, provider=provider, usage=None) is None
+    assert models.cost_usd(model=model, provider=provider, usage=None) is None
 
 
 def test_is_known() -> None:
-    assert model_names.is_price_known(model="gemini-2.5-flash", provider="google")
-    assert model_names.is_price_known(model="gpt-4.1", provider="openai")
-    assert not model_names.is_price_known(model="qwen2.5-1.5b-instruct", provider="openai")
+    assert models.is_price_known(model="gemini-2.5-flash", provider="google")
+    assert models.is_price_known(model="gpt-4.1", provider="openai")
+    assert not models.is_price_known(model="qwen2.5-1.5b-instruct", provider="openai")
 
 
 # --- budgets --------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from builders.build import TOOLS, WORDS, call, case, turn
 from builders.scenarios import SCENARIOS
 
 from evalgate.model import Case, Content, Event, FailureKind, Part, Policy, Report, Text
-from evalgate.reports import annotations, comment, html_report, junit, terminal
+from evalgate.reports import annotations as reports_annotations
+from evalgate.reports import comment, html_report, junit, terminal
 from evalgate.text import markdown
 
 
@@ -123,7 +124,7 @@ def test_what_a_program_says_before_its_stack_is_told_wherever_its_failure_is() 
     for shown in (comment.render(report), comment.render_summary(report), terminal.render(report)):
         assert shown.count("Error: no package 'left-pad'") == 1
         assert shown.count("Node.js v22") == 1
-    assert all("no package 'left-pad'" in each and "Node.js v22" in each for each in annotations.render(report))
+    assert all("no package 'left-pad'" in each and "Node.js v22" in each for each in reports_annotations.render(report))
 
 
 def test_one_cause_is_told_once() -> None:

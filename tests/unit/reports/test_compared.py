@@ -29,7 +29,7 @@ from evalgate.model import (
     VerdictKind,
 )
 from evalgate.reports import cases, comment, view, wording
-from evalgate.text import words as text
+from evalgate.text import words
 
 SHA = comparing.BASE_SHA
 
@@ -79,12 +79,12 @@ def test_every_kind_has_words() -> None:
     ],
 )
 def test_differences_are_signed(delta: float | None, options: dict[str, Any], shown: str) -> None:
-    assert text.signed(delta, **options) == shown
+    assert words.signed(delta, **options) == shown
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e9, max_value=1e9), st.booleans())
 def test_swapped_sides_swap_the_sign_alone(delta: float, share: bool) -> None:
-    one, other = text.signed(delta, share=share), text.signed(-delta, share=share)
+    one, other = words.signed(delta, share=share), words.signed(-delta, share=share)
     assert one.lstrip("+\N{MINUS SIGN}") == other.lstrip("+\N{MINUS SIGN}")
     assert one == other or {one[0], other[0]} == {"+", "\N{MINUS SIGN}"}
 

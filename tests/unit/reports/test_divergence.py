@@ -11,8 +11,7 @@ from builders.build import call, text, turn
 
 from evalgate.model import Event, Invocation, SimulatorUse, ToolCall
 from evalgate.reports import comment, html_report, turns, view
-from evalgate.results import file as results_file
-from evalgate.results import shapes
+from evalgate.results import file, shapes
 
 A = turn("A table, please.", answer="For how many?")
 B = turn("For two.", answer="At what time?")
@@ -81,7 +80,7 @@ def test_results_hold_where_each_conversation_parts() -> None:
     report = led_scenarios.parted()
     assert report.comparison is not None
     found = {each.case_id: each.parting for each in report.comparison.cases}
-    told = shapes.written(results_file.ComparisonEntry, report.comparison)
+    told = shapes.written(file.ComparisonEntry, report.comparison)
     assert [each["parting"] for each in told["cases"] if "parting" in each] == [{"answers": 2, "users": 3}]
     assert found["opening_hours"] is None
 

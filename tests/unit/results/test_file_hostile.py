@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evalgate.errors import ConfigError
-from evalgate.results import file as results_file
+from evalgate.results import file
 
 TRIAL: dict[str, Any] = {
     "repeat": 0,
@@ -58,7 +58,7 @@ def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps(replaced(RESULTS, place, new)))
         try:
-            read = results_file.read_results(path)
+            read = file.read_results(path)
         except ConfigError:
             continue
         assert read.run.repeats >= 1
@@ -71,4 +71,4 @@ def test_it_is_read_or_refused(tmp_path: Path, place: tuple[Any, ...]) -> None:
 def test_depth_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.json").write_text(text)
     with pytest.raises(ConfigError):
-        results_file.read_results(tmp_path / "deep.json")
+        file.read_results(tmp_path / "deep.json")

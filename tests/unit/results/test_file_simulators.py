@@ -12,7 +12,7 @@ from builders import build
 
 from evalgate.model import Case, ConversationScenario, Report, SimulatorUse, Suite
 from evalgate.reports import view
-from evalgate.results import file as results_file
+from evalgate.results import file
 from evalgate.results.file import StoredOutcomes
 
 SCENARIO = ConversationScenario(starting_prompt="Book a flight.", conversation_plan="Ask for a window seat.")
@@ -28,10 +28,10 @@ def led(simulator: SimulatorUse) -> Report:
 
 
 def again(report: Report, path: Path, **changes: Any) -> Suite:
-    raw = json.loads("".join(results_file.render_results(report, outcomes=StoredOutcomes({}, {}), exit_code=0)))
+    raw = json.loads("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}), exit_code=0)))
     raw["suites"][0] |= changes
     path.write_text(json.dumps(raw))
-    return results_file.read_results(path).run.suites[0]
+    return file.read_results(path).run.suites[0]
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_where_it_is_not_told_nobody_is_named(tmp_path: Path) -> None:
 
 
 def test_a_suite_without_scenarios_has_none(tmp_path: Path) -> None:
-    raw = "".join(results_file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}), exit_code=0))
+    raw = "".join(file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}), exit_code=0))
     assert "simulator" not in json.loads(raw)["suites"][0]

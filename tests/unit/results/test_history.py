@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.model import CaseTally, Health, History, PastOutcome, Reliability, RunSummary
-from evalgate.results import history as histories
+from evalgate.results import history as results_history
 
 
 def outcomes(text: str) -> tuple[PastOutcome, ...]:
@@ -32,7 +32,7 @@ def record_of(*texts: str, fingerprint: str = "x", means: tuple[float | None, ..
         summary = RunSummary(
             commit=f"{number:040x}", at="", cases=tuple(tallies), means={} if mean is None else {"match": mean}
         )
-        record = histories.update(record, summary)
+        record = results_history.update(record, summary)
     return record
 
 
@@ -66,12 +66,12 @@ def tally(case_id: str, run: str, fingerprint: str = "x") -> CaseTally:
     ],
 )
 def test_flakes(runs: str, mixed: int, flips: int, flaky: bool) -> None:
-    said = histories.judge(outcomes(runs))
+    said = results_history.judge(outcomes(runs))
     assert (said.mixed_runs, said.flips, said.is_flaky) == (mixed, flips, flaky)
 
 
 def test_counts_and_pass_rate() -> None:
-    assert histories.judge(outcomes("PPF ??? P?F")) == Reliability(
+    assert results_history.judge(outcomes("PPF ??? P?F")) == Reliability(
         base_runs=2,
         passes=3,
         failures=2,
@@ -83,15 +83,15 @@ def test_counts_and_pass_rate() -> None:
 
 
 def test_what_was_never_measured_has_no_rate() -> None:
-    assert histories.judge(outcomes("? ?")).pass_rate is None
+    assert results_history.judge(outcomes("? ?")).pass_rate is None
 
 
 @given(st.lists(st.text("PF?", min_size=1, max_size=4), max_size=12))
 def test_rates_are_shares_and_repeats_add_up(runs: list[str]) -> None:
-    said = histories.judge(outcomes(" ".join(runs)))
+    said = results_history.judge(outcomes(" ".join(runs)))
     assert said.passes + said.failures + said.unmeasured == sum(len(run) for run in runs)
     assert said.pass_rate is None or 0 <= said.pass_rate <= 1
-    mirrored = histories.judge(outcomes(" ".join(runs).translate(str.maketrans("PF", "FP"))))
+    mirrored = results_history.judge(outcomes(" ".join(runs).translate(str.maketrans("PF", "FP"))))
     assert (mirrored.mixed_runs, mirrored.flips, mirrored.passes) == (said.mixed_runs, said.flips, said.failures)
 
 
@@ -103,14 +103,14 @@ def test_the_record_remembers_the_last_runs_and_their_cases() -> None:
     for number in range(1, 8):
         cases = (tally("always", "P"), *([tally("early", "P")] if number < 4 else []))
         summary = RunSummary(commit=str(number), at="", cases=cases)
-        record = histories.update(record, summary, last=3)
+        record = results_history.update(record, summary, last=3)
     assert [run.number for run in record.runs] == [5, 6, 7]
     assert [(case.case_id, [each.number for each in case.outcomes]) for case in record.cases] == [("always", [5, 6, 7])]
 
 
 def test_a_changed_case_starts_anew() -> None:
     record = record_of("P P P")
-    record = histories.update(record, RunSummary(commit="c", at="", cases=(tally("case_1", "F", "changed"),)))
+    record = results_history.update(record, RunSummary(commit="c", at="", cases=(tally("case_1", "F", "changed"),)))
     (history,) = record.cases
     assert (history.fingerprint, [each.number for each in history.outcomes]) == ("changed", [4])
 
@@ -125,7 +125,7 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
     record = History()
     for number, ids in enumerate(runs):
         cases = tuple(tally(case_id, "P") for case_id in ids)
-        record = histories.update(record, RunSummary(commit=str(number), at="", cases=cases), last=last)
+        record = results_history.update(record, RunSummary(commit=str(number), at="", cases=cases), last=last)
     assert len(record.runs) == min(len(runs), last)
     assert {case.case_id for case in record.cases} == {case_id for ids in runs[-last:] for case_id in ids}
     oldest = record.runs[0].number if record.runs else 0
@@ -149,26 +149,26 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
     ],
 )
 def test_admission(history: str, runs: int, pass_rate: float, admitted: bool) -> None:
-    case = histories.by_case(record_of(history))["s", "case_1"]
-    assert histories.is_admitted(case, question="q", runs=runs, pass_rate=pass_rate) is admitted
+    case = results_history.by_case(record_of(history))["s", "case_1"]
+    assert results_history.is_admitted(case, question="q", runs=runs, pass_rate=pass_rate) is admitted
 
 
 def test_new_and_changed_cases_are_not_admitted() -> None:
-    case = histories.by_case(record_of("P P P"))["s", "case_1"]
-    assert not histories.is_admitted(None, question="q", runs=1, pass_rate=0.0)
-    assert not histories.is_admitted(case, question="changed", runs=1, pass_rate=0.0)
+    case = results_history.by_case(record_of("P P P"))["s", "case_1"]
+    assert not results_history.is_admitted(None, question="q", runs=1, pass_rate=0.0)
+    assert not results_history.is_admitted(case, question="changed", runs=1, pass_rate=0.0)
 
 
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
     record = record_of("P P P P", means=(0.5, None, 0.0, 0.75))
-    (found,) = histories.trends(record, {"match": 0.5, "unheard of": 1.0}, recent=3)
+    (found,) = results_history.trends(record, {"match": 0.5, "unheard of": 1.0}, recent=3)
     assert (found.criterion, found.means, found.now) == ("match", (None, 0.0, 0.75), 0.5)
-    assert histories.trends(record, {"match": 0.5}, recent=1) == (), "one run is no trend"
-    assert histories.trends(History(), {"match": 0.5}) == ()
-    assert histories.trends(record, {}) == ()
+    assert results_history.trends(record, {"match": 0.5}, recent=1) == (), "one run is no trend"
+    assert results_history.trends(History(), {"match": 0.5}) == ()
+    assert results_history.trends(record, {}) == ()
 
 
 def test_health_is_that_of_the_newest_run() -> None:
     record = record_of("PP PP PP", "PF PP PP", "PP PP P?", "FF FF FF", "PP PP .")
-    assert histories.examine(record) == Health(total=4, passed=2, unmeasured=1, flaky=1)
-    assert histories.examine(History()) == Health(total=0, passed=0, unmeasured=0, flaky=0)
+    assert results_history.examine(record) == Health(total=4, passed=2, unmeasured=1, flaky=1)
+    assert results_history.examine(History()) == Health(total=0, passed=0, unmeasured=0, flaky=0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evalgate.model import CaseTally, Health, History, RunSummary
 from evalgate.model.trial import MOST
-from evalgate.results import history as histories
+from evalgate.results import history as results_history
 from evalgate.results.history import UnreadableHistory
 
 TALLIES = st.builds(
@@ -40,16 +40,16 @@ SUMMARIES = st.builds(
 def test_what_is_written_is_read_and_fits_the_schema(summaries: list[RunSummary]) -> None:
     history = History()
     for summary in summaries:
-        history = histories.update(history, summary)
-    text = histories.render_history(history)
-    assert histories.parse_history(text.encode()) == history
-    jsonschema.validate(json.loads(text), histories.schema())
+        history = results_history.update(history, summary)
+    text = results_history.render_history(history)
+    assert results_history.parse_history(text.encode()) == history
+    jsonschema.validate(json.loads(text), results_history.schema())
 
 
 def test_a_name_that_is_no_text_can_be_written() -> None:
     tally = CaseTally(suite="s", case_id="a\ud800", fingerprint="f", passes=1, measured=1, runs=1)
-    history = histories.update(History(), RunSummary(commit="c", at="", cases=(tally,)))
-    assert histories.parse_history(histories.render_history(history).encode()).cases[0].case_id == "a?"
+    history = results_history.update(History(), RunSummary(commit="c", at="", cases=(tally,)))
+    assert results_history.parse_history(results_history.render_history(history).encode()).cases[0].case_id == "a?"
 
 
 def history_of(runs: str) -> bytes:
@@ -91,14 +91,14 @@ def history_with(**case: object) -> bytes:
 )
 def test_what_is_no_history_is_refused(text: bytes, complaint: str) -> None:
     with pytest.raises(UnreadableHistory, match=complaint) as refused:
-        histories.parse_history(text)
+        results_history.parse_history(text)
     assert not refused.value.newer
 
 
 @pytest.mark.parametrize("text", [b'{"schema_version":3,"runs":[],"cases":[]}', b'{"schema_version":7,"other":1}'])
 def test_a_later_version_is_told_apart(text: bytes) -> None:
     with pytest.raises(UnreadableHistory, match="later version") as refused:
-        histories.parse_history(text)
+        results_history.parse_history(text)
     assert refused.value.newer
 
 
@@ -117,5 +117,5 @@ def test_a_later_version_is_told_apart(text: bytes) -> None:
 )
 def test_badges(health: tuple[int, int, int, int], message: str, color: str) -> None:
     total, passed, unmeasured, flaky = health
-    text = histories.render_badge(Health(total=total, passed=passed, unmeasured=unmeasured, flaky=flaky))
+    text = results_history.render_badge(Health(total=total, passed=passed, unmeasured=unmeasured, flaky=flaky))
     assert json.loads(text) == {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}

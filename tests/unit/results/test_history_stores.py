@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.baseline.store import Revise, Stored
 from evalgate.errors import UnavailableError
 from evalgate.model import CaseTally, RunSummary
-from evalgate.results import history as histories
+from evalgate.results import history as results_history
+from evalgate.results.stores import Revise, Stored
 
 SUMMARY = RunSummary(
     commit="c" * 40,
@@ -40,10 +40,10 @@ class Held:
 
 
 def test_runs_are_added_and_the_badge_follows() -> None:
-    revise = histories.adding(SUMMARY)
+    revise = results_history.adding(SUMMARY)
     once = revise(None)
     twice = revise(once["history.json"])
-    history = histories.parse_history(twice["history.json"])
+    history = results_history.parse_history(twice["history.json"])
     assert [run.number for run in history.runs] == [1, 2]
     assert json.loads(twice["badge.json"])["message"] == "0/1 · 1 flaky"
     assert revise(once["history.json"]) == twice, "it may be asked again after a lost race"
@@ -51,21 +51,21 @@ def test_runs_are_added_and_the_badge_follows() -> None:
 
 def test_an_unreadable_history_starts_anew_and_says_so() -> None:
     warnings: list[str] = []
-    files = histories.adding(SUMMARY, warn=warnings.append)(b"not JSON")
-    assert len(histories.parse_history(files["history.json"]).runs) == 1
+    files = results_history.adding(SUMMARY, warn=warnings.append)(b"not JSON")
+    assert len(results_history.parse_history(files["history.json"]).runs) == 1
     assert "starts anew" in warnings[0]
 
 
 def test_the_history_of_a_later_evalgate_is_never_overwritten() -> None:
     warnings: list[str] = []
-    assert histories.adding(SUMMARY, warn=warnings.append)(b'{"schema_version": 9}') == {}
+    assert results_history.adding(SUMMARY, warn=warnings.append)(b'{"schema_version": 9}') == {}
     assert "later version" in warnings[0]
 
 
 def test_reading_a_stores_history() -> None:
-    assert histories.read_history(Held(None)) is None
-    stored = histories.adding(SUMMARY)(None)["history.json"]
-    read = histories.read_history(Held(stored))
+    assert results_history.read_history(Held(None)) is None
+    stored = results_history.adding(SUMMARY)(None)["history.json"]
+    read = results_history.read_history(Held(stored))
     assert read is not None
     assert read.cases[0].case_id == "a"
 
@@ -80,4 +80,4 @@ def test_reading_a_stores_history() -> None:
 )
 def test_an_unreadable_history_is_not_the_same_as_none(held: bytes, why: str) -> None:
     with pytest.raises(UnavailableError, match=why):
-        histories.read_history(Held(held))
+        results_history.read_history(Held(held))

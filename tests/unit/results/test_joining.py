@@ -13,9 +13,8 @@ from builders import build, sides
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalgate.comparison import verdict as comparison_verdict
 from evalgate.errors import ConfigError
-from evalgate.gate import verdict as verdicts
-from evalgate.gate.threshold import Scale
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -27,12 +26,12 @@ from evalgate.model import (
     Policy,
     Report,
     Run,
+    Scale,
     Standing,
     TrialKey,
     VerdictKind,
 )
-from evalgate.results import file as results_file
-from evalgate.results import shards
+from evalgate.results import file, shards
 
 ROWS = [["PF", "FF", "PP", "P!", "PP", "F."]]
 
@@ -50,9 +49,9 @@ class Kept:
 
 def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None) -> str:
     policy = Policy()
-    verdict = verdicts.decide(run, policy, scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
     report = Report(run=run, verdict=verdict, policy=policy, version="1", comparison=comparison)
-    return "".join(results_file.render_results(report, outcomes=kept or Kept(), exit_code=0))
+    return "".join(file.render_results(report, outcomes=kept or Kept(), exit_code=0))
 
 
 def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
@@ -63,12 +62,12 @@ def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
     return dataclasses.replace(run, **{"suites": own, "trials": trials, "shard": shard, **changes})
 
 
-def read(texts: Iterable[str], folder: Path) -> list[tuple[str, results_file.Stored]]:
+def read(texts: Iterable[str], folder: Path) -> list[tuple[str, file.Stored]]:
     found = []
     for number, text in enumerate(texts):
         path = folder / f"{number}.json"
         path.write_text(text)
-        found.append((path.name, results_file.read_results(path)))
+        found.append((path.name, file.read_results(path)))
     return found
 
 
@@ -104,14 +103,17 @@ def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     assert joined.missing == (2,)
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
-    verdict = verdicts.decide(joined.run, Policy(), scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(joined.run, Policy(), scales={"m": Scale()})
     lost = {key[1] for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items() if home == 2}
     never = {case.case_id for suite in verdict.suites for case in suite.cases if case.reason == "never ran"}
     assert lost <= never
     only_passing = dataclasses.replace(
         joined.run, trials=tuple(trial for trial in joined.run.trials if trial.key.case_id in ("c2", "c4"))
     )
-    assert verdicts.decide(only_passing, Policy(), scales={"m": Scale()}).kind is VerdictKind.NOT_MEASURED
+    assert (
+        comparison_verdict.threshold_gate(only_passing, Policy(), scales={"m": Scale()}).kind
+        is VerdictKind.NOT_MEASURED
+    )
     assert {case.case_id for case in joined.run.suites[0].eval_set.cases} == {f"c{number}" for number in range(6)}
 
 
@@ -293,7 +295,7 @@ def test_different_bases_are_refused() -> None:
 def written(comparison: Comparison, folder: Path) -> Path:
     report = dataclasses.replace(build.report("pass"), comparison=comparison)
     path = folder / "results.json"
-    path.write_text("".join(results_file.render_results(report, outcomes=Kept(), exit_code=0)))
+    path.write_text("".join(file.render_results(report, outcomes=Kept(), exit_code=0)))
     return path
 
 
@@ -306,5 +308,5 @@ def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
         no_agent=True,
         by_base=True,
     )
-    again = results_file.read_results(written(comparison, tmp_path)).comparison
+    again = file.read_results(written(comparison, tmp_path)).comparison
     assert again == dataclasses.replace(comparison, cases=(case("a", Standing.NEW),))

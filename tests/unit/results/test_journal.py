@@ -41,7 +41,7 @@ from evalgate.model import (
     Usage,
 )
 from evalgate.model.trial import MOST
-from evalgate.results import journal as journals
+from evalgate.results import journal as results_journal
 from evalgate.results import shapes
 from evalgate.results.journal import Journal
 
@@ -110,7 +110,7 @@ def test_what_went_in_comes_out(outcome: Outcome, grade: Grade, tmp_path_factory
     journal.add_grade("g1", grade)
     journal.close()
     trial = Trial(key=KEY, outcome=outcome, seconds=1.5, attempts=2)
-    untried = isinstance(outcome, AgentFailure) and outcome.kind in journals.UNTRIED
+    untried = isinstance(outcome, AgentFailure) and outcome.kind in results_journal.UNTRIED
     with Journal.reopen(path) as again:
         assert again.trial("t1", KEY) == (None if untried else trial)
         assert again.grade("g1") == grade
@@ -168,7 +168,7 @@ def test_a_full_disk_stops_with_the_next_step(tmp_path: Path) -> None:
 def test_a_journal_in_another_layout_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     filled(path)
-    path.write_text(path.read_text().replace(f'{{"journal":{journals.VERSION}', '{"journal":0'))
+    path.write_text(path.read_text().replace(f'{{"journal":{results_journal.VERSION}', '{"journal":0'))
     before = path.read_bytes()
     with pytest.raises(UnavailableError, match="incompatible version") as caught:
         Journal.reopen(path)
@@ -300,7 +300,7 @@ def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch
     ],
 )
 def test_an_unwritable_journal_asks_for_what_helps(number: int, hint: str) -> None:
-    error = journals.unwritable(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
+    error = results_journal.unwritable(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
     assert os.strerror(number) in error.message
     assert hint in error.hint
     assert ("--resume" in error.hint) == (number not in {errno.EACCES, errno.EROFS})

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError
+from evalgate.gate import post
 from evalgate.github import publish
 from evalgate.model import InMemoryTranscripts, Links
-from evalgate.results import file as results_file
-from evalgate.results import shapes
-from evalgate.wiring import claims
+from evalgate.results import file, shapes
 
 
 class Kept:
@@ -37,17 +36,17 @@ def sound() -> dict[str, Any]:
     report = build.report("pass fail/pass error")
     assert isinstance(report.run.transcripts, InMemoryTranscripts)
     kept = Kept(report.run.transcripts)
-    parsed: dict[str, Any] = json.loads("".join(results_file.render_results(report, outcomes=kept, exit_code=0)))
+    parsed: dict[str, Any] = json.loads("".join(file.render_results(report, outcomes=kept, exit_code=0)))
     return parsed
 
 
 SOUND = sound()
 
 
-def read(raw: Any, folder: Path) -> results_file.Stored:
+def read(raw: Any, folder: Path) -> file.Stored:
     path = folder / "results.json"
     path.write_text(raw if isinstance(raw, str) else json.dumps(raw))
-    return results_file.read_untrusted(path, shown_as="results.json")
+    return file.read_untrusted(path, shown_as="results.json")
 
 
 def test_sound_results_are_read(tmp_path: Path) -> None:
@@ -119,7 +118,7 @@ def test_what_is_no_results_at_all_is_refused(text: str, tmp_path: Path) -> None
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results_file, "UNTRUSTED_BYTES", 1_000)
+    monkeypatch.setattr(file, "UNTRUSTED_BYTES", 1_000)
     with pytest.raises(EvalgateError, match="larger than"):
         read(SOUND, tmp_path)
 
@@ -138,7 +137,7 @@ def test_who_judged_is_told_as_far_as_the_results_know(tmp_path: Path) -> None:
         grade = {"value": 1.0}
         trial["grades"] = dict.fromkeys(("final_response_match_v2", "per_turn_user_simulator_quality_v1"), grade)
     choice = Settings(root=tmp_path)
-    report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
+    report = post.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     (asked,) = report.asked
     assert (asked.criterion, asked.judge.model, asked.judge.num_samples) == ("final_response_match_v2", "a|b", 3)
     assert asked.judge.prompt_version == "7"
@@ -181,7 +180,7 @@ def test_whatever_is_changed_is_refused_or_shown(
             continue  # an earlier change took the place away
     choice = Settings(root=tmp_path)
     try:
-        report = claims.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
+        report = post.decide(choice, read(raw, tmp_path), None, links=Links(commit="b" * 40))
     except EvalgateError:
         return
     assert publish.decided(report, when="always").headline

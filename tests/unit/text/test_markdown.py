@@ -12,7 +12,8 @@ from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.text import markdown, plain
+from evalgate.text import markdown as text_markdown
+from evalgate.text import plain
 
 # What an attack is made of, in any order, with anything between.
 ATTACKS = st.lists(
@@ -61,7 +62,7 @@ def read(markdown: str) -> Page:
 
 
 def unparted(text: str) -> str:
-    return text.replace(markdown.PART, "")
+    return text.replace(text_markdown.PART, "")
 
 
 def assert_dead(page: Page, *, allowed: set[str]) -> None:
@@ -72,27 +73,29 @@ def assert_dead(page: Page, *, allowed: set[str]) -> None:
 
 @given(ATTACKS)
 def test_prose_is_plain_words(text: str) -> None:
-    assert "<!--" not in markdown.prose(text) + markdown.raw_prose(text) + markdown.code(text) + markdown.fence(text)
-    page = read(f"Said: {markdown.prose(text)}")
+    assert "<!--" not in text_markdown.prose(text) + text_markdown.raw_prose(text) + text_markdown.code(
+        text
+    ) + text_markdown.fence(text)
+    page = read(f"Said: {text_markdown.prose(text)}")
     assert_dead(page, allowed={"p", "code", "span"})
     assert unparted(page.all).replace("`", "").split() == f"Said: {plain.one_line(text)}".replace("`", "").split()
 
 
 @given(ATTACKS)
 def test_prose_may_stand_first(text: str) -> None:
-    assert_dead(read(markdown.prose(text)), allowed={"p", "code", "span"})
+    assert_dead(read(text_markdown.prose(text)), allowed={"p", "code", "span"})
 
 
 @given(ATTACKS)
 def test_code_is_one_code_span(text: str) -> None:
-    page = read(f"x {markdown.code(text)} y")
+    page = read(f"x {text_markdown.code(text)} y")
     assert page.elements == ["p", "code"]
     assert unparted(page.all).strip() == f"x {plain.one_line(text) or '(empty)'} y"
 
 
 @given(ATTACKS)
 def test_a_cell_stays_one_cell(text: str) -> None:
-    table = f"| a | b |\n| :-- | :-- |\n| {markdown.cell_code(text)} | end |"
+    table = f"| a | b |\n| :-- | :-- |\n| {text_markdown.cell_code(text)} | end |"
     page = read(table)
     assert page.elements.count("td") == 2
     assert set(page.elements) == {"table", "thead", "tbody", "tr", "th", "td", "code"}
@@ -101,16 +104,16 @@ def test_a_cell_stays_one_cell(text: str) -> None:
 
 @given(ATTACKS)
 def test_a_fence_holds(text: str) -> None:
-    page = read(f"{markdown.fence(text, language='diff')}\nafter")
+    page = read(f"{text_markdown.fence(text, language='diff')}\nafter")
     assert page.elements == ["pre", "code", "p"]
     assert unparted(page.all) == f"{plain.visible(text)}".rstrip("\n") + "\n\nafter\n"
 
 
 @given(ATTACKS)
 def test_a_summary_and_a_pre_hold(text: str) -> None:
-    summary = f"{markdown.raw_code(text)} {markdown.raw_prose(text)}"
+    summary = f"{text_markdown.raw_code(text)} {text_markdown.raw_prose(text)}"
     page = read(
-        f"<details><summary>{summary}</summary>\n\n<pre>{markdown.escape_html(text)}</pre>\n\nafter\n\n</details>"
+        f"<details><summary>{summary}</summary>\n\n<pre>{text_markdown.escape_html(text)}</pre>\n\nafter\n\n</details>"
     )
     assert_dead(page, allowed={"details", "summary", "code", "span", "pre", "p"})
     assert page.elements.count("pre") == 1
@@ -118,15 +121,15 @@ def test_a_summary_and_a_pre_hold(text: str) -> None:
 
 
 def test_all_hostile_text_at_once() -> None:
-    for shown in (markdown.prose(HOSTILE), markdown.code(HOSTILE), markdown.fence(HOSTILE)):
+    for shown in (text_markdown.prose(HOSTILE), text_markdown.code(HOSTILE), text_markdown.fence(HOSTILE)):
         page = read(shown)
         assert not {"a", "img", "script", "table", "h1", "li", "del", "strong", "em"} & set(page.elements)
         assert not MENTION.search(page.live)
 
 
 def test_names_between_backticks_become_code() -> None:
-    assert markdown.prose("use `a_b` or `c`") == "use `a_b` or `c`"
-    assert markdown.raw_prose("use `a<b`") == "use <code>a&lt;b</code>"
+    assert text_markdown.prose("use `a_b` or `c`") == "use `a_b` or `c`"
+    assert text_markdown.raw_prose("use `a<b`") == "use <code>a&lt;b</code>"
 
 
 @pytest.mark.parametrize(
@@ -139,11 +142,11 @@ def test_names_between_backticks_become_code() -> None:
     ],
 )
 def test_only_web_addresses_become_links(address: str, shown: str) -> None:
-    assert markdown.link("`x`", address) == shown
+    assert text_markdown.link("`x`", address) == shown
 
 
 def test_a_file_address() -> None:
-    where = markdown.file_address(repository="https://h/o/r", commit="c0ffee", path="a b/ü#?.json", line=3)
+    where = text_markdown.file_address(repository="https://h/o/r", commit="c0ffee", path="a b/ü#?.json", line=3)
     assert where == "https://h/o/r/blob/c0ffee/a%20b/%C3%BC%23%3F.json#L3"
-    assert markdown.file_address(repository="", commit="c", path="a", line=None) == ""
-    assert markdown.file_address(repository="r", commit="c", path="\ud800", line=None) == "r/blob/c/%3F"
+    assert text_markdown.file_address(repository="", commit="c", path="a", line=None) == ""
+    assert text_markdown.file_address(repository="r", commit="c", path="\ud800", line=None) == "r/blob/c/%3F"

@@ -1,0 +1,1 @@
+"""Statistics and verdict: numbers in, verdict out."""

@@ -1,0 +1,221 @@
+"""How often one side passes: the rate of its runs, pass^k and pass@k."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from evalgate.comparison.pairing import Sample
+from evalgate.model import Interval, PassRates, Power
+
+# -- What a comparison could have seen --
+
+POWER = 0.8
+REPEATS = (2, 3, 5, 10)
+"""Numbers of repeats that the power line offers beside the present one."""
+
+
+def detectable(outcomes: Sequence[Sample], *, alpha: float, floor: float, fact: bool) -> Power | None:
+    """The smallest drop of the pass rate that is seen with a probability of 80 %, now and with more repeats.
+
+    `alpha`: of one criterion after adjusting. The largest of three bounds: the normal approximation from the observed
+    variances within cases, the policy's floor (which the drop that is seen must exceed as well), and the fewest cases
+    that must break altogether, among cases that never vary, for the exact test to speak. Of two stages the test sees
+    every run, but the further ones of a few cases only; the drop that must exceed the floor is the first stage's. The
+    repeats are those that the sides really have, the fewest where cases differ: stored results may have others.
+    """
+    paired = [sample for sample in outcomes if sample.paired]
+    if not paired:
+        return None
+    stages = _stages(paired)
+    (head, base), more = stages[0], min(stages[1]) if len(stages) > 1 else 0
+    told = Power(drop=None, repeats=head, base_repeats=None if base == head else base, more=more)
+    if fact:
+        return dataclasses.replace(told, drop=_beyond_floor(1, len(paired), floor))
+    first = [_first(sample) for sample in paired]
+    further = [stage for sample in paired if (stage := _further(sample)) is not None]
+    variances = [stage.variance for stage in first]
+    noise = _Noise(
+        test=_error([*first, *further]),
+        spread=math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in first)) / len(paired),
+    )
+    would = [(k, _smallest(variances, k, alpha=alpha, floor=floor)) for k in REPEATS if k > min(head, base) + more]
+    return dataclasses.replace(
+        told,
+        drop=_bound(noise, len(paired), stages, alpha=alpha, floor=floor),
+        would=tuple((k, drop) for k, drop in would if drop is not None),
+    )
+
+
+def _stages(samples: Sequence[Sample]) -> tuple[tuple[int, int], ...]:
+    """Head's and base's runs in each stage; of the second, those of the cases that were run again on both sides."""
+    first = min(sample.head_first for sample in samples), min(sample.base_first for sample in samples)
+    further = [(len(sample.head) - sample.head_first, len(sample.base) - sample.base_first) for sample in samples]
+    again = [(head, base) for head, base in further if head and base]
+    return (first, (min(head for head, _ in again), min(base for _, base in again))) if again else (first,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """One stage of a case: the variance of one run, and how many runs a side it is worth."""
+
+    variance: float
+    runs: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Noise:
+    """Standard errors of a drop: as the test sees it, and as it is reported."""
+
+    test: float
+    spread: float
+
+
+def _first(sample: Sample) -> _Stage:
+    stage = _stage(sample.head[: sample.head_first], sample.base[: sample.base_first])
+    # where all of it is missing on one side, the whole case has to do
+    return stage or _Stage(variance=variance(sample), runs=_worth(_known_count(sample.head), _known_count(sample.base)))
+
+
+def _further(sample: Sample) -> _Stage | None:
+    return _stage(sample.head[sample.head_first :], sample.base[sample.base_first :])
+
+
+def _stage(head: Sequence[float | None], base: Sequence[float | None]) -> _Stage | None:
+    if not _known_count(head) or not _known_count(base):
+        return None
+    return _Stage(variance=_variance([*head, *base]), runs=_worth(_known_count(head), _known_count(base)))
+
+
+def _worth(head: int, base: int) -> float:
+    """The harmonic mean: as many runs on both sides tell as much."""
+    return 2 * head * base / (head + base)
+
+
+def _error(stages: Sequence[_Stage]) -> float:
+    """The standard error of a drop that every run shows alike."""
+    noise = math.fsum(2 * stage.variance * stage.runs for stage in stages)
+    return math.sqrt(noise) / math.fsum(stage.runs for stage in stages)
+
+
+def variance(sample: Sample) -> float:
+    """The variance of one run of a case, from both sides together: unbiased where they are alike."""
+    return _variance([*sample.head, *sample.base])
+
+
+def _variance(outcomes: Sequence[float | None]) -> float:
+    values = [value for value in outcomes if value is not None]
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _smallest(variances: Sequence[float], runs: int, *, alpha: float, floor: float) -> float | None:
+    """As `detectable`, for so many runs of every case."""
+    error = math.sqrt(2 * math.fsum(variances) / runs) / len(variances)
+    return _bound(_Noise(test=error, spread=error), len(variances), ((runs, runs),), alpha=alpha, floor=floor)
+
+
+def _bound(noise: _Noise, cases: int, stages: Sequence[tuple[int, int]], *, alpha: float, floor: float) -> float | None:
+    """None where not even breaking every case would be seen."""
+    discrete = _beyond_floor(fewest_broken(stages, alpha=alpha), cases, floor)
+    if discrete is None:
+        return None
+    normal = NormalDist()
+    sure = normal.inv_cdf(POWER)
+    drop = max(discrete, (normal.inv_cdf(1 - alpha) + sure) * noise.test, floor + sure * noise.spread)
+    return drop if drop <= 1 else None
+
+
+def _beyond_floor(broken: int, cases: int, floor: float) -> float | None:
+    """The smallest share of whole cases that is at least `broken` of them and more than the floor."""
+    enough = max(broken, math.floor(floor * cases + 1e-9) + 1)
+    return enough / cases if enough <= cases else None
+
+
+def fewest_broken(stages: Sequence[tuple[int, int]], *, alpha: float) -> int:
+    """How many cases must fall from always passing to always failing for p < alpha, if no other varies. `stages`: a
+    case's runs on head and on base.
+
+    Each of them divides p by the ways to deal its runs to the two sides, in each stage.
+    """
+    ways = math.prod(math.comb(head + base, head) for head, base in stages)
+    broken, p = 0, 1.0
+    while p >= alpha:
+        p /= ways
+        broken += 1
+    return broken
+
+
+def _known_count(values: Sequence[float | None]) -> int:
+    return sum(value is not None for value in values)
+
+
+# -- Shares of counts --
+
+
+def quantile(confidence: float) -> float:
+    """The normal quantile of a two-sided level: 1.96 for 0.95."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def wilson(successes: float, total: float, *, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval of a share: sound for small counts, and never of width 0.
+
+    Counts need not be whole: `effective` counts are not. Without any observation the share may be anything.
+    Source: Wilson 1927; Brown, Cai and DasGupta 2001.
+    """
+    if total <= 0:
+        return Interval(low=0.0, high=1.0)
+    z = quantile(confidence)
+    share = min(max(successes / total, 0.0), 1.0)
+    centre = share + z * z / (2 * total)
+    spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    scale = 1 + z * z / total
+    low = 0.0 if share == 0 else max(0.0, (centre - spread) / scale)
+    high = 1.0 if share == 1 else min(1.0, (centre + spread) / scale)
+    return Interval(low=low, high=high)
+
+
+def design_effect(clusters: Iterable[tuple[int, int]]) -> float:
+    """How many times more observations are needed because they come in clusters; at least 1. `clusters`: hits, total.
+
+    The variance of the share by clusters (with C / (C - 1)) over that of independent observations, at most what
+    clusters whose members are all alike would give. A share of 0 or 1 says nothing about it: 1.
+    Source: Kish 1965; the use with Wilson's interval: Korn and Graubard 1998.
+    """
+    groups = [(hits, total) for hits, total in clusters if total]
+    hits, total = sum(each[0] for each in groups), sum(each[1] for each in groups)
+    if len(groups) < 2 or len(groups) == total or not 0 < hits < total:
+        return 1.0
+    share = hits / total
+    residuals = math.fsum((own - count * share) ** 2 for own, count in groups)
+    clustered = len(groups) / (len(groups) - 1) * residuals / total**2
+    worst = math.fsum(count * count for _, count in groups) / total
+    return min(max(clustered / (share * (1 - share) / total), 1.0), worst)
+
+
+def rates(outcomes: Sequence[Sequence[float | None]]) -> PassRates | None:
+    """From the outcomes (1 passed, 0 failed, None unknown) of every case; cases without a known one are left out.
+
+    k is the fewest known runs of a case. pass^k: all of k runs pass, the mean over cases of C(passes, k) / C(runs, k);
+    pass@k: at least one of k does. Source: Yao et al. 2024 (arXiv 2406.12045); Chen et al. 2021 (arXiv 2107.03374).
+    """
+    counts = [(sum(value == 1 for value in known), len(known)) for known in map(_known_values, outcomes) if known]
+    if not counts:
+        return None
+    k = min(runs for _, runs in counts)
+    passes, total = sum(hits for hits, _ in counts), sum(runs for _, runs in counts)
+    return PassRates(
+        k=k,
+        rate=passes / total,
+        interval=wilson(passes, total),
+        all_of_k=math.fsum(math.comb(hits, k) / math.comb(runs, k) for hits, runs in counts) / len(counts),
+        any_of_k=math.fsum(1 - math.comb(runs - hits, k) / math.comb(runs, k) for hits, runs in counts) / len(counts),
+    )
+
+
+def _known_values(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]

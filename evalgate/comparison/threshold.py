@@ -1,0 +1,246 @@
+"""The threshold gate: does a case, over its repeats, reach what its criteria ask for?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evalgate.model import (
+    OPEN,
+    AgentFailure,
+    CaseKey,
+    CaseVerdict,
+    CriterionUse,
+    CriterionVerdict,
+    FailureKind,
+    Grade,
+    GradedTrial,
+    NotEvaluated,
+    Reason,
+    Scale,
+    Score,
+    VerdictKind,
+)
+from evalgate.text import words
+
+# -- How a suite's cases ended, in numbers, and what that makes of the suite --
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How a suite's cases ended. `excused` failures are among `passed`; `unrun`: a budget kept them from running;
+    `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
+    """
+
+    total: int
+    passed: int
+    failed: int
+    unrun: int
+    doubtful: int
+    partial: int
+    excused: int
+
+    @property
+    def measured(self) -> int:
+        """Cases that passed or failed."""
+        return self.passed + self.failed
+
+    def enough(self, *, required: float, min_measured: float) -> bool:
+        """Whether what was measured is enough, and passes."""
+        measured = self.measured
+        return (
+            measured > 0
+            and measured >= _needed(self.total, min_measured)
+            and self.passed >= _needed(measured, required)
+        )
+
+
+def count(cases: Sequence[CaseVerdict], *, excused: Collection[CaseKey] = ()) -> Counts:
+    """The counts of a suite's cases."""
+    own = [case for case in cases if (case.suite, case.case_id) not in excused]
+    failed = sum(case.kind is VerdictKind.FAIL for case in own)
+    return Counts(
+        total=len(cases),
+        passed=sum(case.kind in (VerdictKind.PASS, VerdictKind.FAIL) for case in cases) - failed,
+        failed=failed,
+        unrun=sum(case.kind is VerdictKind.INCONCLUSIVE for case in cases),
+        doubtful=sum(case.doubtful for case in own),
+        partial=sum(case.partial for case in own),
+        excused=len(excused),
+    )
+
+
+def judge(  # noqa: PLR0911 - a row each
+    counts: Counts, *, required: float, min_measured: float
+) -> tuple[VerdictKind, str]:
+    """A suite's kind from its cases: the pass rate among the measured, where enough was measured.
+
+    Fails for certain, however the unmeasured would have ended, come first: an outage does not hide a failure. Excused
+    failures count as passes. Cases that a budget kept from running are inconclusive. `min_measured` lets cases pass of
+    which nothing is known, never those of which something bad is.
+    """
+    total, failed, passed, unrun, measured = counts.total, counts.failed, counts.passed, counts.unrun, counts.measured
+    if total == 0:
+        return VerdictKind.NOT_MEASURED, "no case"
+    if total - failed < _needed(total, required):
+        return VerdictKind.FAIL, f"{failed} of {total:,} cases failed"
+    if measured + unrun == 0 or measured + unrun < _needed(total, min_measured):
+        return VerdictKind.NOT_MEASURED, f"{total - measured} of {total:,} cases could not be evaluated"
+    if unrun and not counts.enough(required=required, min_measured=min_measured):
+        return VerdictKind.INCONCLUSIVE, f"{unrun} of {total:,} cases did not finish"
+    if passed < _needed(measured, required):
+        return VerdictKind.FAIL, f"{passed} of {measured} measured cases passed, {words.percent(required)} required"
+    if counts.doubtful:
+        doubtful = words.counted(counts.doubtful, "case")
+        return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"
+    return VerdictKind.PASS, f"{words.counted(counts.excused, 'failure')} allowed" if counts.excused else ""
+
+
+def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset[VerdictKind]:
+    """What is wrong with a suite apart from its failures: a failure more never takes anything out of it."""
+    whole = counts.measured - counts.partial + counts.unrun
+    kinds = set()
+    if whole < _needed(counts.total, min_measured) or counts.doubtful:
+        kinds.add(VerdictKind.NOT_MEASURED)
+    if counts.unrun and not counts.enough(required=required, min_measured=min_measured):
+        kinds.add(VerdictKind.INCONCLUSIVE)
+    return frozenset(kinds)
+
+
+def _needed(total: int, share: float) -> int:
+    # 0.7 * 10 is 7.000000000000001 in floats: the dust must not ask for an eighth case
+    return math.ceil(round(total * share, 9))
+
+
+def judge_case(
+    *,
+    suite: str,
+    case_id: str,
+    criteria: Sequence[CriterionUse],
+    trials: Sequence[GradedTrial],
+    repeats: int,
+    scales: Mapping[str, Scale],
+    adk_compat: bool,
+) -> CaseVerdict:
+    """The verdict on one case.
+
+    Any criterion that fails fails the case; else any that could not be measured leaves it not measured; else it
+    passes, provided that at least one criterion decides. Under `adk_compat` a case with one pass passes in spite
+    of criteria without a score, and an agent failure is a failure, as in ADK.
+    """
+    verdicts = tuple(
+        judge_criterion(
+            use,
+            [trial.grades.get(use.name) for trial in trials],
+            repeats=repeats,
+            scale=scales.get(use.name, OPEN),
+        )
+        for use in criteria
+    )
+    kind, reason = combine(verdicts, adk_compat=adk_compat)
+    failures = [trial.failure for trial in trials if trial.failure is not None]
+    if failures and kind is not VerdictKind.FAIL:
+        reason = _of_failure(failures[0])
+        if adk_compat:
+            kind = VerdictKind.FAIL
+    elif not trials:
+        reason = "never ran"
+    return CaseVerdict(
+        suite=suite,
+        case_id=case_id,
+        kind=kind,
+        criteria=verdicts,
+        reason=reason,
+        seconds=sum(trial.seconds for trial in trials),
+        doubtful=kind is VerdictKind.NOT_MEASURED and any(map(_is_doubtful, criteria, verdicts)),
+    )
+
+
+def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
+    """Not measured whole, and some of what was is below the threshold; a criterion on the test blames no agent."""
+    if verdict.kind is not VerdictKind.NOT_MEASURED or use.on_the_test:
+        return False
+    return any(value is not None and not reaches(value, use) for value in verdict.values)
+
+
+def judge_criterion(
+    use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int, scale: Scale
+) -> CriterionVerdict:
+    """One criterion over the repeats of a case: the mean of its scores against the threshold.
+
+    With repeats missing, the criterion is not measured, unless even the best possible scores in their place would
+    leave the mean below the threshold: then it has failed whatever they would have been. A criterion on the test itself
+    that misses its threshold leaves the case not measured: the test was broken, and nothing is known of the agent.
+    """
+    values = tuple(grade.value if isinstance(grade, Score) else None for grade in grades)
+    values += (None,) * (repeats - len(values))
+    missing = next((grade for grade in grades if isinstance(grade, NotEvaluated)), None)
+    scored = [value for value in values if value is not None]
+    # rounded once: a running sum, and fmean too, can miss a threshold by float dust (0.7, 0.8, 0.9 against 0.8)
+    mean = (mean_of(scored) if len(scored) > 1 else scored[0]) if scored else None
+    reason, message = (missing.reason, missing.message) if missing else (None, "")
+    if use.informational or use.threshold is None:
+        return CriterionVerdict(
+            name=use.name, kind=None, value=mean, threshold=None, values=values, reason=reason, message=message
+        )
+    kind = _kind(use, values=values, mean=mean, scale=scale)
+    if kind is VerdictKind.NOT_MEASURED and missing is None:
+        reason, message = Reason.SKIPPED, "did not run"
+    if kind is VerdictKind.FAIL and use.on_the_test:
+        kind, reason = VerdictKind.NOT_MEASURED, Reason.TEST_BROKEN
+        message = f"{mean:.3g} is below the required {use.threshold:g}" if mean is not None else "below its threshold"
+    return CriterionVerdict(
+        name=use.name, kind=kind, value=mean, threshold=use.threshold, values=values, reason=reason, message=message
+    )
+
+
+def _of_failure(failure: AgentFailure) -> str:
+    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
+    return f"{who} failed: {failure.message}"
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean, rounded once: what `statistics.mean` says of scores, 25 times as fast."""
+    near = math.fsum(values) / len(values)
+    if not math.isfinite(near):
+        return near
+    # what the division lost: sums of differences are exact, and so small that adding them rounds right
+    return near + math.fsum((*values, *(-near,) * len(values))) / len(values)
+
+
+def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None, scale: Scale) -> VerdictKind:
+    if mean is None or math.isnan(mean):
+        return VerdictKind.NOT_MEASURED
+    if None not in values:
+        return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
+    best = scale.lowest if use.lower_is_better else scale.highest
+    if best is not None and not reaches(mean_of([best if value is None else value for value in values]), use):
+        return VerdictKind.FAIL
+    return VerdictKind.NOT_MEASURED
+
+
+def reaches(value: float, use: CriterionUse) -> bool:
+    """ADK's rule: value >= threshold, no tolerance; <= where lower is better."""
+    if use.threshold is None:
+        return True
+    return value <= use.threshold if use.lower_is_better else value >= use.threshold
+
+
+def combine(verdicts: Iterable[CriterionVerdict], *, adk_compat: bool) -> tuple[VerdictKind, str]:
+    """The case's kind from its criteria's, and the reason in words."""
+    deciding = [verdict for verdict in verdicts if verdict.kind is not None]
+    failed = [verdict.name for verdict in deciding if verdict.kind is VerdictKind.FAIL]
+    unmeasured = [verdict for verdict in deciding if verdict.kind is VerdictKind.NOT_MEASURED]
+    passed = [verdict for verdict in deciding if verdict.kind is VerdictKind.PASS]
+    broken = next((verdict for verdict in deciding if verdict.reason is Reason.TEST_BROKEN), None)
+    if broken:
+        return VerdictKind.NOT_MEASURED, f"invalid test run: {broken.name} {broken.message}"
+    if failed:
+        return VerdictKind.FAIL, f"below threshold: {', '.join(failed)}"
+    if unmeasured and not (adk_compat and passed):
+        first = unmeasured[0]
+        return VerdictKind.NOT_MEASURED, f"{first.name} was not measured: {first.message or 'no score'}"
+    if not passed:
+        return VerdictKind.NOT_MEASURED, "the case has no deciding criterion"
+    return VerdictKind.PASS, ""

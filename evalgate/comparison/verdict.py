@@ -1,0 +1,503 @@
+"""The one answer: is head good enough, and is it worse than base?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evalgate.comparison import pairing
+from evalgate.comparison import threshold as comparison_threshold
+from evalgate.model import (
+    CaseComparison,
+    CaseKey,
+    CaseVerdict,
+    Change,
+    Comparison,
+    CriterionComparison,
+    CriterionUse,
+    FailOn,
+    FailureOrigin,
+    GateKind,
+    GateVerdict,
+    GradedTrial,
+    NotEvaluated,
+    Policy,
+    Run,
+    Scale,
+    Standing,
+    Suite,
+    SuiteVerdict,
+    ThresholdRule,
+    Verdict,
+    VerdictKind,
+)
+from evalgate.text import words
+
+# -- Which failures are let pass --
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowances:
+    """What the threshold gate knows of the base.
+
+    `origins`: whose failure each failed case is. `excused`: failures that do not block. `unsettled`: failures that a
+    spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do not decide.
+    """
+
+    origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
+    excused: frozenset[CaseKey] = frozenset()
+    unsettled: frozenset[CaseKey] = frozenset()
+    unreliable: frozenset[CaseKey] = frozenset()
+
+    def blocking(self, failures: Iterable[CaseKey]) -> frozenset[CaseKey]:
+        """The failures that count."""
+        return frozenset(failures) - self.excused - self.unsettled
+
+    def in_words(self, failures: Iterable[CaseKey]) -> str:
+        """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
+        counts = Counter(self.origins[key] for key in failures if key in self.origins)
+        return words.listed(SAID[origin].format(counts[origin]) for origin in FailureOrigin if counts[origin])
+
+
+SAID: Mapping[FailureOrigin, str] = {
+    FailureOrigin.NEW: "{} new",
+    FailureOrigin.KNOWN: "{} pre-existing",
+    FailureOrigin.FLAKY: "{} flaky",
+    FailureOrigin.UNKNOWN: "no base result for {}",
+    FailureOrigin.UNCONFIRMED: "{} unconfirmed",
+}
+
+NONE = Allowances()
+
+
+def find(
+    run: Run, policy: Policy, *, comparison: Comparison | None, unreliable: frozenset[CaseKey] = frozenset()
+) -> Allowances:
+    """What the comparison lets pass under the policy.
+
+    Under `threshold: new` a failure counts where the base passes the case, or its outcome on the base is not known, or
+    the base does not have the case: what a change adds must pass. A case whose question changed has no outcome there.
+    """
+    if comparison is None or comparison.base is None:
+        return Allowances(unreliable=unreliable)
+    failures = {(case.suite, case.case_id): case for case in comparison.cases if case.origin is not None}
+    origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
+    if policy.threshold is not ThresholdRule.NEW:
+        return Allowances(origins=origins, unreliable=unreliable)
+    cut_short = bool(run.truncated or comparison.base.truncated)
+    paired = {key for key, case in failures.items() if case.standing is Standing.PAIRED}
+    known = {key for key in paired if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
+    old = {key for key, case in failures.items() if case.standing is not Standing.NEW}
+    unknown = {key for key in old if origins[key] in (FailureOrigin.UNKNOWN, FailureOrigin.UNCONFIRMED)}
+    return Allowances(
+        origins=origins,
+        excused=frozenset(known),
+        unsettled=frozenset(unknown) if cut_short else frozenset(),
+        unreliable=unreliable,
+    )
+
+
+# -- What a comparison found, in sentences that a reviewer understands in ten seconds --
+
+
+def regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
+    """The criterion that fell furthest for its floor in full, the others by name."""
+    worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.floor, 1e-9))
+    others = [f"`{row.name}`" for row in rows if row is not worst]
+    rest = f" {words.listed(others)} regressed as well." if others else ""
+    turned = _turned(worst)
+    return f"{moved(worst)}{f': {turned}' if turned else ''}.{rest}"
+
+
+def moved(row: CriterionComparison) -> str:
+    """`` `x` dropped from 0.95 to 0.71 (-0.24, 95 % CI -0.38 to -0.10) ``."""
+    delta = row.delta or 0.0
+    if delta == 0:
+        return f"`{row.name}` stayed at {_value(row.head)}"
+    verb = _verb(row, delta)
+    base, head, _ = words.compared(row.base, row.head)
+    return f"`{row.name}` {verb} from {base} to {head} ({difference(row)})"
+
+
+def _verb(row: CriterionComparison, delta: float) -> str:
+    return "rose" if delta > 0 else "dropped" if not row.lower_is_better else "fell"
+
+
+def difference(row: CriterionComparison) -> str:
+    """`-0.24, 95 % CI -0.38 to -0.10`, or that it is no sample."""
+    if row.delta is None:
+        return "unknown"
+    told = words.compared(row.base, row.head)[2]
+    if row.fact:
+        return f"{told}, exact"
+    if row.interval is None:
+        return told
+    return f"{told}, 95 % CI {words.between(row.interval.low, row.interval.high, like=told)}"
+
+
+def _turned(row: CriterionComparison) -> str:
+    if not (row.broken or row.fixed):
+        return ""
+    broke = f"{words.counted(row.broken, 'case')} broke" if row.broken else "no case broke"
+    return f"{broke}, {row.fixed} {'was' if row.fixed == 1 else 'were'} fixed" if row.fixed else broke
+
+
+def not_measured(rows: Sequence[CriterionComparison]) -> str:
+    """How much of the worst-measured criterion is missing."""
+    if apart := next((row for row in rows if row.apart), None):
+        return (
+            f"`{apart.name}` measures time and the base was measured at another time: "
+            "set `baseline: rerun` to run the base alongside."
+        )
+    worst = max(rows, key=lambda row: row.unpaired)
+    others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
+    lack = f"{words.counted(worst.unpaired, 'case')} {'lacks' if worst.unpaired == 1 else 'lack'} a score"
+    return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
+
+
+def cut_short(truncated: str) -> str:
+    """That a budget ended the run before the sides could be compared."""
+    return f"The comparison with the base was cut short ({truncated}): no result."
+
+
+def inconclusive(rows: Sequence[CriterionComparison]) -> str:
+    """The criterion that could have fallen furthest."""
+    worst = max(rows, key=_possible)
+    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases, 'case')}."
+
+
+def _possible(row: CriterionComparison) -> float:
+    if row.interval is None:
+        return row.drop or 0.0
+    far = row.interval.high if row.lower_is_better else -row.interval.low
+    return far / max(row.floor, 1e-9)
+
+
+def passed(rows: Sequence[CriterionComparison]) -> str:
+    """That nothing fell by more than is tolerated."""
+    cases = words.counted(max(row.cases for row in rows), "compared case")
+    better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
+    broken = max((row.broken for row in rows), default=0)
+    beyond = f" beyond the tolerated drop ({words.counted(broken, 'case')} broke)" if broken else ""
+    rose = f"; {words.listed(better)} improved" if better else ""
+    return f"No regression in {cases}{beyond}{rose}."
+
+
+def nothing_paired(cases: Sequence[CaseComparison]) -> str:
+    """Why no case could be compared, and what would help."""
+    counts = Counter(case.standing for case in cases)
+    told = words.listed(f"{counts[each]} {each.value}" for each in Standing if counts[each])
+    return f"No case can be compared with the base: {told}.{_way_out(counts)}"
+
+
+def _way_out(counts: Mapping[Standing, int]) -> str:
+    if counts[Standing.CHANGED]:
+        return " Use `baseline: auto` to rerun the base on the same cases."
+    if counts[Standing.NEW] and counts[Standing.REMOVED]:
+        return " Keep the old cases in this pull request and delete them in the next."
+    return " Select cases that the base has, too." if counts[Standing.NEW] else ""
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+# -- The threshold gate from cases to suites to one answer --
+
+SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
+"""Most severe first: the most severe of the suites' kinds is the verdict's kind."""
+
+
+def threshold_gate(run: Run, policy: Policy, *, scales: Mapping[str, Scale], allowed: Allowances = NONE) -> Verdict:
+    """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it ran, but for those of
+    advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
+    ended is inconclusive at best."""
+    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy, scales=scales)
+    suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
+    deciding = [suite for suite in suites if not suite.advisory]
+    kind = _worst(deciding, run)
+    toothless = bool(suites) and not deciding
+    kinds = () if toothless else (kind, *_hidden(deciding, run))
+    blocked_by = worst_of(blocking(GateKind.THRESHOLD, policy).intersection(kinds))
+    waiting = [case for suite in suites for case in suite.cases if not case.admitted]
+    by_severity = all(suite.suite in policy.advisory for suite in suites)
+    nothing = NOTHING_DECIDES if by_severity or not waiting else NOTHING_YET
+    noun = "deciding case" if waiting else "case"
+    told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
+    reason = " ".join(each for each in (told, _waiting(waiting, policy)) if each)
+    gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocked_by=blocked_by)
+    return Verdict(kind=kind, reason=reason, blocked_by=blocked_by, suites=suites, gates=(gate,))
+
+
+NOTHING_DECIDES = "Every suite is advisory (non-blocking)."
+NOTHING_YET = "Every case is quarantined (non-blocking)."
+NAMED, NAME_WIDTH = 4, 60
+"""How many names a sentence has room for, and how much of each."""
+
+
+def _waiting(cases: Sequence[CaseVerdict], policy: Policy) -> str:
+    """Which cases `admission` keeps from deciding."""
+    if not cases:
+        return ""
+    are = "is" if len(cases) == 1 else "are"
+    runs = words.counted(policy.admission, "base run")
+    shown = ("`" + case.case_id[:NAME_WIDTH].replace("`", "'") + "`" for case in cases)
+    names = words.listed(shown, limit=NAMED)
+    return f"{words.counted(len(cases), 'case')} {are} quarantined (`admission`: not yet reliable in {runs}): {names}."
+
+
+def _worst(suites: Sequence[SuiteVerdict], run: Run) -> VerdictKind:
+    kind = next((each for each in SEVERITY if any(suite.kind is each for suite in suites)), VerdictKind.NOT_MEASURED)
+    if kind is not VerdictKind.PASS:
+        return kind
+    if not run.complete:
+        return VerdictKind.NOT_MEASURED
+    return VerdictKind.INCONCLUSIVE if run.truncated else kind
+
+
+def worst_of(kinds: Collection[VerdictKind]) -> VerdictKind | None:
+    """The most severe; None of none."""
+    return next((each for each in SEVERITY if each in kinds), None)
+
+
+def _hidden(suites: Sequence[SuiteVerdict], run: Run) -> frozenset[VerdictKind]:
+    """The kinds that a more severe one keeps out of sight; what the policy blocks on may be among them."""
+    kinds = {kind for suite in suites for kind in (suite.kind, *suite.beside)}
+    if run.truncated:
+        kinds.add(VerdictKind.INCONCLUSIVE)
+    return frozenset(kinds)
+
+
+def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
+    """The kinds of a gate's verdict that end the job red."""
+    named = {
+        VerdictKind.FAIL: FailOn(gate.value),
+        VerdictKind.NOT_MEASURED: FailOn.NOT_MEASURED,
+        VerdictKind.INCONCLUSIVE: FailOn.INCONCLUSIVE,
+    }
+    return frozenset(kind for kind, word in named.items() if word in policy.fail_on)
+
+
+def case_verdicts(
+    run: Run,
+    uses: Mapping[CaseKey, Sequence[CriterionUse]],
+    *,
+    policy: Policy,
+    scales: Mapping[str, Scale],
+) -> dict[CaseKey, CaseVerdict]:
+    """The verdict on each of the cases of `uses`, from the trials of a run."""
+    by_case = pairing.trials_by_case(run)
+    return {
+        key: _judge_case(key, own, by_case.get(key, ()), run, policy=policy, scales=scales) for key, own in uses.items()
+    }
+
+
+def _judge_case(
+    key: CaseKey,
+    uses: Sequence[CriterionUse],
+    trials: Sequence[GradedTrial],
+    run: Run,
+    *,
+    policy: Policy,
+    scales: Mapping[str, Scale],
+) -> CaseVerdict:
+    suite, case_id = key
+    expected = run.expected(suite, case_id)
+    verdict = comparison_threshold.judge_case(
+        suite=suite,
+        case_id=case_id,
+        criteria=uses,
+        trials=trials,
+        repeats=expected,
+        scales=scales,
+        adk_compat=policy.adk_compat,
+    )
+    if verdict.kind is VerdictKind.FAIL:
+        return dataclasses.replace(verdict, partial=not policy.adk_compat and _broken(trials, uses))
+    cut_short = run.truncated and len(trials) < expected and not _broken(trials, uses)
+    if cut_short and verdict.kind is VerdictKind.NOT_MEASURED:
+        return dataclasses.replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=run.truncated)
+    return verdict
+
+
+def _broken(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse]) -> bool:
+    """Whether something that did run could not be measured."""
+    names = [use.name for use in pairing.deciding(uses)]
+    return any(
+        trial.failure is not None or isinstance(trial.grades.get(name), NotEvaluated | None)
+        for trial in trials
+        for name in names
+    )
+
+
+def _judge_suite(
+    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowances
+) -> SuiteVerdict:
+    keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
+    waits = allowed.unreliable if suite.key not in policy.advisory else frozenset()
+    cases = tuple(_marked(verdicts[key], key, waits=waits, allowed=allowed) for key in keys)
+    counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
+    required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
+    kind, reason = comparison_threshold.judge(
+        comparison_threshold.count(counted), required=required, min_measured=policy.min_measured
+    )
+    failures = {(case.suite, case.case_id) for case in counted if case.kind is VerdictKind.FAIL}
+    settled = comparison_threshold.count(
+        [_unsettled(case, allowed) for case in counted], excused=failures & allowed.excused
+    )
+    if kind is VerdictKind.FAIL and not allowed.blocking(failures):
+        kind, reason = comparison_threshold.judge(settled, required=required, min_measured=policy.min_measured)
+    beside = comparison_threshold.beside(settled, required=required, min_measured=policy.min_measured)
+    return SuiteVerdict(
+        suite=suite.key,
+        kind=kind,
+        cases=cases,
+        required_pass_rate=required,
+        reason=reason,
+        advisory=suite.key in policy.advisory or (bool(cases) and not counted),
+        beside=frozenset() if kind is VerdictKind.PASS else beside - {kind},
+    )
+
+
+def _marked(case: CaseVerdict, key: CaseKey, *, waits: Collection[CaseKey], allowed: Allowances) -> CaseVerdict:
+    excused = case.kind is VerdictKind.FAIL and key in allowed.excused
+    if key not in waits and not excused:
+        return case
+    return dataclasses.replace(case, admitted=key not in waits, excused=excused)
+
+
+def _unsettled(case: CaseVerdict, allowed: Allowances) -> CaseVerdict:
+    unsettled = (case.suite, case.case_id) in allowed.unsettled
+    return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unsettled else case
+
+
+def _sentence(
+    kind: VerdictKind,
+    suites: Sequence[SuiteVerdict],
+    *,
+    run: Run,
+    allowed: Allowances,
+    noun: str,
+    by: VerdictKind | None,
+) -> str:
+    """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
+    counted = [case for suite in suites for case in suite.cases if (case.suite, case.case_id) not in allowed.unreliable]
+    cases = len(counted)
+    failed = [case for case in counted if case.kind is VerdictKind.FAIL]
+    unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
+    told = by or kind
+    where = words.listed((suite.suite for suite in suites if told in (suite.kind, *suite.beside)), limit=3)
+    origins = allowed.in_words((case.suite, case.case_id) for case in failed)
+    match told:
+        case VerdictKind.PASS:
+            return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
+        case VerdictKind.FAIL:
+            rest = f"; {unmeasured} could not be evaluated" if unmeasured else ""
+            said = f" ({origins})" if origins else ""
+            return f"{len(failed)} of {cases:,} {noun}s failed{said} in {where}{rest}."
+        case VerdictKind.NOT_MEASURED:
+            if cases == 0:
+                return "There was no case to evaluate."
+            partial = sum(case.partial for case in counted) if kind is VerdictKind.FAIL else 0
+            rest = f" ({len(failed)} failed)" if failed else ""
+            fully = "fully " if partial else ""
+            return f"{unmeasured + partial} of {cases:,} {noun}s could not be {fully}evaluated in {where}{rest}."
+        case VerdictKind.INCONCLUSIVE:
+            said = f" ({origins})" if origins else ""
+            shown = failed and (origins or kind is not told)
+            rest = f" {len(failed)} of {cases:,} {noun}s failed{said}." if shown else ""
+            return f"The run was cut short ({run.truncated or 'budget'}), so there is no verdict.{rest}"
+
+
+def _pass_sentence(cases: int, noun: str, *, failed: int, unmeasured: int, origins: str) -> str:
+    if failed and origins:
+        return f"{cases - failed - unmeasured} of {cases:,} {noun}s passed; allowed failures: {origins}."
+    if failed:
+        return f"{cases - failed - unmeasured} of {cases:,} {noun}s passed, as many as required."
+    if unmeasured:
+        return f"Every measured {noun} passed; {unmeasured} of {cases} could not be evaluated, which the policy allows."
+    return f"The {noun} passed." if cases == 1 else f"All {words.counted(cases, noun)} passed."
+
+
+def decide(
+    run: Run,
+    policy: Policy,
+    *,
+    scales: Mapping[str, Scale],
+    comparison: Comparison | None,
+    unreliable: frozenset[CaseKey] = frozenset(),
+) -> Verdict:
+    """Both gates together: the most severe of the two, and a sentence that begins with what blocks.
+
+    Without a comparison only the threshold gate is asked; with one that has no base, the regression gate is not
+    measured, unless there is nothing yet that could have become worse. `unreliable`: cases that are shown and never
+    decide (`admission`).
+    """
+    allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
+    threshold = threshold_gate(run, policy, scales=scales, allowed=allowed)
+    regression = None if comparison is None else regression_gate(run, comparison, policy)
+    gates = (*threshold.gates, *(() if regression is None else (regression,)))
+    return Verdict(
+        kind=next(kind for kind in SEVERITY if any(gate.kind is kind for gate in gates)),
+        reason=_reason(gates),
+        blocked_by=worst_of([gate.blocked_by for gate in gates if gate.blocked_by is not None]),
+        suites=threshold.suites,
+        gates=gates,
+    )
+
+
+def _reason(gates: Sequence[GateVerdict]) -> str:
+    """What blocks comes first, then what is worse; a gate that passes is told of only where all do."""
+    ordered = sorted(gates, key=lambda gate: (not gate.blocks, SEVERITY.index(gate.blocked_by or gate.kind)))
+    wrong = [gate for gate in ordered if gate.kind is not VerdictKind.PASS]
+    return " ".join(gate.reason for gate in wrong or ordered)
+
+
+def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVerdict | None:
+    """Whether head is worse than base; None where the policy lets no criterion decide that."""
+    if comparison.base is None:
+        why = (comparison.problem or "there are no base results").rstrip(".")
+        if comparison.no_agent:
+            # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
+            return _gate({VerdictKind.PASS: f"Nothing to compare with yet: {why}."}, policy)
+        return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
+    rows = [row for row in comparison.criteria if row.gating]
+    if not rows:
+        return _without_rows(comparison, policy)
+    return _gate(_judge_rows(rows, truncated=run.truncated or comparison.base.truncated), policy)
+
+
+def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mapping[VerdictKind, str]:
+    """Every kind that is there, with its sentence, most severe first: a fall is a fall, whatever else is unknown; what
+    a budget cut short is inconclusive at best."""
+    by_change = {change: [row for row in rows if row.change is change] for change in Change}
+    found: dict[VerdictKind, str] = {}
+    if regressed := by_change[Change.REGRESSED]:
+        found[VerdictKind.FAIL] = regressed_sentence(regressed)
+    if unknown := [*by_change[Change.NOT_MEASURED], *(row for row in by_change[Change.REGRESSED] if row.short)]:
+        found[VerdictKind.NOT_MEASURED] = not_measured(unknown)
+    if truncated:
+        found[VerdictKind.INCONCLUSIVE] = cut_short(truncated)
+    elif undecided := by_change[Change.INCONCLUSIVE]:
+        found[VerdictKind.INCONCLUSIVE] = inconclusive(undecided)
+    return found or {VerdictKind.PASS: passed(rows)}
+
+
+def _without_rows(comparison: Comparison, policy: Policy) -> GateVerdict | None:
+    deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
+    if not deciding or comparison.criteria:
+        return None
+    return _gate({VerdictKind.NOT_MEASURED: nothing_paired(deciding)}, policy)
+
+
+def _gate(found: Mapping[VerdictKind, str], policy: Policy) -> GateVerdict:
+    """The most severe kind decides what it is called, every kind whether it blocks; the one that does is told first."""
+    kind = next(iter(found))
+    blocked_by = worst_of(blocking(GateKind.REGRESSION, policy).intersection(found))
+    told = dict.fromkeys((blocked_by or kind, kind))
+    reason = " ".join(found[each] for each in told)
+    return GateVerdict(gate=GateKind.REGRESSION, kind=kind, reason=reason, blocked_by=blocked_by)

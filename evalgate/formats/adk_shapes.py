@@ -1,0 +1,685 @@
+"""Cases as JSON-ready values in ADK's shape of an EvalCase, without nulls and defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from sys import intern
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from evalgate.errors import Place
+from evalgate.model import (
+    AgentDetails,
+    Attachment,
+    Case,
+    Content,
+    ConversationScenario,
+    Event,
+    Invocation,
+    Part,
+    Persona,
+    PersonaBehavior,
+    Rubric,
+    SessionInput,
+    Text,
+    Timings,
+    ToolCall,
+    ToolResponse,
+    Usage,
+)
+from evalgate.model.shapes import Count, Seconds, Wire
+from evalgate.text import words
+
+# -- How the events of one turn become an invocation --
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEvent(Event):
+    """An event as an agent gave it; `final`: its text may be the answer."""
+
+    final: bool = False
+
+
+def assemble(
+    user_content: Content,
+    events: Sequence[StepEvent],
+    *,
+    invocation_id: str = "",
+    agents: tuple[AgentDetails, ...] = (),
+    timings: Timings | None = None,
+) -> Invocation:
+    """One turn as ADK's EvaluationGenerator would record it.
+
+    The answer is the last final event with parts, one with text preferred. Steps are the events of anyone but the
+    user that carry a text, call, response, inline data or grounding; the answer stays among them without its
+    content (it would count twice), unless it also calls a tool.
+    """
+    own = [event for event in events if (event.author or "agent").lower() != "user"]
+    answer = _answer(own)
+    steps = tuple(
+        _plain(event, keep_content=event is not answer or _has_calls(event)) for event in own if _is_step(event)
+    )
+    return Invocation(
+        user_content=user_content,
+        final_response=answer.content if answer else None,
+        events=steps,
+        invocation_id=invocation_id,
+        agents=agents,
+        timings=timings,
+    )
+
+
+def _answer(events: Sequence[StepEvent]) -> StepEvent | None:
+    chosen: StepEvent | None = None
+    for event in events:
+        if not event.final or event.content is None or not event.content.parts:
+            continue
+        if chosen is None or not _has_text(chosen) or _has_text(event):
+            chosen = event
+    return chosen
+
+
+def _has_text(event: Event) -> bool:
+    parts = event.content.parts if event.content else ()
+    return any(isinstance(part, Text) and part.text for part in parts)
+
+
+def _has_calls(event: Event) -> bool:
+    parts = event.content.parts if event.content else ()
+    return any(isinstance(part, ToolCall) for part in parts)
+
+
+def _is_step(event: Event) -> bool:
+    if event.grounding is not None:
+        return True
+    for part in event.content.parts if event.content else ():
+        match part:
+            case Text():
+                if part.text:
+                    return True
+            case ToolCall() | ToolResponse():
+                return True
+            case Attachment():
+                if part.data.get("inline_data") or part.data.get("inlineData"):
+                    return True
+    return False
+
+
+def _plain(event: StepEvent, *, keep_content: bool) -> Event:
+    fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
+    if not keep_content:
+        fields["content"] = None
+    return Event(**fields)
+
+
+# -- google.genai's Content and Part as they stand in evaluation files, sessions and protocol messages --
+
+_ATTACHED = {"inline_data", "file_data", "executable_code", "code_execution_result", "tool_call", "tool_response"}
+
+
+class FunctionCallWire(Wire):
+    """google.genai FunctionCall."""
+
+    id: str | None = None
+    name: str | None = None
+    args: dict[str, Any] | None = None
+    partial_args: list[Any] | None = None
+    will_continue: bool | None = None
+
+    def noun(self) -> ToolCall:
+        """The call; a nameless one keeps an empty name."""
+        return ToolCall(name=intern(self.name or ""), args=self.args, id=self.id)
+
+
+class FunctionResponseWire(Wire):
+    """google.genai FunctionResponse."""
+
+    id: str | None = None
+    name: str | None = None
+    response: dict[str, Any] | None = None
+    parts: list[Any] | None = None
+    scheduling: str | None = None
+    will_continue: bool | None = None
+
+    def noun(self) -> ToolResponse:
+        """The response; a nameless one keeps an empty name."""
+        return ToolResponse(name=intern(self.name or ""), response=self.response, id=self.id)
+
+
+class PartWire(Wire):
+    """google.genai Part, of which only text, calls and responses are read further.
+
+    It is meant to hold one kind of content, and google.genai takes several; ADK reads each of them.
+    """
+
+    text: str | None = None
+    thought: bool | None = None
+    function_call: FunctionCallWire | None = None
+    function_response: FunctionResponseWire | None = None
+    inline_data: dict[str, Any] | None = None
+    file_data: dict[str, Any] | None = None
+    executable_code: dict[str, Any] | None = None
+    code_execution_result: dict[str, Any] | None = None
+    thought_signature: str | None = None
+    video_metadata: dict[str, Any] | None = None
+    media_resolution: Any = None
+    tool_call: dict[str, Any] | None = None
+    tool_response: dict[str, Any] | None = None
+    part_metadata: dict[str, Any] | None = None
+    audio_transcription: Any = None
+    media_processing: Any = None
+    speech_metadata: Any = None
+
+    def nouns(self) -> tuple[Part, ...]:
+        """One part for each kind of content: a text, a call, a response, and an attachment for all others."""
+        found: list[Part] = []
+        if self.text is not None:
+            found.append(Text(text=self.text, thought=bool(self.thought)))
+        if self.function_call is not None:
+            found.append(self.function_call.noun())
+        if self.function_response is not None:
+            found.append(self.function_response.noun())
+        if not found:
+            return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
+        if any(getattr(self, name) is not None for name in _ATTACHED):
+            found.append(Attachment(data=self.model_dump(mode="json", exclude_none=True, include=_ATTACHED)))
+        return tuple(found)
+
+
+class ContentWire(Wire):
+    """google.genai Content."""
+
+    role: str | None = None
+    parts: list[PartWire] | None = Field(default=None)
+
+    def noun(self) -> Content:
+        """The content; no parts and an empty list of parts are the same."""
+        role = intern(self.role) if self.role else self.role
+        return Content(parts=tuple(noun for part in self.parts or () for noun in part.nouns()), role=role)
+
+
+# -- ADK's Invocation and what belongs to it, as written in evaluation files, results and protocol messages --
+
+STRICT = "as ADK"
+"""Context of a validation that refuses what ADK refuses, though nothing is unclear about it."""
+
+
+class UsageWire(Wire):
+    """google.genai usage metadata: the counts are read, the rest (details by modality, traffic type) is dropped."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
+    )
+
+    prompt_token_count: Count = None
+    cached_content_token_count: Count = None
+    candidates_token_count: Count = None
+    thoughts_token_count: Count = None
+    tool_use_prompt_token_count: Count = None
+    total_token_count: Count = None
+
+    def noun(self) -> Usage:
+        """The token counts; absent stays None."""
+        return Usage(
+            prompt_tokens=self.prompt_token_count,
+            cached_tokens=self.cached_content_token_count,
+            candidates_tokens=self.candidates_token_count,
+            thoughts_tokens=self.thoughts_token_count,
+            tool_use_prompt_tokens=self.tool_use_prompt_token_count,
+            total_tokens=self.total_token_count,
+        )
+
+
+class EventWire(Wire):
+    """ADK's InvocationEvent; ADK ignores unknown keys here, and so do we."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
+    )
+
+    author: str
+    content: ContentWire | None = None
+    grounding_metadata: dict[str, Any] | None = None
+    usage_metadata: UsageWire | None = None
+    model_version: str | None = None
+
+    def noun(self) -> Event:
+        """The event."""
+        return Event(
+            author=self.author,
+            content=self.content.noun() if self.content else None,
+            usage=self.usage_metadata.noun() if self.usage_metadata else None,
+            model_version=self.model_version,
+            grounding=self.grounding_metadata,
+        )
+
+
+class IntermediateDataWire(Wire):
+    """ADK's two ways to record the steps of a turn: by kind (IntermediateData) or as events (InvocationEvents)."""
+
+    tool_uses: list[FunctionCallWire] | None = None
+    tool_responses: list[FunctionResponseWire] | None = None
+    intermediate_responses: list[tuple[str, list[PartWire]]] | None = None
+    invocation_events: list[EventWire] | None = None
+
+    @field_validator("tool_uses", "tool_responses", "intermediate_responses", "invocation_events", mode="before")
+    @classmethod
+    def _no_null(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None and info.context is STRICT:
+            raise PydanticKnownError("list_type")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> IntermediateDataWire:
+        if self.invocation_events is not None and (self.tool_uses or self.tool_responses):
+            raise PydanticCustomError(
+                "two_records", "the steps are given twice: as `invocation_events` and by kind (`tool_uses`, ...)"
+            )
+        return self
+
+    @property
+    def itemized(self) -> bool:
+        """Whether the steps are events; ADK reads `{}` as the by-kind form."""
+        return self.invocation_events is not None
+
+    def events(self) -> tuple[Event, ...]:
+        """The steps as events; the by-kind form gives calls, then responses, then texts."""
+        if self.invocation_events is not None:
+            return tuple(event.noun() for event in self.invocation_events)
+        calls = tuple(call.noun() for call in self.tool_uses or ())
+        responses = tuple(response.noun() for response in self.tool_responses or ())
+        events = [Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts]
+        for author, parts in self.intermediate_responses or ():
+            nouns = (noun for part in parts for noun in part.nouns())
+            said = tuple(noun for noun in nouns if isinstance(noun, Text | Attachment))
+            events.append(Event(author=author, content=Content(parts=said)))
+        return tuple(events)
+
+
+class RubricContentWire(Wire):
+    """ADK's RubricContent."""
+
+    text_property: str | None = None
+
+
+class RubricWire(Wire):
+    """ADK's Rubric."""
+
+    rubric_id: str
+    rubric_content: RubricContentWire
+    description: str | None = None
+    type: str | None = None
+
+    def noun(self) -> Rubric:
+        """The rubric; a missing text is an empty one, which validation reports."""
+        text = self.rubric_content.text_property or ""
+        return Rubric(rubric_id=self.rubric_id, text=text, description=self.description, type=self.type)
+
+
+class AgentDetailsWire(Wire):
+    """ADK's AgentDetails: what one agent of the app was told and given."""
+
+    name: str
+    instructions: str = ""
+    tool_declarations: list[Any] = Field(default_factory=list)
+
+
+class AppDetailsWire(Wire):
+    """ADK's AppDetails."""
+
+    agent_details: dict[str, AgentDetailsWire] = Field(default_factory=dict)
+
+    def noun(self) -> tuple[AgentDetails, ...]:
+        """The agents in the order in which they were recorded."""
+        return tuple(
+            AgentDetails(
+                name=agent.name,
+                instructions=agent.instructions,
+                tool_declarations=tuple(agent.tool_declarations),
+            )
+            for agent in self.agent_details.values()
+        )
+
+
+class InvocationWire(Wire):
+    """ADK's Invocation."""
+
+    invocation_id: str = ""
+    user_content: ContentWire
+    final_response: ContentWire | None = None
+    intermediate_data: IntermediateDataWire | None = None
+    creation_timestamp: float = 0.0
+    duration: Seconds = None
+    model_duration: Seconds = None
+    tool_duration: Seconds = None
+    rubrics: list[RubricWire] | None = None
+    app_details: AppDetailsWire | None = None
+
+    def noun(self) -> Invocation:
+        """The invocation; timings only where a duration was measured."""
+        steps = self.intermediate_data
+        timings = None
+        if self.duration is not None:
+            timings = Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
+        return Invocation(
+            user_content=self.user_content.noun(),
+            final_response=self.final_response.noun() if self.final_response else None,
+            events=steps.events() if steps is not None else None,
+            itemized=steps is None or steps.itemized,
+            invocation_id=self.invocation_id,
+            rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
+            agents=self.app_details.noun() if self.app_details else (),
+            timings=timings,
+        )
+
+
+# -- ADK's EvalCase and what belongs to it, as written in evaluation files --
+
+BUILT_IN_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
+_OPEN = ConfigDict(
+    alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
+)
+
+
+class SessionInputWire(Wire):
+    """ADK's SessionInput; ADK keeps unknown keys here and reads none of them."""
+
+    model_config = _OPEN
+
+    app_name: str
+    user_id: str
+    session_id: str | None = None
+    state: dict[str, Any] = Field(default_factory=dict)
+
+    def noun(self) -> SessionInput:
+        """The session that a case starts from."""
+        if not self.state:
+            return _stateless(self.app_name, self.user_id, self.session_id)
+        return SessionInput(
+            app_name=intern(self.app_name), user_id=intern(self.user_id), session_id=self.session_id, state=self.state
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _stateless(app_name: str, user_id: str, session_id: str | None) -> SessionInput:
+    """All cases of a file mostly start from the same session: one value for all of them."""
+    return SessionInput(app_name=app_name, user_id=user_id, session_id=session_id)
+
+
+class PersonaBehaviorWire(Wire):
+    """ADK's UserBehavior."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str
+    description: str
+    behavior_instructions: list[str]
+    violation_rubrics: list[str]
+
+
+class PersonaWire(Wire):
+    """ADK's UserPersona."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: str
+    description: str
+    behaviors: list[PersonaBehaviorWire]
+
+    def noun(self) -> Persona:
+        """The persona."""
+        behaviors = tuple(
+            PersonaBehavior(
+                name=behavior.name,
+                description=behavior.description,
+                instructions=tuple(behavior.behavior_instructions),
+                violation_rubrics=tuple(behavior.violation_rubrics),
+            )
+            for behavior in self.behaviors
+        )
+        return Persona(persona_id=self.id, description=self.description, behaviors=behaviors)
+
+
+class ScenarioWire(Wire):
+    """ADK's ConversationScenario; a persona is the id of a built-in one, or written out."""
+
+    starting_prompt: str
+    conversation_plan: str
+    user_persona: str | PersonaWire | None = None
+
+    @field_validator("user_persona")
+    @classmethod
+    def _known(cls, persona: str | PersonaWire | None) -> str | PersonaWire | None:
+        if isinstance(persona, str) and persona not in BUILT_IN_PERSONAS:
+            near = words.nearest(persona, BUILT_IN_PERSONAS)
+            raise PydanticCustomError(
+                "unknown_persona",
+                "`{found}` is not a built-in persona; ADK has {known}",
+                {"found": persona[:60], "known": words.listed(BUILT_IN_PERSONAS), "near": near or ""},
+            )
+        return persona
+
+    def noun(self) -> ConversationScenario:
+        """The scenario."""
+        persona = self.user_persona
+        return ConversationScenario(
+            starting_prompt=self.starting_prompt,
+            conversation_plan=self.conversation_plan,
+            persona=Persona(persona_id=persona) if isinstance(persona, str) else persona.noun() if persona else None,
+        )
+
+
+class EvalCaseWire(Wire):
+    """ADK's EvalCase; ADK keeps unknown keys here and reads none of them."""
+
+    model_config = _OPEN
+
+    eval_id: str
+    conversation: list[InvocationWire] | None = None
+    conversation_scenario: ScenarioWire | None = None
+    session_input: SessionInputWire | None = None
+    creation_timestamp: float = 0.0
+    rubrics: list[RubricWire] | None = None
+    final_session_state: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> EvalCaseWire:
+        if self.conversation is None and self.conversation_scenario is None:
+            raise PydanticCustomError(
+                "no_conversation", "the case has neither a `conversation` nor a `conversation_scenario`"
+            )
+        if self.conversation is not None and self.conversation_scenario is not None:
+            raise PydanticCustomError(
+                "two_conversations", "the case has both a `conversation` and a `conversation_scenario`; ADK takes one"
+            )
+        return self
+
+    def noun(self, *, place: Place | None = None) -> Case:
+        """The case. An empty `final_session_state` expects nothing: ADK writes one into every case."""
+        turns = self.conversation
+        return Case(
+            case_id=self.eval_id,
+            conversation=tuple(turn.noun() for turn in turns) if turns is not None else None,
+            scenario=self.conversation_scenario.noun() if self.conversation_scenario else None,
+            session=self.session_input.noun() if self.session_input else None,
+            rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
+            expects_state=self.final_session_state or None,
+            place=place,
+        )
+
+
+# -- Nouns as JSON-ready values in ADK's shapes, without nulls and defaults --
+
+
+def invocation_json(invocation: Invocation) -> dict[str, Any]:
+    """ADK's Invocation; its steps in the form in which they were recorded: ADK's metrics tell the two apart."""
+    written: dict[str, Any] = {"user_content": content_json(invocation.user_content)}
+    if invocation.invocation_id:
+        written["invocation_id"] = invocation.invocation_id
+    if invocation.final_response is not None:
+        written["final_response"] = content_json(invocation.final_response)
+    if invocation.events is not None:
+        write = _as_events if invocation.itemized else _by_kind
+        written["intermediate_data"] = write(invocation.events)
+    if invocation.timings is not None:
+        written.update(_timings_json(invocation.timings))
+    if invocation.rubrics:
+        written["rubrics"] = [rubric_json(rubric) for rubric in invocation.rubrics]
+    if invocation.agents:
+        written["app_details"] = {"agent_details": {agent.name: agent_json(agent) for agent in invocation.agents}}
+    return written
+
+
+def content_json(content: Content) -> dict[str, Any]:
+    """google.genai's Content."""
+    parts = [part_json(part) for part in content.parts]
+    return {"parts": parts} if content.role is None else {"role": content.role, "parts": parts}
+
+
+def part_json(part: Part) -> dict[str, Any]:
+    """google.genai's Part."""
+    if isinstance(part, Text):
+        return {"text": part.text, "thought": True} if part.thought else {"text": part.text}
+    if isinstance(part, ToolCall):
+        return {"function_call": _call_json(part)}
+    if isinstance(part, ToolResponse):
+        return {"function_response": _response_json(part)}
+    return dict(part.data)
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """ADK's InvocationEvent."""
+    written: dict[str, Any] = {"author": event.author}
+    if event.content is not None:
+        written["content"] = content_json(event.content)
+    if event.grounding is not None:
+        written["grounding_metadata"] = dict(event.grounding)
+    if event.usage is not None:
+        written["usage_metadata"] = _usage_json(event.usage)
+    if event.model_version is not None:
+        written["model_version"] = event.model_version
+    return written
+
+
+def rubric_json(rubric: Rubric) -> dict[str, Any]:
+    """ADK's Rubric."""
+    return _present(
+        rubric_id=rubric.rubric_id,
+        rubric_content={"text_property": rubric.text},
+        description=rubric.description,
+        type=rubric.type,
+    )
+
+
+def agent_json(agent: AgentDetails) -> dict[str, Any]:
+    """ADK's AgentDetails."""
+    written: dict[str, Any] = {"name": agent.name}
+    if agent.instructions:
+        written["instructions"] = agent.instructions
+    if agent.tool_declarations:
+        written["tool_declarations"] = list(agent.tool_declarations)
+    return written
+
+
+def _as_events(events: tuple[Event, ...]) -> dict[str, Any]:
+    return {"invocation_events": [event_json(event) for event in events]}
+
+
+def _by_kind(events: tuple[Event, ...]) -> dict[str, Any]:
+    spoken = [(event.author, event.content.parts) for event in events if event.content is not None]
+    parts = [part for _, own in spoken for part in own]
+    texts = [
+        [author, [part_json(part) for part in own]]
+        for author, own in spoken
+        if not any(isinstance(part, ToolCall | ToolResponse) for part in own)
+    ]
+    return _present(
+        tool_uses=[_call_json(part) for part in parts if isinstance(part, ToolCall)] or None,
+        tool_responses=[_response_json(part) for part in parts if isinstance(part, ToolResponse)] or None,
+        intermediate_responses=texts or None,
+    )
+
+
+def _call_json(call: ToolCall) -> dict[str, Any]:
+    return _present(id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args))
+
+
+def _response_json(response: ToolResponse) -> dict[str, Any]:
+    said = None if response.response is None else dict(response.response)
+    return _present(id=response.id, name=response.name or None, response=said)
+
+
+def _usage_json(usage: Usage) -> dict[str, Any]:
+    return _present(
+        prompt_token_count=usage.prompt_tokens,
+        cached_content_token_count=usage.cached_tokens,
+        candidates_token_count=usage.candidates_tokens,
+        thoughts_token_count=usage.thoughts_tokens,
+        tool_use_prompt_token_count=usage.tool_use_prompt_tokens,
+        total_token_count=usage.total_tokens,
+    )
+
+
+def _timings_json(timings: Timings) -> dict[str, Any]:
+    return _present(duration=timings.total_s, model_duration=timings.model_s, tool_duration=timings.tool_s)
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def case_json(case: Case) -> dict[str, Any]:
+    """What `wire.cases.EvalCaseWire` reads; nothing that a criterion or an agent may see is left out."""
+    written: dict[str, Any] = {"eval_id": case.case_id}
+    if case.conversation is not None:
+        written["conversation"] = [invocation_json(turn) for turn in case.conversation]
+    if case.scenario is not None:
+        written["conversation_scenario"] = scenario_json(case.scenario)
+    if case.session is not None:
+        written["session_input"] = _session_json(case.session)
+    if case.rubrics:
+        written["rubrics"] = [rubric_json(rubric) for rubric in case.rubrics]
+    if case.expects_state:
+        written["final_session_state"] = dict(case.expects_state)
+    return written
+
+
+def scenario_json(scenario: ConversationScenario) -> dict[str, Any]:
+    """ADK's ConversationScenario; a built-in persona by its id."""
+    written: dict[str, Any] = {
+        "starting_prompt": scenario.starting_prompt,
+        "conversation_plan": scenario.conversation_plan,
+    }
+    if scenario.persona is not None:
+        written["user_persona"] = _persona_json(scenario.persona)
+    return written
+
+
+def _persona_json(persona: Persona) -> Any:
+    if not persona.description and not persona.behaviors:
+        return persona.persona_id
+    behaviors = [
+        {
+            "name": behavior.name,
+            "description": behavior.description,
+            "behavior_instructions": list(behavior.instructions),
+            "violation_rubrics": list(behavior.violation_rubrics),
+        }
+        for behavior in persona.behaviors
+    ]
+    return {"id": persona.persona_id, "description": persona.description, "behaviors": behaviors}
+
+
+def _session_json(session: SessionInput) -> dict[str, Any]:
+    written: dict[str, Any] = {"app_name": session.app_name, "user_id": session.user_id}
+    if session.session_id is not None:
+        written["session_id"] = session.session_id
+    if session.state:
+        written["state"] = dict(session.state)
+    return written

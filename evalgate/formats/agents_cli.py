@@ -1,0 +1,194 @@
+"""Cases of google agents-cli datasets (the Gen AI evaluation SDK's EvalCase): prompts, histories, traces, scenarios."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from evalgate.errors import Place
+from evalgate.formats import json_source, repair, sessions
+from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
+from evalgate.formats.json_source import Ledger, Path, described
+from evalgate.model import Case, Content, ConversationScenario, Invocation, Rubric, SessionInput
+from evalgate.model.shapes import to_snake
+
+_SIGNS = frozenset({"prompt", "agent_data", "eval_case_id", "user_scenario", "conversation_history"})
+_ADK_SIGNS = frozenset({"conversation", "conversation_scenario", "eval_id"})
+_READ = _SIGNS | {"reference", "responses", "rubric_groups", "session_input", "session_inputs"}
+
+
+def is_dataset_case(raw: Any) -> bool:
+    """Whether a case is one of a dataset: it has a dataset's keys and none of ADK's."""
+    if not isinstance(raw, dict):
+        return False
+    keys = {to_snake(key) for key in raw}
+    return bool(keys & _SIGNS) and not keys & _ADK_SIGNS
+
+
+def read_case(raw: Any, *, path: Path, place: Place, ledger: Ledger, recorded: bool = False) -> Case | None:
+    """The case at `path`; None where it cannot be understood, and the ledger says why.
+
+    `recorded`: read what the agent answered (`responses`) instead of what it should answer (`reference`).
+    """
+    reader = _Reader(fields={to_snake(key): value for key, value in raw.items()}, path=path, ledger=ledger)
+    before = ledger.failed
+    scenario = reader.scenario()
+    turns = reader.turns() if scenario is None else ()
+    if turns:
+        turns = reader.answered(turns, reader.answer(recorded=recorded), overwrite=not recorded)
+    if scenario is None and not turns and ledger.failed == before:
+        ledger.error(
+            "no-conversation", "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`", path=path
+        )
+    reader.tell_unused()
+    if ledger.failed > before:
+        return None
+    return Case(
+        case_id=reader.case_id(),
+        conversation=turns if scenario is None else None,
+        scenario=scenario,
+        session=reader.session(),
+        rubrics=reader.rubrics(),
+        place=place,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    fields: dict[str, Any]
+    path: Path
+    ledger: Ledger
+
+    def case_id(self) -> str:
+        given = self.fields.get("eval_case_id")
+        if given is not None:
+            return str(given)
+        made = f"case_{self.path[-1] if self.path else 0}"
+        self.ledger.note("missing-eval-id", f"the case has no `eval_case_id`; using {made}", path=self.path)
+        return made
+
+    def scenario(self) -> ConversationScenario | None:
+        raw = self.fields.get("user_scenario")
+        if not isinstance(raw, dict):
+            return None
+        where = (*self.path, "user_scenario")
+        wanted = {to_snake(key): value for key, value in raw.items() if to_snake(key) in ScenarioWire.model_fields}
+        try:
+            return ScenarioWire.model_validate(wanted).noun()
+        except ValidationError as error:
+            json_source.complain(error, wanted, path=where, ledger=self.ledger)
+            return None
+
+    def turns(self) -> tuple[Invocation, ...]:
+        made = [*self._history(), *self._recorded_turns()]
+        prompt = self._content("prompt", role="user")
+        if prompt is not None and not (made and made[-1].user_content == prompt):
+            made.append(Invocation(user_content=prompt))
+        return tuple(made)
+
+    def answer(self, *, recorded: bool) -> Content | None:
+        """The expected answer of the last turn, or the one that was recorded."""
+        key, value = "reference", self.fields.get("reference")
+        path: Path = (*self.path, key)
+        if recorded:
+            answers = self.fields.get("responses")
+            key, value = "responses", answers[-1] if isinstance(answers, list) and answers else None
+            path = (*self.path, key, len(answers) - 1 if isinstance(answers, list) else 0)
+        if isinstance(value, dict) and "response" in value:
+            value, path = value["response"], (*path, "response")
+        if value is None:
+            return None
+        return repair.read_content(value, role="model", path=path, ledger=self.ledger)
+
+    def answered(
+        self, turns: tuple[Invocation, ...], answer: Content | None, *, overwrite: bool
+    ) -> tuple[Invocation, ...]:
+        last = turns[-1]
+        if answer is None or (last.final_response is not None and not overwrite):
+            return turns
+        return (*turns[:-1], dataclasses.replace(last, final_response=answer))
+
+    def session(self) -> SessionInput | None:
+        for key in ("session_input", "session_inputs"):
+            raw = self.fields.get(key)
+            if isinstance(raw, dict):
+                known = {to_snake(name): value for name, value in raw.items()}
+                defaults = {"app_name": "", "user_id": "", "state": {}}
+                try:
+                    return SessionInputWire.model_validate(defaults | known).noun()
+                except ValidationError as error:
+                    json_source.complain(error, known, path=(*self.path, key), ledger=self.ledger)
+        return None
+
+    def rubrics(self) -> tuple[Rubric, ...]:
+        groups = self.fields.get("rubric_groups")
+        made: list[Rubric] = []
+        for group in groups.values() if isinstance(groups, dict) else ():
+            listed = group.get("rubrics") if isinstance(group, dict) else None
+            for rubric in listed if isinstance(listed, list) else ():
+                if isinstance(rubric, dict):
+                    made.append(_rubric(rubric, number=len(made) + 1))
+        return tuple(made)
+
+    def tell_unused(self) -> None:
+        for key in sorted(self.fields.keys() - _READ):
+            if not key.startswith("_"):
+                self.ledger.note("unused-key", f"`{key}` is not read", path=(*self.path, key))
+
+    def _history(self) -> list[Invocation]:
+        """Earlier messages: each of the user begins a turn, each of the agent answers it."""
+        messages = self.fields.get("conversation_history")
+        made: list[Invocation] = []
+        for i, message in enumerate(messages if isinstance(messages, list) else ()):
+            where = (*self.path, "conversation_history", i)
+            raw = message.get("content", message) if isinstance(message, dict) else message
+            author = str(message.get("author") or "") if isinstance(message, dict) else ""
+            content = repair.read_content(raw, role="user", path=where, ledger=self.ledger)
+            if content is None:
+                continue
+            if (author or content.role or "user") == "user":
+                made.append(Invocation(user_content=content))
+            elif made:
+                made[-1] = dataclasses.replace(made[-1], final_response=content)
+        return made
+
+    def _recorded_turns(self) -> list[Invocation]:
+        data = self.fields.get("agent_data")
+        turns = data.get("turns") if isinstance(data, dict) else None
+        if turns is not None and not isinstance(turns, list):
+            message = f"expected a list, found {described(turns)}"
+            self.ledger.error("wrong-type", message, path=(*self.path, "agent_data", "turns"))
+        made: list[Invocation] = []
+        for i, turn in enumerate(turns if isinstance(turns, list) else ()):
+            where: Path = (*self.path, "agent_data", "turns", i)
+            raw = turn.get("events") if isinstance(turn, dict) else None
+            if not isinstance(raw, list):
+                self.ledger.error("missing-key", "`events` is missing", path=where)
+                continue
+            read = [
+                sessions.read_event(event, path=(*where, "events", j), ledger=self.ledger)
+                for j, event in enumerate(raw)
+            ]
+            name = turn.get("turn_id") or turn.get("turnId") or ""
+            made.append(sessions.turn_of([event for event in read if event], invocation_id=str(name)))
+        return made
+
+    def _content(self, key: str, *, role: str) -> Content | None:
+        raw = self.fields.get(key)
+        if raw is None:
+            return None
+        return repair.read_content(raw, role=role, path=(*self.path, key), ledger=self.ledger)
+
+
+def _rubric(raw: dict[str, Any], *, number: int) -> Rubric:
+    content = raw.get("content") or raw.get("rubric_content") or {}
+    text = content
+    if isinstance(content, dict):
+        inner = content.get("property")
+        text = inner.get("description") if isinstance(inner, dict) else content.get("text_property", "")
+    name = raw.get("rubric_id") or raw.get("rubricId") or f"rubric_{number}"
+    kind = raw.get("type")
+    return Rubric(rubric_id=str(name), text=str(text or ""), type=str(kind) if kind else None)

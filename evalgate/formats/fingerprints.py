@@ -1,0 +1,123 @@
+"""What an agent did, as one short text: equal for equal answers and equal tool calls, turn by turn."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any, Final
+
+from evalgate.formats import adk_shapes
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConversationScenario,
+    CriterionUse,
+    Outcome,
+    SimulatorUse,
+    Transcript,
+    TrialKey,
+    turns,
+)
+
+# -- Content addresses --
+
+VERSION = 1
+"""Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def digest(value: Any) -> str:
+    """16 hex digits over the canonical JSON of a value."""
+    return hashlib.sha256(_CANONICAL.encode(value).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
+    """What the agent is asked: its session, the user's turns, or the scenario and who plays it; references do not
+    count."""
+    return digest(
+        {
+            "session": _session(case),
+            "turns": None
+            if case.conversation is None
+            else [adk_shapes.content_json(turn.user_content) for turn in case.conversation],
+            "scenario": _scenario(case.scenario, simulator or SimulatorUse()),
+        }
+    )
+
+
+def of_case(case: Case, *, task: str = "") -> str:
+    """Everything that a criterion may see of the case, references and rubrics included; `task` where it is known."""
+    return digest(
+        {
+            "task": task or of_task(case),
+            "expected": None
+            if case.conversation is None
+            else [adk_shapes.invocation_json(turn) for turn in case.conversation],
+            "rubrics": [adk_shapes.rubric_json(rubric) for rubric in case.rubrics],
+            "state": case.expects_state,
+        }
+    )
+
+
+def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int) -> str:
+    """The address of a trial; `code` stands for the agent's own files."""
+    return digest([VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), code, seed])
+
+
+def of_criterion(use: CriterionUse, *, version: str, adk_compat: bool) -> str:
+    """What a criterion measures; its threshold is left out, since it does not change a score."""
+    asked_at = [use.endpoint] if use.endpoint else []
+    return digest([VERSION, use.name, dict(use.options), use.code, version, adk_compat, *asked_at])
+
+
+def of_grade(*, trial: str, case: str, criterion: str) -> str:
+    """The address of a grade."""
+    return f"{trial}-{case}-{criterion}"
+
+
+def _session(case: Case) -> Any:
+    session = case.session
+    if session is None:
+        return None
+    return [session.app_name, session.user_id, session.session_id, dict(session.state)]
+
+
+def _scenario(scenario: ConversationScenario | None, use: SimulatorUse) -> Any:
+    if scenario is None:
+        return None
+    persona = scenario.persona
+    return [
+        [scenario.starting_prompt, scenario.conversation_plan],
+        None if persona is None else dataclasses.astuple(persona),
+        [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
+        use.prompt_version,
+    ]
+
+
+def of_outcome(outcome: Outcome) -> str:
+    """16 hex digits; "" for an agent that failed. Ids, timings and token counts do not count."""
+    if not isinstance(outcome, Transcript):
+        return ""
+    done = [
+        [turns.answer(turn), [[call.name, dict(call.args or {})] for call in turn.tool_calls]]
+        for turn in outcome.invocations
+    ]
+    return digest([done, outcome.final_state])
+
+
+def agent_key(use: AgentUse) -> str:
+    """Equal uses are one agent."""
+    known = _KEYS.get(id(use))
+    if known is None or known[0] is not use:
+        known = use, digest([use.driver, dict(use.options)])
+        if len(_KEYS) < KEYS_KEPT:
+            _KEYS[id(use)] = known
+    return known[1]
+
+
+KEYS_KEPT = 1024
+_KEYS: Final[dict[int, tuple[AgentUse, str]]] = {}
+"""By the uses' ids, since options cannot be hashed: every trial asks, and a run has a few uses."""

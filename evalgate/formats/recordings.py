@@ -1,0 +1,397 @@
+"""Conversations that were recorded: ADK's results and sessions, traces of agents-cli, protocol messages, eval sets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from evalgate.errors import Problem
+from evalgate.formats import adk_shapes, agents_cli, json_source, repair
+from evalgate.formats import sessions as formats_sessions
+from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
+from evalgate.formats.json_source import Document, JsonFault, JsonText, Ledger, Path, described
+from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
+from evalgate.model.shapes import to_snake
+from evalgate.text.decoding import BYTE_ORDER_MARK
+
+# -- Logs of the agent protocol, and bare lists of session events --
+
+Recorded = list[tuple[str, Transcript]]
+_UNSAID = frozenset({
+    "hello", "ready", "bye", "fatal", "metric", "metric_result", "started", "tool_call", "tool_response", "tool_result",
+})  # fmt: skip
+_AGENTS = TypeAdapter(list[AgentDetailsWire])
+
+
+def is_lines(text: str) -> bool:
+    """Whether a text holds one JSON object a line, more than one of them."""
+    head = text[:65_536].lstrip(BYTE_ORDER_MARK).strip()
+    first, _, rest = head.partition("\n")
+    return first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
+
+
+def read_lines(text: str, ledger: Ledger) -> Recorded:
+    """Read protocol messages, one a line."""
+    messages: list[Any] = []
+    json_text = JsonText(text)
+    try:
+        at = json_text.start()
+        while at < len(text):
+            value, end = json_text.value(at)
+            messages.append(value)
+            at = json_text.skip_blanks(end)
+    except JsonFault as fault:
+        ledger.error(fault.code, fault.message, place=ledger.place_at(fault.offset), hint=fault.hint)
+        return []
+    return read_items(messages, ledger)
+
+
+def read_items(items: Sequence[Any], ledger: Ledger) -> Recorded:
+    """Read a list of protocol messages (they have a `type`), or of the events of one ADK session."""
+    if all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items):
+        return _read_messages(items, ledger)
+    read = [formats_sessions.read_event(item, path=(i,), ledger=ledger) for i, item in enumerate(items)]
+    events = [event for event in read if event is not None]
+    if not events or len(events) < len(items):
+        return []
+    return [("", Transcript(invocations=formats_sessions.turns_of(events)))]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Session:
+    case_id: str
+    turns: list[Invocation] = field(default_factory=list)
+    asked: Content | None = None
+    steps: list[StepEvent] = field(default_factory=list)
+    state: dict[str, Any] | None = None
+    failed: bool = False
+
+
+def _read_messages(messages: Sequence[Mapping[str, Any]], ledger: Ledger) -> Recorded:
+    sessions: dict[str, _Session] = {}
+    for i, message in enumerate(messages):
+        name = str(message.get("session") or "")
+        if message["type"] == "start":
+            sessions[name] = _Session(case_id=str(message.get("case_id") or name))
+        elif message["type"] not in _UNSAID:
+            _hear(message, sessions.setdefault(name, _Session(case_id=name)), (i,), ledger)
+    whole = [session for session in sessions.values() if session.turns and not session.failed]
+    return [
+        (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state)) for session in whole
+    ]
+
+
+def _hear(message: Mapping[str, Any], session: _Session, path: Path, ledger: Ledger) -> None:
+    match message["type"]:
+        case "turn":
+            where = (*path, "content")
+            session.asked = repair.read_content(message.get("content"), role="user", path=where, ledger=ledger)
+            session.steps = []
+        case "event":
+            step = _step(message, path, ledger)
+            if step is not None:
+                session.steps.append(step)
+        case "turn_end":
+            session.turns.append(_turn(message, session, path, ledger))
+        case "turn_failed":
+            session.failed = True
+            said = str(message.get("message") or "no reason given")[:200]
+            ledger.warn("recorded-failure", f"the agent failed in this session: {said}", path=path)
+        case "ended":
+            state = message.get("state")
+            session.state = state if isinstance(state, dict) else None
+        case _:
+            ledger.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
+
+
+def _step(message: Mapping[str, Any], path: Path, ledger: Ledger) -> StepEvent | None:
+    event = formats_sessions.read_event({k: v for k, v in message.items() if k != "session"}, path=path, ledger=ledger)
+    if event is None:
+        return None
+    plain = event.noun()
+    return StepEvent(
+        author=plain.author,
+        content=plain.content,
+        usage=plain.usage,
+        model_version=plain.model_version,
+        grounding=plain.grounding,
+        final=message.get("final") is True,
+    )
+
+
+def _turn(message: Mapping[str, Any], session: _Session, path: Path, ledger: Ledger) -> Invocation:
+    return adk_shapes.assemble(
+        session.asked or Content(),
+        session.steps,
+        invocation_id=str(message.get("invocation_id") or ""),
+        agents=_agents(message.get("agents"), (*path, "agents"), ledger),
+        timings=_timings(message.get("timings"), (*path, "timings"), ledger),
+    )
+
+
+def _agents(raw: Any, path: Path, ledger: Ledger) -> tuple[AgentDetails, ...]:
+    try:
+        read = _AGENTS.validate_python(raw or [])
+    except ValidationError as error:
+        json_source.complain(error, raw, path=path, ledger=ledger)
+        return ()
+    return tuple(
+        AgentDetails(name=agent.name, instructions=agent.instructions, tool_declarations=tuple(agent.tool_declarations))
+        for agent in read
+    )
+
+
+def _timings(raw: Any, path: Path, ledger: Ledger) -> Timings | None:
+    if raw is None:
+        return None
+    seconds = {key: raw.get(key) for key in ("total_s", "model_s", "tool_s")} if isinstance(raw, dict) else {}
+    total, model, tool = (
+        shapes.seconds(value) if isinstance(value, int | float) else None
+        for value in (seconds.get("total_s"), seconds.get("model_s"), seconds.get("tool_s"))
+    )
+    if total is None:
+        ledger.error("wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path)
+        return None
+    return Timings(total_s=total, model_s=model, tool_s=tool)
+
+
+_STREAMED = frozenset({"eval_cases", "eval_case_results"})
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _no_infinite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_constant(digits)
+
+
+_PLAIN_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_no_infinite)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One conversation of one case; a case that was repeated has several, in order."""
+
+    case_id: str
+    eval_set_id: str | None
+    transcript: Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingReading:
+    """`recordings` holds those that were understood; what was not is among `problems`."""
+
+    recordings: tuple[Recording, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_recordings(text: str, *, file: str) -> RecordingReading:
+    """Read a file of recordings; its shape says of which kind.
+
+    `{eval_case_results}`: what the agent did (`actual_invocation`). `{events}`: an ADK session, named by its id.
+    `{eval_cases}`: the conversation of each case, as it was expected; `actual_conversation` or a trace where there is
+    one. A list, or one JSON object a line: protocol messages, or the events of one session.
+    """
+    ledger = Ledger(text, file=file)
+    if is_lines(text):
+        recorded = read_lines(text, ledger)
+        return _reading([_of_session(name, None, talk) for name, talk in recorded], ledger)
+    reader = _Reader(ledger)
+    document = json_source.read(text, ledger, each=reader.item, streamed=_STREAMED)
+    if document is None:
+        return RecordingReading(recordings=(), problems=ledger.problems())
+    return _reading(reader.conclude(document), ledger)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseList:
+    """The cases of one file, by id and as JSON values; `key` is the list that holds them, as the file spells it."""
+
+    key: str
+    eval_set_id: str | None
+    cases: tuple[tuple[str, Any], ...]
+
+
+def split_cases(text: str) -> CaseList | None:
+    """The cases of an ADK result or evaluation set, each to be read by `parse_case` when it is wanted.
+
+    None for every other or unusual file: `parse_recordings` reads it, and can say what is wrong with it.
+    """
+    try:
+        document = _PLAIN_JSON.decode(text.removeprefix(BYTE_ORDER_MARK))
+        if _SURROGATE.search(text):  # half a character, which no file can store
+            json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    keys = [key for key in document if to_snake(key) in _STREAMED] if isinstance(document, dict) else []
+    if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
+        return None
+    cases = tuple((_case_id(raw), raw) for raw in document[keys[0]])
+    if not all(name for name, _ in cases):
+        return None
+    given = _fields(document).get("eval_set_id")
+    return CaseList(key=keys[0], eval_set_id=given if isinstance(given, str) else None, cases=cases)
+
+
+def _case_id(raw: Any) -> str:
+    found = _fields(raw).get("eval_id")
+    return found if isinstance(found, str) else ""
+
+
+def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
+    """Read one case of a file's list `key`, as `parse_recordings` reads a file of this case alone.
+
+    What needs no word of explanation is read without keeping track of places, many times as fast.
+    """
+    ledger = Ledger("", file="")
+    reader = _Reader(ledger)
+    reader.item((key, 0), raw, 0)
+    if not ledger.problems() and len(reader.by_case) == 1:
+        name, talk = reader.by_case[0]
+        return RecordingReading(recordings=(_of_session(name, eval_set_id, talk),))
+    text = json.dumps({"eval_set_id": eval_set_id or "", key: [raw]}, ensure_ascii=False)
+    return parse_recordings(text, file=file)
+
+
+def _reading(recordings: list[Recording], ledger: Ledger) -> RecordingReading:
+    if not recordings and not ledger.failed:
+        ledger.error(
+            "nothing-recorded",
+            "the file contains no conversations",
+            hint="see docs/formats.md for the supported formats",
+        )
+    return RecordingReading(recordings=tuple(recordings), problems=ledger.problems())
+
+
+def _of_session(name: str, eval_set_id: str | None, transcript: Transcript) -> Recording:
+    return Recording(case_id=name, eval_set_id=eval_set_id, transcript=transcript)
+
+
+class _Reader:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.by_case: list[tuple[str, Transcript]] = []
+        self._items: list[Any] = []
+
+    def item(self, path: Path, raw: Any, offset: int) -> None:
+        """A case result, a case, or an item of a list at the top."""
+        if len(path) == 1:
+            self._items.append(raw)
+        elif to_snake(str(path[0])) == "eval_case_results":
+            self._result(raw, path)
+        else:
+            self._case(raw, path, offset)
+
+    def conclude(self, document: Document) -> list[Recording]:
+        """All recordings, when the whole file has been read."""
+        if document.kind == "list":
+            return [_of_session(name, None, talk) for name, talk in read_items(self._items, self._ledger)]
+        if document.kind != "object":
+            self._ledger.error("not-a-recording", json_source.expected("recorded conversations", document))
+            return []
+        members = {to_snake(key): value for key, value in document.members.items()}
+        given = members.get("eval_set_id")
+        eval_set_id = given if isinstance(given, str) else None
+        if "events" in members:
+            self._session(members)
+        elif not members.keys() & _STREAMED:
+            self._ledger.error("not-a-recording", f"found neither results nor events, but {_names(document.members)}")
+        return [_of_session(name, eval_set_id, talk) for name, talk in self.by_case]
+
+    def _result(self, raw: Any, path: Path) -> None:
+        fields = _fields(raw)
+        name = fields.get("eval_id")
+        per_turn = fields.get("eval_metric_result_per_invocation")
+        if not isinstance(name, str) or not isinstance(per_turn, list):
+            key = "eval_metric_result_per_invocation" if isinstance(name, str) else "eval_id"
+            self._ledger.error("missing-key", f"`{key}` is missing or of the wrong type", path=path)
+            return
+        if not per_turn:
+            message = f"the agent recorded no turn for {name[:60]}: it failed, and the result does not say why"
+            self._ledger.warn("nothing-recorded", message, path=path)
+            return
+        turns = [
+            self._invocation(
+                _fields(turn).get("actual_invocation"), (*path, _per_turn_key(raw), i, "actual_invocation")
+            )
+            for i, turn in enumerate(per_turn)
+        ]
+        self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
+
+    def _case(self, raw: Any, path: Path, offset: int) -> None:
+        place = self._ledger.place_at(offset)
+        actual = _fields(raw).get("actual_conversation")
+        case: Case | None
+        if agents_cli.is_dataset_case(raw):
+            case = agents_cli.read_case(raw, path=path, place=place, ledger=self._ledger, recorded=True)
+        elif isinstance(actual, list):
+            turns = [self._invocation(turn, (*path, "actual_conversation", i)) for i, turn in enumerate(actual)]
+            self._keep(str(_fields(raw).get("eval_id") or f"case_{path[-1]}"), turns, None)
+            return
+        else:
+            case = repair.read_case(raw, path=path, place=place, ledger=self._ledger)
+        turns_of_case = list(case.conversation or ()) if case is not None else []
+        if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
+            message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"
+            self._ledger.warn("nothing-recorded", message, path=path)
+        elif case is not None:
+            self._keep(case.case_id, list(turns_of_case), case.expects_state)
+
+    def _session(self, members: Mapping[str, Any]) -> None:
+        raw = members["events"]
+        if not isinstance(raw, list):
+            self._ledger.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
+            return
+        read = [
+            formats_sessions.read_event(event, path=("events", i), ledger=self._ledger) for i, event in enumerate(raw)
+        ]
+        name = members.get("id") or members.get("session_id") or ""
+        turns = formats_sessions.turns_of([event for event in read if event is not None])
+        self._keep(str(name), list(turns) if all(read) else [None], members.get("state"))
+
+    def _invocation(self, raw: Any, path: Path) -> Invocation | None:
+        try:
+            return InvocationWire.model_validate(raw).noun()
+        except ValidationError:
+            mended = repair.mend_invocation(raw, path, self._ledger)
+        try:
+            return InvocationWire.model_validate(mended).noun()
+        except ValidationError as error:
+            json_source.complain(error, mended, path=path, ledger=self._ledger)
+            return None
+
+    def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
+        """Keep a conversation that was understood from beginning to end."""
+        whole = tuple(turn for turn in turns if turn is not None)
+        if whole and len(whole) == len(turns):
+            final_state = state if isinstance(state, dict) else None
+            done = tuple(_without_rubrics(turn) for turn in whole)
+            self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
+
+
+def _without_rubrics(turn: Invocation) -> Invocation:
+    """ADK writes what a turn was judged by into what the agent did; it is judged by what is asked of it now."""
+    return dataclasses.replace(turn, rubrics=()) if turn.rubrics else turn
+
+
+def _per_turn_key(raw: Mapping[str, Any]) -> str:
+    """How this file spells the list of turns of a case result."""
+    return next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
+
+
+def _fields(raw: Any) -> dict[str, Any]:
+    return {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
+
+
+def _names(members: Mapping[str, Any]) -> str:
+    return json.dumps(sorted(members)[:5])

@@ -1,0 +1,462 @@
+"""Conversations that simulated users led, written down as cases: their words are replayed, no model plays them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from evalgate import agents as agents_module
+from evalgate import criteria, formats
+from evalgate import judges as judges_module
+from evalgate.agents import opening as agents_opening
+from evalgate.agents.base import AgentFailed
+from evalgate.agents.opening import Surroundings
+from evalgate.config.settings import Settings
+from evalgate.criteria import judges
+from evalgate.discovery import discover
+from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
+from evalgate.formats import adk_shapes, fingerprints
+from evalgate.gate import run as gate_run
+from evalgate.judges import opening, prompting
+from evalgate.judges.base import ADK_MODEL, JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges.prompting import Piece, Question
+from evalgate.model import (
+    AgentDetails,
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    Content,
+    ConversationScenario,
+    CriteriaSource,
+    EvalSet,
+    Event,
+    Invocation,
+    Json,
+    Persona,
+    Run,
+    Suite,
+    Text,
+    TrialKey,
+)
+from evalgate.results import file as results_file
+from evalgate.simulation import personas
+from evalgate.text import words
+
+# -- Asking for new conversation scenarios that test an agent, and reading them --
+
+VERSION: Final = "1"
+_LONGEST: Final = 4_000  # characters of a prompt or plan
+
+_RULES = """\
+You design tests for an AI agent. Each test is a conversation scenario: a simulated user follows it and talks to the
+agent. You write scenarios that a thoughtful tester would write after reading what the agent is told and given.
+
+- starting_prompt: the user's first message, as a person would write it. It does not tell everything at once.
+- conversation_plan: for whoever plays the user. What the user wants, in order; every fact that the user knows and may
+  be asked for (names, dates, numbers), written out; what the user does when things go another way; when it is content.
+  Nobody may have to make anything up. The agent never sees the plan.
+- user_persona: EXPERT knows the field and wants it quick, NOVICE needs guidance and never corrects, EVALUATOR tries the
+  agent out.
+- A scenario fits what this agent can do. Between them, the scenarios use different tools and rules of its instructions,
+  ordinary wishes first, then what is likely to go wrong: missing details, a change of mind, a wish that the agent must
+  decline by its own rules, two wishes that depend on each other.
+- No two scenarios test the same, and none tests what one of scenarios_that_there_are does.
+- The piece wishes, where it holds something, says what the developer wants tested: of all pieces, this one is followed,
+  as far as it speaks of the scenarios."""
+
+_REPLY = """\
+Reply with one JSON object and nothing else:
+{"scenarios": [{"starting_prompt": "...", "conversation_plan": "...", "user_persona": "NOVICE"}]}"""
+
+_SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {
+        "scenarios": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "starting_prompt": {"type": "string"},
+                    "conversation_plan": {"type": "string"},
+                    "user_persona": {"type": "string", "enum": list(personas.BUILT_IN)},
+                },
+                "required": ["starting_prompt", "conversation_plan", "user_persona"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["scenarios"],
+    "additionalProperties": False,
+}
+
+
+def render_question(
+    *,
+    agents: Sequence[AgentDetails],
+    introduction: str,
+    instruction: str,
+    count: int,
+    have: Sequence[ConversationScenario] = (),
+) -> Question:
+    """The question for `count` scenarios beside those that there are. `introduction`: what the agent says of itself;
+    `instruction`: what the developer wishes for, empty: nothing in particular."""
+    told = [
+        {
+            "name": agent.name,
+            "instructions": agent.instructions,
+            "tools": prompting.declared_tools(agent),
+        }
+        for agent in agents
+    ]
+    return prompting.compose(
+        rules=_RULES,
+        reply=_REPLY,
+        pieces=(
+            Piece(name="agents", text=prompting.as_json(told) if told else ""),
+            Piece(name="what_the_agent_says_of_itself", text=introduction),
+            Piece(name="wishes", text=instruction),
+            Piece(name="scenarios_that_there_are", text="\n".join(each.starting_prompt for each in have)),
+        ),
+        task=f"Write {count} new scenario{'s' if count != 1 else ''} for this agent.",
+        version=VERSION,
+        schema=_SCHEMA,
+    )
+
+
+def parse(text: str) -> list[ConversationScenario]:
+    """The scenarios in a reply; what lacks a prompt or a plan, or is far too long, is passed over."""
+    found = []
+    for entry in prompting.json_entries(text, key="starting_prompt"):
+        prompt, plan = (_text(entry.get(key)) for key in ("starting_prompt", "conversation_plan"))
+        if prompt and plan:
+            named = str(entry.get("user_persona") or "").strip().upper()
+            persona = Persona(persona_id=named) if named in personas.BUILT_IN else None
+            found.append(ConversationScenario(starting_prompt=prompt, conversation_plan=plan, persona=persona))
+    return found
+
+
+def _text(value: Any) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    return text if len(text) <= _LONGEST else ""
+
+
+# -- New conversation scenarios --
+
+ACCOUNT = "generate"
+QUESTION = "Hello! What can you do for me, and what do you need to know for it?"
+TRIES = 3
+CONFIG = {
+    "criteria": {
+        "per_turn_user_simulator_quality_v1": {"threshold": 0.8},
+        "multi_turn_task_success_v1": {"threshold": 1.0, "judge": "llm"},
+    }
+}
+"""Written beside the scenarios where the folder has no test_config.json; criteria that need no reference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to write: how many scenarios, by what wishes, by which model (empty: the one that plays users), and where
+    (a folder, relative to the root)."""
+
+    count: int
+    instruction: str = ""
+    model: str = ""
+    into: str = "generated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """The files that were written, and how many scenarios the first of them holds."""
+
+    files: tuple[Path, ...]
+    count: int
+
+
+def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], say: Callable[[str], None]) -> Generated:
+    """Ask the agent what it can do, have scenarios written, and keep them as an evaluation set.
+
+    Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
+    the agent or the model gives nothing.
+    """
+    model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
+    use = agents_module.with_defaults(_agent(settings), settings)
+    name = _name(use, order, model=model, seed=settings.seed)
+    path = settings.root / order.into / f"{name}.evalset.json"
+    if path.exists():
+        raise ConfigError(
+            f"{path.relative_to(settings.root)} exists already",
+            hint="Review it, or change --instruction, --count or --seed.",
+        )
+    defaults = judges.defaults_of(settings)
+    _insist(model, defaults, environ)
+    introduction = _introduce(use, settings, environ=environ, say=say)
+    panel = opening.open_panel(
+        [model],
+        drivers=judges_module.JUDGES,
+        defaults=defaults,
+        environment=environ,
+        cache=gate_run.cache_of(settings, environ, say=say) / "verdicts",
+        warn=say,
+    )
+    try:
+        scenarios = _scenarios(panel, order, introduction, model=model, seed=settings.seed)
+    finally:
+        panel.close()
+    text = render_eval_set(name, scenarios)
+    return Generated(files=_write(path, text), count=len(scenarios))
+
+
+def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
+    """An evaluation set in ADK's format. Raises UnavailableError where our own reader would refuse it."""
+    cases = tuple(Case(case_id=_case_id(each), scenario=each) for each in scenarios)
+    written = {
+        "eval_set_id": name,
+        "name": name,
+        "description": "Generated by evalgate; review before use.",
+        "eval_cases": [adk_shapes.case_json(case) for case in cases],
+    }
+    text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+    reading = formats.parse_eval_set(text, file=f"{name}.evalset.json")
+    problems = [each for each in reading.problems if each.severity is Severity.ERROR]
+    if problems or reading.eval_set is None:
+        raise UnavailableError(f"the model's scenarios are invalid: {words.listed(map(str, problems), limit=2)}")
+    return text
+
+
+def _agent(settings: Settings) -> AgentUse:
+    """The one agent that there is. Raises ConfigError."""
+    rules = settings.gate_file.agents
+    if len(rules) == 1:
+        return agents_module.rule_use(rules[0])
+    try:
+        found = discover.discover(settings.root, gate_file=settings.gate_file, specs=criteria.CRITERIA)
+        uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in found.suites}
+    except NothingToDo:
+        uses = {}
+    if len(uses) != 1:
+        raise ConfigError(
+            f"{len(uses)} agents found; choose one" if uses else "no agent found",
+            hint="Use --agent adk:FOLDER (or python:, command:, http:).",
+        )
+    return next(iter(uses.values()))
+
+
+def _name(use: AgentUse, order: Order, *, model: str, seed: int) -> str:
+    """The same for the same order, so that nothing is generated twice by mistake."""
+    asked = [fingerprints.agent_key(use), order.count, order.instruction, model, seed]
+    return f"scenarios_{fingerprints.digest(asked)[:8]}"
+
+
+def _insist(model: str, defaults: JudgeDefaults, environ: Mapping[str, str]) -> None:
+    found = opening.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
+    if found:
+        message = f"the model `{model}` that writes scenarios: {found[model]}"
+        raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
+
+
+def _introduce(
+    use: AgentUse, settings: Settings, *, environ: Mapping[str, str], say: Callable[[str], None]
+) -> Invocation:
+    """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
+    case = Case(case_id="introduction", conversation=())
+    suite = Suite(
+        key="generate",
+        eval_set=EvalSet(eval_set_id="generate", cases=(case,)),
+        criteria=(),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
+        agent=use,
+    )
+    around = Surroundings(
+        root=settings.root,
+        settings=settings,
+        environ=environ,
+        cache=gate_run.cache_of(settings, environ, say=say),
+        say=say,
+        tools=settings.gate_file.tools,
+        tools_root=settings.root,
+    )
+    key = TrialKey(suite=suite.key, case_id=case.case_id)
+    with agents_opening.open_agents((suite,), around) as opened:
+        try:
+            with opened[fingerprints.agent_key(use)].converse(case, key) as conversation:
+                turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))
+                conversation.finish()
+                return turn
+        except AgentFailed as failed:
+            raise UnavailableError(
+                f"the agent could not describe what it can do: {failed.failure.message}",
+                hint="It is asked one question before scenarios are written for it.",
+            ) from failed
+
+
+def _scenarios(
+    panel: JudgePanel, order: Order, introduction: Invocation, *, model: str, seed: int
+) -> list[ConversationScenario]:
+    """As many as asked for, or as the model gives in a few tries. Raises UnavailableError where it gives none."""
+    found: dict[str, ConversationScenario] = {}
+    agents: tuple[AgentDetails, ...] = introduction.agents
+    for number in range(TRIES):
+        question = render_question(
+            agents=agents,
+            introduction=prompting.answer_of(introduction),
+            instruction=order.instruction,
+            count=order.count - len(found),
+            have=list(found.values()),
+        )
+        request = JudgeRequest(
+            model=model,
+            prompt=question.prompt,
+            criterion=ACCOUNT,
+            version=question.version,
+            system=question.system,
+            schema=question.schema,
+            sample=seed * TRIES + number,
+        )
+        try:
+            reply = panel.ask(request)
+        except JudgeFailed as failed:
+            if found:
+                break
+            raise UnavailableError(f"`{model}` wrote no scenario: {failed.failure.message}") from failed
+        for scenario in parse(reply.text):
+            if len(found) < order.count:
+                found.setdefault(_case_id(scenario), scenario)
+        if len(found) >= order.count:
+            break
+    if not found:
+        raise UnavailableError(f"`{model}` wrote no valid scenario in {words.counted(TRIES, 'try', 'tries')}")
+    return list(found.values())
+
+
+def _case_id(scenario: ConversationScenario) -> str:
+    """By its content, as ADK names scenarios."""
+    text = json.dumps(adk_shapes.scenario_json(scenario), sort_keys=True)
+    return f"scenario_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _write(path: Path, text: str) -> tuple[Path, ...]:
+    """The set, and criteria beside it where there are none. Raises UnavailableError."""
+    config = path.parent / "test_config.json"
+    written = [path]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+        if not config.exists():
+            with config.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(CONFIG, indent=2) + "\n")
+            written.append(config)
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
+    return tuple(written)
+
+
+DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The file that was written, how many cases it holds, and how many scenarios had no conversation to hold."""
+
+    file: Path
+    count: int
+    left_out: int
+
+
+def record(root: Path, *, results: Path, into: str) -> Recorded:
+    """Write the first conversation of every scenario in `results` into a set below `into` (relative to `root`).
+
+    Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo without scenarios,
+    UnavailableError where nothing can be written.
+    """
+    run = results_file.read_results(results).run
+    cases, left_out = cases_of(run)
+    if not cases:
+        raise NothingToDo(f"{results.name} has no complete conversation with a simulated user")
+    written = [adk_shapes.case_json(case) for case in cases]
+    name = f"recorded_{fingerprints.digest(written)[:8]}"
+    path = root / into / f"{name}.evalset.json"
+    whole = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+    except FileExistsError:
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        raise ConfigError(f"{shown} exists already") from None
+    except OSError as error:
+        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
+    return Recorded(file=path, count=len(cases), left_out=left_out)
+
+
+def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
+    """A case for each scenario: its first conversation, what the agent did in it as the reference; and how many
+    scenarios have none."""
+    made: list[Case] = []
+    left_out = 0
+    names: set[str] = set()
+    for suite in run.suites:
+        for case in suite.eval_set.cases:
+            if case.scenario is None:
+                continue
+            first = _first(run, suite.key, case.case_id)
+            if first is None:
+                left_out += 1
+                continue
+            name = _unused(case.case_id, names)
+            names.add(name)
+            turns = tuple(_turn(each) for each in first)
+            made.append(dataclasses.replace(case, case_id=name, scenario=None, conversation=turns, place=None))
+    return tuple(made), left_out
+
+
+def _first(run: Run, suite: str, case_id: str) -> tuple[Invocation, ...] | None:
+    """The conversation of the first repeat that came to its end."""
+    for repeat in range(run.expected(suite, case_id)):
+        found = run.transcripts.find(TrialKey(suite=suite, case_id=case_id, repeat=repeat))
+        if found is not None and found.invocations:
+            return found.invocations
+    return None
+
+
+def _unused(case_id: str, names: Container[str]) -> str:
+    """The id, with a number where another suite has it, too."""
+    numbered = (f"{case_id}_{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([case_id], numbered) if name not in names)
+
+
+def summary(recorded: Recorded) -> str:
+    """What was recorded, in a sentence."""
+    said = words.counted(recorded.count, "conversation")
+    rest = words.counted(recorded.left_out, "scenario")
+    return said + (f"; {rest} had none" if recorded.left_out else "")
+
+
+def _turn(turn: Invocation) -> Invocation:
+    """What a reference has: the user's words, the agents' words and calls, the answer."""
+    events = tuple(
+        Event(author=event.author, content=aloud)
+        for event in turn.events or ()
+        if event.content is not None and (aloud := _aloud(event.content)).parts
+    )
+    final = None if turn.final_response is None else _aloud(turn.final_response)
+    return Invocation(
+        user_content=turn.user_content,
+        final_response=final if final is not None and final.parts else None,
+        events=None if turn.events is None else events,
+        itemized=turn.itemized,
+        rubrics=turn.rubrics,
+    )
+
+
+def _aloud(content: Content) -> Content:
+    """Without the model's thoughts."""
+    parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
+    return dataclasses.replace(content, parts=parts)

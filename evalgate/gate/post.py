@@ -1,0 +1,201 @@
+"""What a run on somebody's pull request claims, posted by a workflow of ours that runs nothing of it (`mode: post`).
+
+The pull request is found by the API from the commit of the run that ended; of the artifact only numbers and texts are
+taken, the verdict is made anew from them, and every text is escaped as always.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from evalgate import __version__, reports
+from evalgate.calibration import apply
+from evalgate.comparison import compare, repeats
+from evalgate.comparison import verdict as comparison_verdict
+from evalgate.comparison.repeats import Stage
+from evalgate.config import load
+from evalgate.config.settings import Settings
+from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
+from evalgate.gate.run import BASE_RESULTS, RESULTS
+from evalgate.github import artifacts, check_run, comment, forks, publish
+from evalgate.github.check_run import Conclusion, NotPermitted, Output
+from evalgate.github.client import Client, GitHubFailed, Pull
+from evalgate.github.events import EventContext
+from evalgate.github.publish import PUBLISHING_S, Decided, Job
+from evalgate.model import Comparison, Links, Policy, Report, Run
+from evalgate.results import file
+from evalgate.results.file import Stored
+from evalgate.text import markdown
+
+NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})
+"""Conclusions of runs that measured nothing."""
+
+MOST_PROBLEMS = 1_000
+
+CLAIMED = (
+    "These results come from a run of the pull request's own code and workflow, without secrets. They are "
+    "unverified: produced by the pull request's own workflow."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What came of it: `report` None where there was nothing to post, and `why` then says why not.
+
+    `summary`: for the job's summary. `done`: something of what was wanted was posted.
+    """
+
+    report: Report | None = None
+    why: str = ""
+    problems: tuple[Problem, ...] = ()
+    summary: str = ""
+    done: bool = True
+
+
+def post(settings: Settings, event: EventContext, client: Client, *, job: Job, links: Links) -> Posted:
+    """Find the pull request and the artifact of the run that ended, decide on its results, and post.
+
+    `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
+    UnavailableError where GitHub does not give or take what is needed.
+    """
+    _insist_known(event, client)
+    if event.conclusion in NOT_RUN:
+        return Posted(why=f"the finished run has no results: it was {event.conclusion.replace('_', ' ')}")
+    found = forks.find_by_head(client, event)
+    if not found:
+        return Posted(why=f"no open pull request has the head {event.head_sha[:7]}: it was closed or updated")
+    if len(found) > 1:
+        numbers = ", ".join(f"#{pull.number}" for pull in found)
+        raise UnavailableError(
+            f"several pull requests have the head {event.head_sha[:7]}: {numbers}; nothing is posted"
+        )
+    with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
+        head, base = _fetched(settings, event, client, Path(folder))
+    report = decide(settings, head, base, links=links)
+    lead = markdown.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
+    client.end_within(PUBLISHING_S)
+    problems = _posted(settings, client, found[0], report, job=job, lead=lead)
+    wanted = (settings.comment != "off") + settings.check_run
+    summary = "\n\n".join(part for part in (lead, reports.render_summary(report)) if part)
+    return Posted(report=report, problems=tuple(problems), summary=summary, done=len(problems) < max(wanted, 1))
+
+
+def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Links) -> Report:
+    """The report on claimed results, by the settings' policy; what they say of verdicts is not looked at."""
+    run = dataclasses.replace(head.run, commit=links.commit, shard=None)
+    policy = dataclasses.replace(load.policy_of(settings, run.suites), adk_compat=head.adk_compat)
+    comparison = _comparison(head, base, run, policy=policy)
+    verdict = comparison_verdict.decide(run, policy, scales=compare.scales(run.suites), comparison=comparison)
+    lacking = () if comparison is None else repeats.not_run(comparison)
+    return Report(
+        run=run,
+        verdict=verdict,
+        policy=policy,
+        comparison=comparison,
+        asked=apply.asked_then(head),
+        problems=(*lacking, *head.problems[:MOST_PROBLEMS]),
+        links=links,
+        version=__version__,
+    )
+
+
+def _insist_known(event: EventContext, client: Client) -> None:
+    if event.trigger_run_id is None or not event.head_sha:
+        raise ConfigError("the event names no workflow run")
+    if event.repository.lower() != client.repository.lower():
+        raise ConfigError(f"the finished run is of {event.repository}, this workflow of {client.repository}")
+
+
+def _fetched(settings: Settings, event: EventContext, client: Client, folder: Path) -> tuple[Stored, Stored | None]:
+    name, run_id = settings.artifact, event.trigger_run_id
+    assert run_id is not None
+    named = [each for each in artifacts.list_of_run(client, run_id, name=name) if not each.expired]
+    if not named:
+        raise UnavailableError(
+            f"the finished run has no artifact {name!r}",
+            hint="Upload the report folder there with actions/upload-artifact, `if: always()`.",
+        )
+    artifact = named[0]
+    sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
+    if sha and sha != event.head_sha:
+        raise ConfigError(f"the artifact is of {sha[:7]}, the run that ended of {event.head_sha[:7]}")
+    files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
+    if RESULTS not in files:
+        raise ConfigError(
+            f"the artifact {name!r} has no {RESULTS} at its root",
+            hint="Upload the folder itself: `path: evalgate-report`.",
+        )
+    head = file.read_untrusted(files[RESULTS], shown_as=RESULTS)
+    has_base = BASE_RESULTS in files and head.comparison is not None
+    return head, file.read_untrusted(files[BASE_RESULTS], shown_as=BASE_RESULTS) if has_base else None
+
+
+def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) -> Comparison | None:
+    told = head.comparison
+    if told is None:
+        return None
+    if base is None:
+        # by whose rules their run was decided is one more claim; here they are the settings'
+        why = told.problem or "there are no base results"
+        return dataclasses.replace(told, problem=why, cases=(), by_base=False)
+    made = compare.compare(
+        run,
+        base.run,
+        policy=policy,
+        origin=told.origin,
+        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
+        loosened=told.loosened,
+        stage=Stage.LAST if run.more else Stage.ONLY,
+    )
+    return repeats.settle_files(made, head=run, base=base.run, policy=policy)
+
+
+def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, job: Job, lead: str) -> list[Problem]:
+    """Comment and check run, as far as they are wanted; what could not be posted."""
+    problems = []
+    decided = publish.decided(report, when=settings.comment)
+    if settings.comment != "off":
+        headline = "\n\n".join(part for part in (lead, decided.headline) if part)
+        text = comment.render(job.name, job.speaker, headline=headline, details=decided.details)
+        try:
+            comment.post(client, pull.number, job.name, text, create=decided.create)
+        except GitHubFailed as failed:
+            problems.append(_problem(f"the comment could not be posted: {failed.message}", failed.hint))
+    if settings.check_run:
+        try:
+            ended = _check_run(client, pull, report, decided, job=job, lead=lead)
+        except GitHubFailed as failed:
+            problems.append(_problem(f"the check run could not be posted: {failed.message}", failed.hint))
+        else:
+            problems += [] if ended is None else [_problem(f"no check run: {ended.message}", ended.hint)]
+    return problems
+
+
+def _check_run(
+    client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
+) -> NotPermitted | None:
+    """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as neutral.
+
+    It has no annotations: the lines are claims, too.
+    """
+    output, conclusion, name = decided.output, decided.conclusion, job.check_name
+    if pull.is_fork:
+        name = f"{name} (fork, unverified)"
+        conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
+        output = Output(title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text)
+    ended = check_run.publish(
+        client,
+        head_sha=pull.head.sha,
+        conclusion=conclusion,
+        output=output,
+        name=name,
+        details_url=report.links.workflow_run,
+    )
+    return ended if isinstance(ended, NotPermitted) else None
+
+
+def _problem(message: str, hint: str) -> Problem:
+    return Problem(severity=Severity.WARNING, code="not-posted", message=message, hint=hint)

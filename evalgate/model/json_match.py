@@ -1,0 +1,181 @@
+"""Tolerant comparison of JSON values: subsets, matchers, and partners among two lists."""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from evalgate.model.shapes import Wire
+
+
+class Missing(enum.Enum):
+    """The value of a key that is not there; null is a value."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+
+
+class Matcher(Wire):
+    """How one value is judged; exactly one of the keys is given.
+
+    `exact`: equals this. `regex`: Python's `re.search` finds it in the text. `contains`: a text within the text, or
+    an item of the list. `number_tolerance`: no farther than this from the expected number. `ignore`: not looked at,
+    may be absent. `any`: present, whatever it is.
+    """
+
+    exact: Any = None
+    regex: str | None = None
+    contains: Any = None
+    number_tolerance: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    ignore: bool | None = None
+    any: bool | None = None
+
+    @field_validator("regex")
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"a regular expression ({error})") from None
+        return value
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        given = self.model_fields_set
+        if len(given) != 1 or (given & {"ignore", "any"} and not (self.ignore or self.any)):
+            names = ", ".join(type(self).model_fields)
+            raise ValueError(f"exactly one of {names}, the last two only as true")
+        return self
+
+
+def holds(matcher: Matcher, actual: Any, expected: Any) -> bool:
+    """Whether `actual` satisfies the matcher; MISSING stands for a key that is absent on that side."""
+    (key,) = matcher.model_fields_set
+    if actual is MISSING:
+        return key == "ignore"
+    match key:
+        case "exact":
+            return bool(actual == matcher.exact)
+        case "regex":
+            return isinstance(actual, str) and re.search(matcher.regex or "", actual) is not None
+        case "contains":
+            return _contains(actual, matcher.contains)
+        case "number_tolerance":
+            return _near(actual, expected, matcher.number_tolerance or 0.0)
+        case _:  # any, ignore
+            return True
+
+
+def entries_differing(
+    actual: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    *,
+    matchers: Mapping[str, Matcher],
+    subset: bool,
+) -> list[str]:
+    """The keys whose values do not agree, expected ones first.
+
+    A key with a matcher is judged by it. The others must be equal; with `subset`, what the expected side does not
+    name is free, at every depth.
+    """
+    differing = []
+    for key in dict.fromkeys([*expected, *matchers]):
+        theirs, ours = actual.get(key, MISSING), expected.get(key, MISSING)
+        if (matcher := matchers.get(key)) is not None:
+            agrees = holds(matcher, theirs, ours)
+        else:
+            agrees = includes(theirs, ours) if subset else theirs == ours
+        if not agrees:
+            differing.append(key)
+    if not subset:
+        differing.extend(key for key in actual if key not in expected and key not in matchers)
+    return differing
+
+
+def includes(actual: Any, expected: Any) -> bool:
+    """Whether `actual` holds all that `expected` names: mappings by key, lists item by item, all else by equality."""
+    if isinstance(expected, Mapping):
+        return isinstance(actual, Mapping) and all(
+            key in actual and includes(actual[key], value) for key, value in expected.items()
+        )
+    if isinstance(expected, list | tuple):
+        return (
+            isinstance(actual, list | tuple)
+            and len(actual) == len(expected)
+            and all(includes(theirs, ours) for theirs, ours in zip(actual, expected, strict=True))
+        )
+    return bool(actual == expected)
+
+
+def named(name: str, patterns: Iterable[str]) -> bool:
+    """Whether the name is one of the patterns, in which `*` and `?` stand for anything; case counts."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def first_without_partner(choices: Sequence[Sequence[int]]) -> int | None:
+    """The first item that finds no partner of its own when as many as possible do; None where all find one.
+
+    `choices[i]` lists the partners that item i would take. Augmenting paths (Kuhn 1955), breadth first.
+    """
+    taken_by: dict[int, int] = {}
+    partner: dict[int, int] = {}
+    for start in range(len(choices)):
+        reached_from: dict[int, int] = {}
+        free = _free_partner(start, choices=choices, taken_by=taken_by, reached_from=reached_from)
+        if free is None:
+            return start
+        while True:
+            item = reached_from[free]
+            given_up = partner.get(item)
+            partner[item], taken_by[free] = free, item
+            if given_up is None:
+                break
+            free = given_up
+    return None
+
+
+def _free_partner(
+    start: int, *, choices: Sequence[Sequence[int]], taken_by: Mapping[int, int], reached_from: dict[int, int]
+) -> int | None:
+    queue = [start]
+    for item in queue:  # it grows while it is walked
+        for settings in choices[item]:
+            if settings in reached_from:
+                continue
+            reached_from[settings] = item
+            if settings not in taken_by:
+                return settings
+            queue.append(taken_by[settings])
+    return None
+
+
+def _contains(actual: Any, wanted: Any) -> bool:
+    if isinstance(actual, str):
+        return isinstance(wanted, str) and wanted in actual
+    return isinstance(actual, list | tuple) and wanted in actual
+
+
+def _near(actual: Any, expected: Any, tolerance: float) -> bool:
+    if not (_is_number(actual) and _is_number(expected)):
+        return False
+    # in decimal, as people read them: 0.3 is no farther than 0.1 from 0.2
+    return abs(_decimal(actual) - _decimal(expected)) <= _decimal(tolerance)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _decimal(value: float) -> Decimal:
+    return Decimal(repr(value))

@@ -1,1 +1,0 @@
-"""The story: run the trials, grade them, keep what is known, decide."""

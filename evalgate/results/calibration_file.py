@@ -1,0 +1,252 @@
+"""calibration.json: how far a judge agrees with people, for later runs to read. Its JSON schema is published."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from evalgate.model import (
+    Calibration,
+    Confusion,
+    ConfusionKind,
+    CriterionCalibration,
+    Example,
+    Interval,
+    JudgedCriterion,
+    JudgeIdentity,
+    Rate,
+)
+from evalgate.model.shapes import Wire
+
+SCHEMA_VERSION = 1
+DECIMALS = 6
+
+
+class CalibrationShape(Wire):
+    """Readers must ignore keys that they do not know: later versions may add some."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class RateWire(CalibrationShape):
+    """An estimate with its 95 % interval."""
+
+    value: float = Field(ge=-1, le=1)
+    low: float
+    high: float
+
+    def noun(self) -> Rate:
+        """The rate."""
+        return Rate(value=self.value, interval=Interval(low=self.low, high=self.high))
+
+
+class JudgeWire(CalibrationShape):
+    """Who judged."""
+
+    model: str = Field(description="As ADK writes it.")
+    prompt_version: str = Field(default="", description="Of the question; empty where it is not known.")
+    num_samples: int = 1
+    config: dict[str, Any] = Field(default_factory=dict, description="judge_model_config.")
+
+    def noun(self) -> JudgeIdentity:
+        """The judge."""
+        return JudgeIdentity(
+            model=self.model, prompt_version=self.prompt_version, num_samples=self.num_samples, config=self.config
+        )
+
+
+class MatrixWire(CalibrationShape):
+    """Counts of decided labels; positive is yes, true is as the person says."""
+
+    true_positive: int = Field(default=0, ge=0)
+    false_negative: int = Field(default=0, ge=0)
+    false_positive: int = Field(default=0, ge=0)
+    true_negative: int = Field(default=0, ge=0)
+
+    def noun(self) -> Confusion:
+        """The matrix."""
+        return Confusion(
+            true_positive=self.true_positive,
+            false_negative=self.false_negative,
+            false_positive=self.false_positive,
+            true_negative=self.true_negative,
+        )
+
+
+class ExampleWire(CalibrationShape):
+    """A label that the judge did not agree with, or could not decide; texts are clipped."""
+
+    kind: ConfusionKind
+    line: int = Field(description="Line of the labels file, from 1.")
+    where: str = ""
+    subject: str = ""
+    human: str
+    judge: str = ""
+    shown: str = Field(default="", description="What was judged.")
+    rationale: str = Field(default="", description="The judge's; for an undecided one: why.")
+    note: str = Field(default="", description="The human label.")
+
+    def noun(self) -> Example:
+        """The example."""
+        return Example(**self.model_dump())
+
+
+class CriterionWire(CalibrationShape):
+    """One criterion by one judge."""
+
+    criterion: str
+    judge: JudgeWire
+    labels: int = Field(ge=0, description="Decided and undecided.")
+    undecided: int = Field(default=0, ge=0)
+    clusters: int = Field(default=0, ge=0, description="Cases that the labels come from.")
+    matrix: MatrixWire
+    agreement: RateWire | None = None
+    kappa: RateWire | None = Field(default=None, description="Cohen's kappa; null if both only ever say one value.")
+    tpr: RateWire | None = Field(default=None, description="Share of human yes labels that the judge says yes to.")
+    tnr: RateWire | None = Field(default=None, description="Share of human no labels that the judge says no to.")
+    examples: list[ExampleWire] = Field(default_factory=list)
+
+    def noun(self) -> CriterionCalibration:
+        """The criterion's calibration."""
+        return CriterionCalibration(
+            criterion=self.criterion,
+            judge=self.judge.noun(),
+            matrix=self.matrix.noun(),
+            undecided=self.undecided,
+            clusters=self.clusters,
+            agreement=self.agreement.noun() if self.agreement else None,
+            kappa=self.kappa.noun() if self.kappa else None,
+            tpr=self.tpr.noun() if self.tpr else None,
+            tnr=self.tnr.noun() if self.tnr else None,
+            examples=tuple(example.noun() for example in self.examples),
+        )
+
+
+class JudgedWire(CalibrationShape):
+    """What people's labels say of a criterion's judge, in results.json."""
+
+    judge: JudgeWire
+    labels: int = Field(default=0, ge=0, description="Decided ones; 0: no labels for this judge.")
+    kappa: RateWire | None = None
+    tpr: RateWire | None = None
+    tnr: RateWire | None = None
+
+
+class CalibrationWire(CalibrationShape):
+    """The whole file."""
+
+    schema_version: int = SCHEMA_VERSION
+    evalgate: str = Field(default="", description="Version of evalgate.")
+    made_at: str = Field(default="", description="ISO 8601, UTC.")
+    labels_file: str = ""
+    source: str = Field(default="asked", description="`asked`: the judge was asked; `results`: verdicts of a run.")
+    seed: int = Field(default=0, description="Of the draws behind kappa's intervals.")
+    draws: int = 0
+    criteria: list[CriterionWire]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of calibration.json."""
+    described = CalibrationWire.model_json_schema(by_alias=False)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
+
+
+def render(calibration: Calibration) -> str:
+    """The file's text, without nulls."""
+    written = {
+        "schema_version": SCHEMA_VERSION,
+        "evalgate": calibration.evalgate,
+        "made_at": calibration.made_at,
+        "labels_file": calibration.labels_file,
+        "source": calibration.source,
+        "seed": calibration.seed,
+        "draws": calibration.draws,
+        "criteria": [_criterion_json(each) for each in calibration.criteria],
+    }
+    return json.dumps(written, ensure_ascii=True, indent=1) + "\n"
+
+
+def parse(text: str) -> Calibration:
+    """Read a file of this or an earlier schema version. Raises ValueError, saying what is wrong, on anything else."""
+    try:
+        wire = CalibrationWire.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"]) or "the file"
+        raise ValueError(f"`{where}`: {first['msg']}") from None
+    if wire.schema_version > SCHEMA_VERSION:
+        raise ValueError(f"its schema version is {wire.schema_version}, this evalgate reads {SCHEMA_VERSION}")
+    return Calibration(
+        evalgate=wire.evalgate,
+        made_at=wire.made_at,
+        labels_file=wire.labels_file,
+        source=wire.source,
+        criteria=tuple(each.noun() for each in wire.criteria),
+        seed=wire.seed,
+        draws=wire.draws,
+    )
+
+
+def judge_json(judge: JudgeIdentity) -> dict[str, Any]:
+    """A judge as JSON-ready values."""
+    written: dict[str, Any] = {
+        "model": judge.model,
+        "prompt_version": judge.prompt_version,
+        "num_samples": judge.num_samples,
+    }
+    return written | ({"config": dict(judge.config)} if judge.config else {})
+
+
+def rate_json(rate: Rate | None) -> dict[str, float] | None:
+    """A rate as JSON-ready values; None stays None."""
+    if rate is None:
+        return None
+    numbers = {"value": rate.value, "low": rate.interval.low, "high": rate.interval.high}
+    return {name: round(number, DECIMALS) for name, number in numbers.items()}
+
+
+def judged_json(judged: JudgedCriterion) -> dict[str, Any]:
+    """What results.json says of a judged criterion, as JSON-ready values."""
+    written: dict[str, Any] = {"judge": judge_json(judged.judge)}
+    found = judged.calibration
+    if found is not None:
+        rates = {"kappa": found.kappa, "tpr": found.tpr, "tnr": found.tnr}
+        written["labels"] = found.matrix.total
+        written |= {name: rate_json(rate) for name, rate in rates.items() if rate is not None}
+    return written
+
+
+def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:
+    rates = {"agreement": each.agreement, "kappa": each.kappa, "tpr": each.tpr, "tnr": each.tnr}
+    return {
+        "criterion": each.criterion,
+        "judge": judge_json(each.judge),
+        "labels": each.matrix.total + each.undecided,
+        "undecided": each.undecided,
+        "clusters": each.clusters,
+        "matrix": {
+            "true_positive": each.matrix.true_positive,
+            "false_negative": each.matrix.false_negative,
+            "false_positive": each.matrix.false_positive,
+            "true_negative": each.matrix.true_negative,
+        },
+        **{name: rate_json(rate) for name, rate in rates.items() if rate is not None},
+        "examples": [_example_json(example) for example in each.examples],
+    }
+
+
+def _example_json(example: Example) -> dict[str, Any]:
+    texts = {
+        "where": example.where,
+        "subject": example.subject,
+        "human": example.human,
+        "judge": example.judge,
+        "shown": example.shown,
+        "rationale": example.rationale,
+        "note": example.note,
+    }
+    return {"kind": example.kind.value, "line": example.line} | {
+        name: text for name, text in texts.items() if text or name == "human"
+    }

@@ -1,0 +1,724 @@
+"""Stored results of runs on the base branch: where they are kept, the nearest that there are, how old they are."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import random
+import re
+import secrets
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from evalgate.config.settings import Settings
+from evalgate.errors import EvalgateError, UnavailableError
+from evalgate.model import BaseOrigin, Run
+from evalgate.results import file as results_file
+from evalgate.results.file import Stored as Stored_
+from evalgate.system import git
+from evalgate.system.git import Complaint, GitFailed, Repository
+from evalgate.text.words import size
+
+# -- How runs are laid out in a store --
+
+RUNS = "runs"
+README = "README.md"
+KEPT_RUNS = 50
+MOST_PACKED_BYTES = 95 * 1024**2  # GitHub refuses files of 100 MiB
+MOST_BYTES = 1024**3
+MOST_HISTORY_BYTES = 32 * 1024**2
+_CHUNK = 1024**2
+_NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f]{40}|[0-9a-f]{64})\.json\.gz")
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+README_TEXT = """\
+# Results of evalgate
+
+Written by evalgate after runs on the base branch; pull requests are compared with these results. Do not edit
+the files. They can be deleted; the next run on the base branch starts over.
+
+| File | Contents |
+| --- | --- |
+| `runs/TIME-COMMIT.json.gz` | results.json of the run of a commit, compressed; the newest ones are kept |
+| `history.json` | how reliable each case was in recent runs |
+| `badge.json` | a badge for shields.io's endpoint |
+"""
+
+
+class Unreadable(Exception):  # noqa: N818 - it says what is the matter
+    """What is stored is not what a run wrote; the message is part of a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Entry:
+    """One stored run by its name; the order is that of time. `stamp`: `20260102T030405Z`."""
+
+    stamp: str
+    commit: str
+
+    @property
+    def name(self) -> str:
+        """Its file name in `runs`."""
+        return f"{self.stamp}-{self.commit}.json.gz"
+
+    @property
+    def saved_at(self) -> str:
+        """ISO 8601, UTC."""
+        stamp = self.stamp
+        return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T{stamp[9:11]}:{stamp[11:13]}:{stamp[13:15]}Z"
+
+
+def made_now(commit: str, now: datetime) -> Entry:
+    """The entry of a run that is saved now."""
+    return Entry(stamp=now.astimezone(UTC).strftime(_STAMP), commit=commit)
+
+
+def parse_names(names: Iterable[str]) -> list[Entry]:
+    """The runs among file names of `runs`, oldest first; other files and impossible times are passed over."""
+    entries = []
+    for name in names:
+        found = _NAME.fullmatch(name)
+        if found and _is_time(found[1]):
+            entries.append(Entry(stamp=found[1], commit=found[2]))
+    return sorted(entries)
+
+
+def pick(entries: Iterable[Entry], candidates: Sequence[str]) -> list[tuple[int, Entry]]:
+    """The runs of `candidates` with their distances: nearest commit first, newest run of a commit first."""
+    by_commit: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_commit.setdefault(entry.commit, []).append(entry)
+    return [
+        (distance, entry)
+        for distance, commit in enumerate(candidates)
+        for entry in sorted(by_commit.get(commit, ()), reverse=True)
+    ]
+
+
+def pick_dropped(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
+    """What goes when `new` comes: earlier runs of its commit, and the oldest beyond `keep`; never `new` itself."""
+    others = sorted(entry for entry in entries if entry != new)
+    repeated = [entry for entry in others if entry.commit == new.commit and entry < new]
+    left = [entry for entry in others if entry not in set(repeated)]
+    surplus = max(len(left) + 1 - max(keep, 1), 0)
+    return [*repeated, *left[:surplus]]
+
+
+def pack(results: Path, to: Path) -> None:
+    """Compress results.json, always to the same bytes. Raises UnavailableError where it is unreadable or too large."""
+    packer = zlib.compressobj(9, wbits=31)
+    try:
+        with results.open("rb") as source, to.open("wb") as target:
+            while chunk := source.read(_CHUNK):
+                target.write(packer.compress(chunk))
+            target.write(packer.flush())
+        packed = to.stat().st_size
+    except OSError as error:
+        raise UnavailableError(f"cannot compress {results}: {error.strerror or error}") from error
+    if packed > MOST_PACKED_BYTES:
+        raise UnavailableError(
+            f"the results are too large to store: {size(packed)} compressed, the limit is {size(MOST_PACKED_BYTES)}",
+            hint="Store them as an artifact or in a folder, or split the gate into several jobs.",
+        )
+
+
+def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    """Write what `data` holds, compressed as `pack` does, to a new file. Raises Unreadable, OSError.
+
+    Only one JSON object passes, by its first character (who reads it checks the rest), and at most `most_bytes`.
+    """
+    if len(data) > MOST_PACKED_BYTES:
+        raise Unreadable(f"is larger than {size(MOST_PACKED_BYTES)}")
+    unpacker = zlib.decompressobj(wbits=31)
+    written = 0
+    with to.open("xb") as target:
+        while data and not unpacker.eof:
+            try:
+                piece = unpacker.decompress(data, _CHUNK)
+            except zlib.error:
+                raise Unreadable("is not in the expected compression format") from None
+            data = unpacker.unconsumed_tail
+            if not written and piece and not piece.lstrip().startswith(b"{"):
+                raise Unreadable("holds no results")
+            written += len(piece)
+            if written > most_bytes:
+                raise Unreadable(f"is larger than {size(most_bytes)}")
+            target.write(piece)
+    if not unpacker.eof:
+        raise Unreadable("is truncated")
+    if not written:
+        raise Unreadable("is empty")
+
+
+def _is_time(stamp: str) -> bool:
+    try:
+        datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return True
+
+
+# -- What a store of base results can do, whatever it is kept in --
+
+HISTORY = "history.json"
+BADGE = "badge.json"
+
+Revise = Callable[[bytes | None], Mapping[str, bytes]]
+"""From the history that is stored (None: none) to the files to store beside the run: `history.json`, `badge.json`.
+
+Called again with a newer history where another run was faster: it must have no effects of its own.
+"""
+
+Warn = Callable[[str], None]
+"""Told of what was found in a store and left aside, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Results of an earlier run.
+
+    `commit`: what was run; `saved_at`: ISO 8601, UTC; `distance`: steps back from the commit that was looked for;
+    `path`: results.json, plain, ours to read and not to be trusted.
+    """
+
+    commit: str
+    saved_at: str
+    distance: int
+    path: Path
+
+
+class Store(Protocol):
+    """Keeps results of runs on the base branch. Every method raises UnavailableError where it cannot be reached."""
+
+    @property
+    def name(self) -> str:
+        """How people call it: `data branch evalgate-data`."""
+        ...
+
+    def find(self, candidates: Sequence[str]) -> Stored | None:
+        """Results of the first of `candidates` (commit SHAs, nearest first) that has readable ones."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """A file beside the runs (`history.json`), None where there is none."""
+        ...
+
+    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
+        """Keep the results of `commit`, and the files that `revise` makes of the history; drop the oldest runs."""
+        ...
+
+
+# -- Base results on a branch of the remote, one commit a run, written without any checkout and safe in a race --
+
+PATIENCE_S = 300.0
+LONGEST_PAUSE_S = 8.0
+AUTHOR = ("evalgate", "evalgate@users.noreply.invalid")
+_HISTORY = "Evalgate-History"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tip:
+    """The branch as it was fetched: its commit ("" where it does not exist), its plain files, names of what else stands
+    at its top (links, folders), how many commits it has."""
+
+    commit: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
+    history: int = 0
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The runs that it holds."""
+        prefix = f"{RUNS}/"
+        return parse_names(name.removeprefix(prefix) for name in self.files if name.startswith(prefix))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether somebody keeps results of runs there, or nothing at all: a branch of code is no place for them."""
+        return not self.commit or bool(self.entries) or not self.has_more
+
+    @property
+    def has_more(self) -> bool:
+        """Whether others keep something there."""
+        ours = {README, HISTORY, BADGE, *(f"{RUNS}/{each.name}" for each in self.entries)}
+        return bool(self.files.keys() - ours or self.others - {RUNS})
+
+
+class DataBranch:
+    """See `store.Store`. Only what is asked for is fetched; each save is one commit on top of the newest.
+
+    After twice `keep` commits the branch starts anew with what it holds, so that clones of the repository do not
+    carry old runs for ever; where others keep something there, or the remote allows no such push, it goes on growing.
+    """
+
+    def __init__(
+        self,
+        repo: Repository,
+        *,
+        branch: str,
+        keep: int = KEPT_RUNS,
+        warn: Warn = lambda _: None,
+        pause: Callable[[float], None] = time.sleep,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """`repo`: any repository whose remote holds the branch. Raises UnavailableError for an impossible name."""
+        if not _is_branch_name(branch):
+            raise UnavailableError(f"{branch!r} is not a valid branch name")
+        self._repo = git.empty_beside(repo, f"data-{random.randrange(16**8):08x}")  # noqa: S311 - no secret
+        self._branch = branch
+        self._keep = keep
+        self._warn = warn
+        self._pause = pause
+        self._patience_s = patience_s
+        self._may_start_anew = True
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+        return f"data branch {self._branch}"
+
+    def find(self, candidates: Sequence[str]) -> Stored | None:
+        """See `store.Store`."""
+        tip = self._fetched()
+        for distance, entry in pick(tip.entries, candidates):
+            path = self._repo.folder / f"{entry.commit}.json"
+            path.unlink(missing_ok=True)
+            try:
+                unpack(self._blob(tip.files[f"{RUNS}/{entry.name}"], MOST_PACKED_BYTES), path)
+            except (Unreadable, GitFailed) as error:
+                why = error.words if isinstance(error, GitFailed) else str(error)
+                self._warn(f"{entry.name} on the {self.name} was ignored: it {why}")
+            else:
+                return Stored(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
+        return None
+
+    def read(self, name: str) -> bytes | None:
+        """See `store.Store`."""
+        tip = self._fetched()
+        if name in tip.others:
+            raise UnavailableError(f"{name} on the {self.name} is not a plain file")
+        return self._read(tip, name)
+
+    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
+        """See `store.Store`. Raises GitFailed where others push faster for `patience_s`, or the token may not, and
+        UnavailableError for a branch that holds other things and no run."""
+        entry = made_now(commit, now)
+        packed = self._repo.folder / "packed.gz"
+        pack(results, packed)
+        run = self._repo.run("hash-object", "-w", "--no-filters", str(packed))
+        deadline = time.monotonic() + self._patience_s
+        for pause in _pauses():
+            tip = self._fetched()
+            if not tip.is_ours:
+                raise UnavailableError(
+                    f"the branch {self._branch} contains other files and no results, so none are stored there",
+                    hint="Set `data-branch` to a separate branch; it need not exist yet.",
+                )
+            try:
+                self._push(self._made(tip, entry, run=run, revise=revise, now=now), tip)
+            except GitFailed as error:
+                if self._may_start_anew and self._starts_anew(tip) and "remote rejected" in error.words:
+                    self._may_start_anew = False
+                elif error.complaint is not Complaint.LOST_RACE or time.monotonic() > deadline:
+                    raise
+                self._pause(pause)
+            else:
+                return
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _fetched(self) -> _Tip:
+        ref = f"refs/heads/{self._branch}"
+        spec = f"+{ref}:refs/evalgate/data"
+        try:
+            self._repo.run_with_remote(
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--depth=1",
+                "--filter=blob:none",
+                "origin",
+                spec,
+            )
+        except GitFailed as error:
+            if error.complaint is Complaint.MISSING and "couldn't find remote ref" in error.words:
+                return _Tip()
+            raise
+        commit = self._repo.run("rev-parse", "--verify", "refs/evalgate/data")
+        message = self._repo.run_bytes("cat-file", "commit", commit).decode("utf-8", "replace")
+        found = re.findall(rf"^{_HISTORY}: (\d{{1,9}})$", message, re.MULTILINE)
+        listed = list(self._listed(commit))
+        return _Tip(
+            commit=commit,
+            files={name: blob for name, blob in listed if blob},
+            others=frozenset(name for name, blob in listed if not blob),
+            history=int(found[-1]) if found else 1,
+        )
+
+    def _listed(self, commit: str) -> Iterator[tuple[str, str]]:
+        """What is at the top and in `runs`: plain files with their object names, all else with ""."""
+        for tree in (f"{commit}:", f"{commit}:{RUNS}"):
+            try:
+                listed = self._repo.run_bytes("ls-tree", "-z", tree).decode("utf-8", "surrogateescape")
+            except GitFailed:
+                continue  # no `runs` yet
+            prefix = f"{RUNS}/" if tree.endswith(RUNS) else ""
+            for line in listed.split("\0"):
+                about, _, name = line.partition("\t")
+                if name:
+                    yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
+
+    def _read(self, tip: _Tip, name: str) -> bytes | None:
+        return self._blob(tip.files[name], MOST_HISTORY_BYTES) if name in tip.files else None
+
+    def _blob(self, blob: str, most_bytes: int) -> bytes:
+        return self._repo.run_with_remote("cat-file", "blob", blob, most_bytes=most_bytes)
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def _made(self, tip: _Tip, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
+        """A commit that adds the run to the tip."""
+        files = {f"{RUNS}/{entry.name}": run}
+        if README not in tip.files:
+            files[README] = self._written(README_TEXT.encode())
+        for name, data in (revise(self._read(tip, HISTORY)) if revise else {}).items():
+            files[name] = self._written(data)
+        dropped = pick_dropped(tip.entries, keep=self._keep, new=entry)
+        lines = [f"100644 {blob}\t{name}\0" for name, blob in files.items()]
+        lines += [f"0 {'0' * len(run)}\t{RUNS}/{each.name}\0" for each in dropped]
+        index = self._repo.folder / "index"
+        index.unlink(missing_ok=True)
+        at_index = {"GIT_INDEX_FILE": str(index)}
+        if tip.commit:
+            self._repo.run("read-tree", tip.commit, environment=at_index)
+        self._repo.run("update-index", "-z", "--index-info", given="".join(lines).encode(), environment=at_index)
+        tree = self._repo.run("write-tree", "--missing-ok", environment=at_index)
+        return self._commit(tree, tip, entry, now=now)
+
+    def _written(self, data: bytes) -> str:
+        path = self._repo.folder / "file"
+        path.write_bytes(data)
+        return self._repo.run("hash-object", "-w", "--no-filters", str(path))
+
+    def _commit(self, tree: str, tip: _Tip, entry: Entry, *, now: datetime) -> str:
+        anew = not tip.commit or (self._may_start_anew and self._starts_anew(tip))
+        parents = () if anew else ("-p", tip.commit)
+        history = 1 if anew else tip.history + 1
+        # [skip ci]: a push with a personal token would start the workflows of every push
+        message = f"Results of {entry.commit[:12]} [skip ci]\n\n{_HISTORY}: {history}\n"
+        date = f"{int(now.timestamp())} +0000"
+        name, email = AUTHOR
+        who = {
+            "GIT_AUTHOR_NAME": name,
+            "GIT_AUTHOR_EMAIL": email,
+            "GIT_AUTHOR_DATE": date,
+            "GIT_COMMITTER_NAME": name,
+            "GIT_COMMITTER_EMAIL": email,
+            "GIT_COMMITTER_DATE": date,
+        }
+        return self._repo.run("commit-tree", tree, *parents, given=message.encode(), environment=who)
+
+    def _starts_anew(self, tip: _Tip) -> bool:
+        return tip.history >= 2 * self._keep and not tip.has_more
+
+    def _push(self, commit: str, tip: _Tip) -> None:
+        """Have the branch hold `commit`, provided that it still holds `tip`."""
+        ref = f"refs/heads/{self._branch}"
+        lease = f"--force-with-lease={ref}:{tip.commit}"
+        self._repo.run_with_remote("push", "--quiet", "--no-verify", lease, "origin", f"{commit}:{ref}")
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds to wait after each lost race: longer and longer, and never two runs alike."""
+    longest = 0.1
+    while True:
+        yield random.uniform(0, longest)  # noqa: S311 - no secret
+        longest = min(2 * longest, LONGEST_PAUSE_S)
+
+
+def _is_branch_name(name: str) -> bool:
+    """Whether git takes the name, near enough; what it refuses beyond this it says itself."""
+    return (
+        re.fullmatch(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\s\x00-\x1f\x7f~^:?*\[\\]+", name)
+        is not None
+    )
+
+
+# -- Base results in a folder --
+
+LOCK = ".lock"
+LEFTOVER_S = 86400.0
+
+
+class Folder:
+    """See `store.Store`. Writers take turns; readers need not wait, since every file appears whole."""
+
+    def __init__(self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None) -> None:
+        """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
+        self._folder = folder
+        self._scratch = scratch
+        self._keep = keep
+        self._warn = warn
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+        return f"folder {self._folder}"
+
+    def find(self, candidates: Sequence[str]) -> Stored | None:
+        """See `store.Store`."""
+        for distance, entry in pick(self._entries(), candidates):
+            path = self._scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
+            try:
+                data = _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES)
+                if data is None:
+                    continue  # another run has just dropped it
+                self._scratch.mkdir(parents=True, exist_ok=True)
+                unpack(data, path)
+            except Unreadable as error:
+                path.unlink(missing_ok=True)
+                self._warn(f"{entry.name} in the {self.name} was ignored: it {error}")
+            except OSError as error:
+                raise _out_of_reach(self._folder, error) from error
+            else:
+                return Stored(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
+        return None
+
+    def read(self, name: str) -> bytes | None:
+        """See `store.Store`."""
+        try:
+            return _read(self._folder / name, MOST_HISTORY_BYTES)
+        except Unreadable as error:
+            raise UnavailableError(f"{name} in the {self.name} {error}") from error
+        except OSError as error:
+            raise _out_of_reach(self._folder, error) from error
+
+    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
+        """See `store.Store`."""
+        entry = made_now(commit, now)
+        runs = self._folder / RUNS
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            packed = _fresh(runs)
+            try:
+                pack(results, packed)
+                with self._turn():
+                    packed.replace(runs / entry.name)
+                    self._write_beside(revise)
+                    for dropped in pick_dropped(self._entries(), keep=self._keep, new=entry):
+                        (runs / dropped.name).unlink(missing_ok=True)
+                    _remove_leftovers(runs, now)
+            finally:
+                packed.unlink(missing_ok=True)
+        except OSError as error:
+            raise _out_of_reach(self._folder, error) from error
+
+    def _write_beside(self, revise: Revise | None) -> None:
+        files = {} if (self._folder / README).exists() else {README: README_TEXT.encode()}
+        if revise:
+            files |= revise(self.read(HISTORY))
+        for name, data in files.items():
+            fresh = _fresh(self._folder)
+            fresh.write_bytes(data)
+            fresh.replace(self._folder / name)
+
+    def _entries(self) -> list[Entry]:
+        try:
+            return parse_names(path.name for path in (self._folder / RUNS).iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _out_of_reach(self._folder, error) from error
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        lock = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _fresh(folder: Path) -> Path:
+    """A name in `folder` for a file that is not yet whole; it gets the usual rights, so that later steps can read."""
+    return folder / f".new-{secrets.token_hex(8)}"
+
+
+def _remove_leftovers(folder: Path, now: datetime) -> None:
+    """Remove what killed writers left a day ago and longer."""
+    for path in folder.glob(".new-*"):
+        with contextlib.suppress(FileNotFoundError):
+            if now.timestamp() - path.lstat().st_mtime > LEFTOVER_S:
+                path.unlink()
+
+
+def _read(path: Path, most_bytes: int) -> bytes | None:
+    """A plain file, never through a link; None where there is none. Raises Unreadable, OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if path.is_symlink():
+            raise Unreadable("is a symbolic link") from None
+        raise
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is a descriptor
+        if not path.is_file():
+            raise Unreadable("is not a file")
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise Unreadable(f"is larger than {most_bytes:,} bytes")
+    return data
+
+
+def _out_of_reach(folder: Path, error: OSError) -> UnavailableError:
+    return UnavailableError(f"cannot use the folder of base results {folder}: {error.strerror or error}")
+
+
+# -- What the commit brings along where results and replies are kept --
+
+
+def holds(place: Path, repo: Repository) -> bool:
+    """Whether the commit that is checked out has files in `place`, as it always has at the top of the checkout, or a
+    submodule or a file of its own above it."""
+    top = repo.source.working_tree.resolve()
+    found = place.resolve()
+    if not repo.head or not found.is_relative_to(top):
+        return False
+    if found == top:
+        return True
+    parts = found.relative_to(top).parts
+    paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
+    for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        about, _, path = entry.partition("\t")
+        if path == paths[-1] or about.split(" ")[1] != "tree":
+            return True
+    return False
+
+
+def found_in(place: Path, root: Path, environ: Mapping[str, str]) -> bool:
+    """The same of the repository that `root` lies in; where git cannot tell, the commit may have them."""
+    try:
+        top = git.find_source(root).working_tree.resolve()
+    except UnavailableError:  # not in a repository: nothing is committed
+        return False
+    if not place.resolve().is_relative_to(top):
+        return False
+    try:
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            git.open_repository(root, environ=environ, token=None, under=Path(scratch)) as repo,
+        ):
+            return holds(place, repo)
+    except (EvalgateError, OSError):
+        return True
+
+
+DAY_S = 86_400
+MOST_PASSED_OVER = 20
+"""Runs of a store that are read at most: the nearest ones may all be of one outage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Stored results, and how far they are from the commit that was looked for."""
+
+    stored: Stored_
+    commit: str
+    saved_at: str
+    distance: int
+
+
+def opened(settings: Settings, repo: Repository, *, root: Path, say: Callable[[str], None]) -> list[Store]:
+    """The stores that the settings name, but no folder that the commit brings along: a change could write what it is
+    compared with. Raises UnavailableError for an impossible name."""
+    stores: list[Store] = []
+    if settings.baseline_folder:
+        folder = root / settings.baseline_folder
+        if holds(folder, repo):
+            say(f"the folder {settings.baseline_folder} contains committed files and was ignored")
+        else:
+            stores.append(Folder(folder, scratch=repo.folder / "stored", warn=say))
+    if settings.data_branch:
+        stores.append(DataBranch(repo, branch=settings.data_branch, warn=say))
+    return stores
+
+
+def find(stores: Sequence[Store], repo: Repository, sha: str, *, say: Callable[[str], None]) -> Found | None:
+    """The usable results nearest to the commit, on it or on one of its first-parent ancestors. What is passed over, or
+    wrong with a store, is said, and the next nearest is taken."""
+    if not stores:
+        return None
+    try:
+        candidates = git.ancestors(repo, sha)
+    except EvalgateError as error:
+        say(f"the base's ancestors are not known: {error.message}")
+        candidates = (sha,)
+    found: Found | None = None
+    for store in stores:
+        found = _nearest(store, candidates[: None if found is None else found.distance], say=say) or found
+    return found
+
+
+def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], None]) -> Found | None:
+    """What one store has; a run that cannot be compared with hides no earlier one."""
+    behind = 0
+    for _ in range(MOST_PASSED_OVER):
+        try:
+            kept = store.find(candidates[behind:])
+        except EvalgateError as error:
+            say(f"the {store.name} was not used: {error.message}")
+            return None
+        if kept is None:
+            return None
+        distance = behind + kept.distance
+        try:
+            stored = results_file.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
+            why = _unusable(stored.run, kept.commit)
+        except EvalgateError as error:
+            why = error.message
+        else:
+            if not why:
+                return Found(stored=stored, commit=kept.commit, saved_at=kept.saved_at, distance=distance)
+        say(f"the results of {kept.commit[:12]} in the {store.name} were skipped: {why}")
+        behind = distance + 1
+    return None
+
+
+def _unusable(run: Run, commit: str) -> str:
+    if run.commit and run.commit != commit:
+        return f"they are of {run.commit[:12]}"
+    return "" if has_conversation(run) else "the agent failed in every run"
+
+
+def has_conversation(run: Run) -> bool:
+    """Whether at least one conversation came to its end: without, nothing can be compared with the run."""
+    return any(trial.failure is None for trial in run.trials)
+
+
+def aged(origin: BaseOrigin, *, settings: Settings, now: datetime) -> BaseOrigin:
+    """The origin with the age of its results in days, and a note where they are older than `max_baseline_age`."""
+    try:
+        measured = datetime.fromisoformat(origin.measured_at)
+    except ValueError:
+        return origin
+    if measured.tzinfo is None:
+        measured = measured.replace(tzinfo=UTC)
+    age_days = max(0.0, (now - measured).total_seconds() / DAY_S)
+    notes = origin.notes
+    if age_days > settings.max_baseline_age:
+        most = settings.max_baseline_age
+        stale = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
+        notes = (*notes, stale)
+    return dataclasses.replace(origin, age_days=age_days, notes=notes)

@@ -1,0 +1,86 @@
+"""What running agents may cost: counted as trials end, asked before each begins."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from evalgate.judges import models
+from evalgate.model import AgentFailure, Outcome
+from evalgate.text import words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Upper bounds of one run of the gate, both sides together; None: no bound. `agent_calls`: runs of a case."""
+
+    agent_calls: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is bounded."""
+        return (self.agent_calls, self.tokens, self.usd) != (None, None, None)
+
+    def share(self, index: int, of: int) -> Limits:
+        """The part of one of `of` machines, `index` from 1; the parts add up to the whole."""
+        return Limits(
+            agent_calls=None if self.agent_calls is None else _part(self.agent_calls, index, of),
+            tokens=None if self.tokens is None else _part(self.tokens, index, of),
+            usd=None if self.usd is None else self.usd / of,
+        )
+
+
+def _part(whole: int, index: int, of: int) -> int:
+    return whole * index // of - whole * (index - 1) // of
+
+
+class Budget:
+    """Safe for many threads. Trials under way when a bound is met are let end: they are paid for already."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._tokens = 0
+        self._usd = 0.0
+        self.unpriced: set[str] = set()
+        self.ended = ""
+
+    def begin(self) -> bool:
+        """Whether a further trial may begin; it is counted as begun."""
+        with self._lock:
+            self.ended = self.ended or self._spent()
+            if self.ended:
+                return False
+            self._calls += 1
+            return True
+
+    def spend(self, outcome: Outcome) -> None:
+        """Count what the model calls of a trial reported."""
+        if not self._limits.any:
+            return
+        turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
+        for event in (event for turn in turns for event in turn.events or ()):
+            if event.usage is None:
+                continue
+            name = models.parse_name(event.model_version or "")
+            cost = models.cost_usd(model=name.name, provider=name.priced_as, usage=event.usage)
+            usage = event.usage
+            counts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
+            with self._lock:
+                self._tokens += sum(count for count in counts if count is not None) or usage.total_tokens or 0
+                self._usd += cost or 0.0
+                if cost is None:
+                    self.unpriced.add(event.model_version or "a model without a name")
+
+    def _spent(self) -> str:
+        limits = self._limits
+        if limits.agent_calls is not None and self._calls >= limits.agent_calls:
+            return f"the budget of {words.counted(limits.agent_calls, 'agent run')} is spent"
+        if limits.tokens is not None and self._tokens >= limits.tokens:
+            return f"the budget of {limits.tokens:,} agent tokens is spent"
+        if limits.usd is not None and self._usd >= limits.usd:
+            return f"the budget of ${limits.usd:g} for agents is spent"
+        return ""

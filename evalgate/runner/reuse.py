@@ -1,0 +1,97 @@
+"""Taking over what a stored run knows: its transcripts where the agent was asked the same, its grades where the
+criterion is the same too. What is taken over is as good as measured; the rest is measured or graded anew."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from evalgate.formats import fingerprints
+from evalgate.model import Case, GradedTrial, Run, Score, Standing, Trial, TrialKey
+from evalgate.results.file import Stored
+from evalgate.results.journal import Journal
+from evalgate.runner.session import Measuring
+from evalgate.runner.trials import Task
+
+
+@dataclass(slots=True, kw_only=True)
+class TakenOver:
+    """The trials that were taken over, and the cases that the stored run cannot be compared in."""
+
+    keys: set[TrialKey] = field(default_factory=set)
+    unpaired: dict[tuple[str, str], Standing] = field(default_factory=dict)
+
+
+def take_over(
+    stored: Stored,
+    tasks: Iterable[Task],
+    measuring: Measuring,
+    journal: Journal,
+    *,
+    renamed: Mapping[str, str] | None = None,
+) -> TakenOver:
+    """Put the stored trials of these tasks into a side's journal, under the addresses where measuring looks for them.
+
+    A trial in which the agent failed is not taken over: what was broken may work now. `renamed`: the stored run's name
+    of an evaluation file by ours, where they differ.
+    """
+    cases = {(suite.key, case.case_id): case for suite in stored.run.suites for case in suite.eval_set.cases}
+    graded = {trial.key: trial for trial in stored.run.trials}
+    taken = TakenOver()
+    for task in tasks:
+        then = dataclasses.replace(task.key, suite=(renamed or {}).get(task.key.suite, task.key.suite))
+        standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, measuring)
+        if standing is not Standing.PAIRED:
+            taken.unpaired[task.key.suite, task.key.case_id] = standing
+            continue
+        known = graded.get(then)
+        if known is not None and known.failure is None and _keep(known, task, stored, measuring, journal):
+            taken.keys.add(task.key)
+    return taken
+
+
+def marked(run: Run, taken: TakenOver) -> Run:
+    """The run, with what was taken over told apart from what it cost."""
+    if not taken.keys:
+        return run
+    trials = tuple(dataclasses.replace(each, reused=True) if each.key in taken.keys else each for each in run.trials)
+    return dataclasses.replace(run, trials=trials)
+
+
+def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, measuring: Measuring) -> Standing:
+    if before is None:
+        return Standing.NEW
+    if _same_case(then, task, stored, measuring):
+        return Standing.PAIRED
+    if task.case.scenario is not None:  # who plays the user is part of the question, and told by the fingerprint alone
+        return Standing.CHANGED
+    same = fingerprints.of_task(before) == fingerprints.of_task(task.case)
+    return Standing.PAIRED if same else Standing.CHANGED
+
+
+def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, journal: Journal) -> bool:
+    """`known`: under the stored run's own key."""
+    outcome = stored.outcomes.find(known.key)
+    if outcome is None:
+        return False
+    addresses = measuring.addresses(task)
+    if journal.knows(addresses.trial):
+        return True
+    trial = Trial(key=task.key, outcome=outcome, seconds=known.seconds, attempts=known.attempts)
+    journal.add_trial(addresses.trial, trial)
+    if _same_case(known.key, task, stored, measuring):
+        for use in task.suite.criteria:
+            grade = known.grades.get(use.name)
+            if use.name not in addresses.grades:  # it only computes
+                continue
+            if use.code is not None:  # a custom metric's own code may have changed: it is cheap to run again
+                continue
+            setting = stored.criteria.get((known.key.suite, use.name))
+            if isinstance(grade, Score) and setting == measuring.setting(task, use.name):
+                journal.add_grade(addresses.grades[use.name], grade)
+    return True
+
+
+def _same_case(then: TrialKey, task: Task, stored: Stored, measuring: Measuring) -> bool:
+    return stored.run.fingerprints.get((then.suite, then.case_id)) == measuring.fingerprint(task)

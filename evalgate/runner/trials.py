@@ -1,0 +1,382 @@
+"""Which trial is next where sides are measured together: so that each side runs under the conditions of the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import queue
+import random
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, assert_never, cast
+
+from evalgate.agents.base import Agent, AgentFailed, Conversation
+from evalgate.formats import fingerprints
+from evalgate.judges import rate_limit
+from evalgate.judges.rate_limit import Pace
+from evalgate.model import (
+    INFRASTRUCTURE,
+    AgentFailure,
+    Case,
+    Content,
+    FailureKind,
+    Invocation,
+    Json,
+    Outcome,
+    Suite,
+    Transcript,
+    Trial,
+    TrialKey,
+)
+from evalgate.simulation import user as simulation_user
+from evalgate.simulation.user import Message, Simulate, SimulatorFailure, SimulatorServices, Stop, UserSimulator
+from evalgate.text import words
+
+# -- One conversation between a user and an agent, to its end --
+
+
+def written(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:  # noqa: ARG001 - the shape of Simulate
+    """The user where no model may be asked: says what is written down, and cannot follow a scenario."""
+    return simulation_user.begin(case, suite.simulator, SimulatorServices())
+
+
+def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation]) -> Transcript:
+    """Let them talk until the user stops. Every turn is put into `done` as it ends, so that a failure loses none.
+
+    Raises AgentFailed; where the user could say nothing, with the kind SIMULATOR, which is never the agent's.
+    """
+    while True:
+        said = user.next_message(done)
+        match said:
+            case Message():
+                done.append(conversation.send(said.content))
+            case Stop():
+                return Transcript(invocations=tuple(done), final_state=conversation.finish(), ended_by=said.ended_by)
+            case SimulatorFailure():
+                failure = AgentFailure(kind=FailureKind.SIMULATOR, message=said.message, turn=len(done) + 1)
+                raise AgentFailed(failure)
+            case _:
+                assert_never(said)
+
+
+# -- The agent's own time within a trial --
+
+
+class Stopwatch:
+    """Adds up the seconds of what is done `with` it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.monotonic() - self._began
+
+
+class TimedConversation:
+    """A conversation of which the agent's part is timed: not the wait for a free worker or for a provider, not the
+    start of a worker, not what a simulated user takes to think."""
+
+    def __init__(self, conversation: Conversation, watch: Stopwatch) -> None:
+        self._conversation = conversation
+        self._watch = watch
+
+    def send(self, user_content: Content) -> Invocation:
+        """See plugins.Conversation."""
+        with self._watch:
+            return self._conversation.send(user_content)
+
+    def finish(self) -> Json | None:
+        """See plugins.Conversation."""
+        with self._watch:
+            return self._conversation.finish()
+
+
+# -- Running the trials --
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+BACKOFF_S = 2.0
+BACKOFF_CEILING_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One trial to run; `side`: the position of its side among those that are measured together."""
+
+    key: TrialKey
+    suite: Suite
+    case: Case
+    side: int = 0
+
+
+def tasks(
+    sides: Sequence[Sequence[Suite]], repeats: Iterable[int], *, only: Container[tuple[str, str]] | None = None
+) -> Iterator[Task]:
+    """The trials with the numbers `repeats` of every case, or of those in `only` (suite key, case id).
+
+    The order is fair: all cases once, then all a second time, and each case on one side right after the other, so that
+    a drifting provider or a budget that runs out hits all cases and both sides alike. Sides have the same suites, in
+    the same order, with the same cases.
+    """
+    for repeat in repeats:
+        for suites in zip(*sides, strict=True):
+            for cases in zip(*(suite.eval_set.cases for suite in suites), strict=True):
+                for side, (suite, case) in enumerate(zip(suites, cases, strict=True)):
+                    if only is None or (suite.key, case.case_id) in only:
+                        key = TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat)
+                        yield Task(key=key, suite=suite, case=case, side=side)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """What a thread ended with instead of a result."""
+
+    error: BaseException
+
+
+_NO_MORE: Final = object()
+_LEFT: Final = object()
+
+
+def map_bounded(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    threads: int,
+    stop: threading.Event,
+    abort: Callable[[], None],
+) -> Generator[Result, None, None]:
+    """Apply `function` to `items` on `threads` threads, yielding results as they come, but for None.
+
+    A thread takes its next item when it is done with the last, so no more than `threads` are under way. When `stop`
+    is set no further item is begun. When anything is raised here (by `function`, by Ctrl-C, by closing this
+    generator), `stop` is set and `abort` is called, which makes what is running end soon; all threads have ended
+    when the exception leaves.
+    """
+    source, taking = iter(items), threading.Lock()
+    results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            while not stop.is_set():
+                with taking:
+                    item = next(source, _NO_MORE)
+                if item is _NO_MORE:
+                    break
+                result = function(cast("Item", item))
+                if result is not None:  # every one of them wakes the thread that asked
+                    results.put(result)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            results.put(_Raised(error))
+        finally:
+            results.put(_LEFT)
+
+    workers: list[threading.Thread] = []
+    try:  # from here on: Ctrl-C may come while threads are still being started
+        for number in range(threads):
+            worker = threading.Thread(target=work, name=f"trial-{number}")
+            workers.append(worker)
+            worker.start()
+        yield from _until_all_left(results, threads)
+    except BaseException:
+        stop.set()
+        abort()
+        raise
+    finally:
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join()
+
+
+def _until_all_left(results: queue.SimpleQueue[Any], threads: int) -> Generator[Any, None, None]:
+    left = 0
+    while left < threads:
+        result = results.get()
+        if result is _LEFT:
+            left += 1
+        elif isinstance(result, _Raised):
+            raise result.error
+        else:
+            yield result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRunner:
+    """Runs one trial with the agent that its suite names.
+
+    `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
+    run is to end, which also cuts pauses short. `simulate` makes the user of a trial. `pace` decides when a try starts.
+    """
+
+    agents: Mapping[str, Agent]
+    retries: int
+    stop: threading.Event
+    say: Callable[[str], None]
+    simulate: Simulate = written
+    pace: Pace = rate_limit.unpaced
+    pause_s: float = BACKOFF_S
+
+    def run(self, task: Task) -> Trial:
+        """The trial, however it ended, with the agent's own time; never raises for what an agent does."""
+        watch = Stopwatch()
+        outcome: Outcome = self._try(task, watch)
+        attempts = 1
+        while isinstance(outcome, AgentFailure) and outcome.kind in INFRASTRUCTURE and attempts <= self.retries:
+            pause_s = _pause_s(outcome, self.pause_s * 2 ** (attempts - 1))
+            self.say(f"{task.key}: {outcome.message}; retrying in {words.seconds(pause_s)}")
+            if self.stop.wait(pause_s):
+                break
+            attempts += 1
+            outcome = self._try(task, watch)
+        return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
+
+    def _try(self, task: Task, watch: Stopwatch) -> Outcome:
+        return self.pace(fingerprints.agent_key(task.suite.agent), lambda: self._attempt(task, watch))
+
+    def _attempt(self, task: Task, watch: Stopwatch) -> Outcome:
+        try:
+            user = self.simulate(task.suite, task.case, task.key)
+            return converse(self.agents[fingerprints.agent_key(task.suite.agent)], task, user, watch)
+        except AgentFailed as failed:
+            return failed.failure
+        except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run
+            return AgentFailure(
+                kind=FailureKind.RAISED,
+                message=f"the driver {task.suite.agent.driver!r} failed: {type(error).__name__}: {error}",
+                detail=traceback.format_exc(limit=-8),
+            )
+
+
+def _pause_s(failure: AgentFailure, backoff_s: float) -> float:
+    """With jitter; no shorter than the provider asks for, within the ceiling."""
+    asked_s = min(failure.retry_after_s or 0.0, BACKOFF_CEILING_S)
+    return max(asked_s, min(backoff_s, BACKOFF_CEILING_S) * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
+
+
+def converse(agent: Agent, task: Task, user: UserSimulator, watch: Stopwatch) -> Outcome:
+    """Let the case's user talk to a fresh session of the agent, which `watch` times. Raises AgentFailed."""
+    done: list[Invocation] = []
+    try:
+        with agent.converse(task.case, task.key) as conversation:
+            return talk(TimedConversation(conversation, watch), user, done)
+    except AgentFailed as failed:
+        failure = failed.failure
+        turn = failure.turn if failure.turn is not None else _turn_of(failure, done)
+        raise AgentFailed(dataclasses.replace(failure, turn=turn, partial=tuple(done))) from failed
+
+
+def _turn_of(failure: AgentFailure, done: list[Invocation]) -> int | None:
+    before_any_turn = failure.kind in {FailureKind.INSTALL, FailureKind.START}
+    # a driver that tells what was answered and names no turn: all were, and ending the session went wrong
+    return None if before_any_turn or failure.partial else len(done) + 1
+
+
+LEAD = 2
+"""How many times the trials at once a side may be ahead of another: a side that is slower is not to be starved, and
+a drifting provider, or a budget that runs out, is to hit both alike."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """A side. `left`: trials of it that are still to be run, known ones not counted; `begun`: those that were begun."""
+
+    left: int
+    waiting: deque[tuple[int, Task]] = field(default_factory=deque)
+    begun: int = 0
+    under_way: int = 0
+
+
+class Abreast(Iterator[Task]):
+    """Hands out the tasks of sides that are measured together, to many threads; each is given back by `done`.
+
+    An agent that holds eight conversations answers each later than one that holds two, where both are bound by their
+    processor. So no side has more than its share of `at_once` under way while another runs or is about to, nor while it
+    catches up with one that is through; in one queue for all, the side that happens to be slower gathers ever more.
+    Trials that are `known` are handed out as they come and count as nothing. A thread that finds all shares taken
+    waits; `stop` ends that once a task is given back.
+
+    `tasks`: of all sides, in a fair order. `left`: how many of them each side has to run.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        *,
+        left: Sequence[int],
+        known: Callable[[Task], bool],
+        at_once: int,
+        stop: threading.Event,
+    ) -> None:
+        self._source = enumerate(tasks)
+        self._lanes = [_Lane(left=number) for number in left]
+        self._known = known
+        self._share = math.ceil(at_once / len(left))
+        self._lead = LEAD * at_once
+        self._stop = stop
+        self._changed = threading.Condition()
+        self._running: set[int] = set()
+
+    def __next__(self) -> Task:
+        """The next task; waits for one that may begin. Raises StopIteration when there is none left, or at `stop`."""
+        with self._changed:
+            while not self._stop.is_set():
+                waiting = [lane for lane in self._lanes if self._fill(lane)]
+                if not waiting:
+                    break
+                waiting.sort(key=lambda lane: lane.waiting[0][0])
+                foremost = waiting[0].waiting[0][0]
+                for lane in waiting:
+                    order, task = lane.waiting[0]
+                    if order - foremost <= self._lead and self._begin(lane, task, foremost=foremost):
+                        lane.waiting.popleft()
+                        return task
+                self._changed.wait()
+        raise StopIteration
+
+    def done(self, task: Task) -> None:
+        """Give back a task that was handed out."""
+        with self._changed:
+            if id(task) in self._running:
+                self._running.remove(id(task))
+                self._lanes[task.side].under_way -= 1
+            self._changed.notify_all()
+
+    def _fill(self, lane: _Lane) -> bool:
+        """Whether there is a next task of the side, found in what is still to come of all."""
+        while not lane.waiting:
+            order, task = next(self._source, (-1, None))
+            if task is None:
+                return False
+            self._lanes[task.side].waiting.append((order, task))
+        return True
+
+    def _begin(self, lane: _Lane, task: Task, *, foremost: int) -> bool:
+        """Whether the task may begin now; if so, it is counted."""
+        if self._known(task):
+            return True
+        others = [other for other in self._lanes if other is not lane]
+        if lane.under_way >= self._share and any(self._abreast(lane, other, foremost) for other in others):
+            return False
+        lane.left -= 1
+        lane.begun += 1
+        lane.under_way += 1
+        self._running.add(id(task))
+        return True
+
+    def _abreast(self, lane: _Lane, other: _Lane, foremost: int) -> bool:
+        """Whether the other side runs, is about to, or was faster and waits, or is through before this one."""
+        if other.under_way or lane.begun < other.begun:
+            return True
+        if not other.waiting:
+            return False
+        order, task = other.waiting[0]
+        return order - foremost <= self._lead and not self._known(task)

@@ -1,0 +1,316 @@
+"""Who plays the simulated users of a run, what is missing for it, and what a poor one or an endless one means."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias
+
+from evalgate import judges
+from evalgate.config.gate_file import SimulatorRule
+from evalgate.config.settings import Settings
+from evalgate.errors import Problem, Severity
+from evalgate.judges import models, opening
+from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.model import (
+    USER_SIMULATOR,
+    Case,
+    Content,
+    ConversationScenario,
+    CriterionUse,
+    Ending,
+    Invocation,
+    Json,
+    Need,
+    SimulatorUse,
+    Suite,
+    Text,
+    TrialKey,
+)
+from evalgate.simulation import prompt
+from evalgate.simulation.prompt import Script
+from evalgate.text.templates import TemplateError
+
+# -- The shapes of a simulated user and of what it says next --
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """The user says something."""
+
+    content: Content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """The conversation is over; `ended_by` None where its turns were written down."""
+
+    ended_by: Ending | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatorFailure:
+    """The simulated user could not say anything; the agent has no part in it."""
+
+    message: str
+
+
+Said: TypeAlias = Message | Stop | SimulatorFailure
+
+
+class UserSimulator(Protocol):
+    """One simulated user in one conversation."""
+
+    def next_message(self, history: Sequence[Invocation]) -> Said:
+        """What the user says after `history`, which is the same conversation at every call, grown by a turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatorServices:
+    """What the world offers a simulated user.
+
+    `panel` None: nobody may be asked. `draw`: which of the replies to one question is meant, a number for the run's
+    seed and the repeat, so that repeats have users of their own and both sides of a comparison the same ones.
+    """
+
+    panel: JudgePanel | None = None
+    draw: int = 0
+    adk_compat: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatorSpec:
+    """One row of `evalgate.simulation.SIMULATORS`: `begin` makes the user of one conversation."""
+
+    name: str
+    summary: str
+    begin: Callable[[Case, SimulatorUse, SimulatorServices], UserSimulator]
+
+
+# -- A user played by a model --
+
+
+class LlmUser:
+    """See plugins.UserSimulator.
+
+    At the turn limit it is asked once more whether it would end here, so that a conversation that is over is not taken
+    for one that was cut; ADK cuts without asking (`adk_compat`).
+    """
+
+    def __init__(
+        self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, services: SimulatorServices
+    ) -> None:
+        """Raises TemplateError."""
+        self._scenario = scenario
+        self._use = use
+        self._panel = panel
+        self._services = services
+        self._told = 0
+        self._script = Script(
+            plan=scenario.conversation_plan,
+            stop_signal=use.stop_signal,
+            persona=scenario.persona,
+            include_calls=use.include_function_calls,
+            template=use.custom_instructions,
+        )
+
+    def next_message(self, history: Sequence[Invocation]) -> Said:
+        """The starting prompt, then what the model says."""
+        at_limit = self._use.max_turns is not None and len(history) >= self._use.max_turns
+        if at_limit and (self._services.adk_compat or not history):
+            return Stop(ended_by=Ending.TURN_LIMIT)
+        if not history:
+            return _message(self._scenario.starting_prompt)
+        said = self._ask(history)
+        return Stop(ended_by=Ending.TURN_LIMIT) if at_limit and not isinstance(said, Stop) else said
+
+    def _ask(self, history: Sequence[Invocation]) -> Said:
+        for invocation in history[self._told :]:
+            self._script.add(invocation)
+        self._told = len(history)
+        try:
+            reply = self._panel.ask(self._request())
+        except JudgeFailed as failed:
+            return SimulatorFailure(message=f"{self._use.model} {failed.failure.kind.value}: {failed.failure.message}")
+        except TemplateError as error:
+            return SimulatorFailure(message=str(error))
+        text = reply.text.strip()
+        if not text:
+            return SimulatorFailure(message=f"{self._use.model} sent an empty reply")
+        if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=self._services.adk_compat):
+            return Stop(ended_by=Ending.STOP_SIGNAL)
+        return _message(text)
+
+    def _request(self) -> JudgeRequest:
+        question = self._script.question()
+        return JudgeRequest(
+            model=self._use.model,
+            prompt=question.prompt,
+            criterion=USER_SIMULATOR,
+            version=question.version,
+            system=question.system,
+            config=self._use.config or {},
+            sample=self._services.draw,
+        )
+
+
+class _Mute:
+    """A user who cannot be played."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def next_message(self, history: Sequence[Invocation]) -> Said:  # noqa: ARG002 - the shape of UserSimulator
+        return SimulatorFailure(message=self._why)
+
+
+def begin_llm_backed(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSimulator:
+    """The user of a case with a scenario."""
+    if case.scenario is None:
+        return _Mute("the case has no conversation scenario")
+    if services.panel is None:
+        return _Mute("no model is available to play the user")
+    try:
+        return LlmUser(case.scenario, use, panel=services.panel, services=services)
+    except TemplateError as error:
+        return _Mute(f"the custom instructions cannot be used: {error}")
+
+
+def _message(text: str) -> Message:
+    return Message(content=Content(parts=(Text(text=text),), role="user"))
+
+
+LLM_BACKED = SimulatorSpec(name="llm_backed", summary="follows a scenario, played by a model", begin=begin_llm_backed)
+
+
+# -- A user who says what was written down, turn by turn, whatever the agent answers --
+
+
+class StaticUser:
+    """See plugins.UserSimulator."""
+
+    def __init__(self, turns: Sequence[Invocation]) -> None:
+        self._turns = turns
+
+    def next_message(self, history: Sequence[Invocation]) -> Said:
+        """The user's words of the next turn; after the last one the conversation is over."""
+        if len(history) >= len(self._turns):
+            return Stop()
+        return Message(content=self._turns[len(history)].user_content)
+
+
+def begin_static(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSimulator:  # noqa: ARG001 - a row's shape
+    """The user of a case with a conversation."""
+    return StaticUser(case.conversation or ())
+
+
+STATIC = SimulatorSpec(name="static", summary="sends the user's turns as written", begin=begin_static)
+
+
+# -- The simulated users --
+
+SIMULATORS: Final[Mapping[str, SimulatorSpec]] = MappingProxyType({spec.name: spec for spec in (LLM_BACKED, STATIC)})
+"""By the name that ADK gives them."""
+
+
+Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
+"""Makes the user of one trial."""
+
+
+def begin(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSimulator:
+    """The user of one conversation: one who says what was written down, or one who follows a scenario."""
+    name = STATIC.name if case.scenario is None else LLM_BACKED.name
+    return SIMULATORS[name].begin(case, use, services)
+
+
+ENDED: Final = "conversation_ended"
+ADK_CONFIG: Final[Json] = {"thinking_config": {"include_thoughts": True, "thinking_budget": 10240}}
+"""ADK's `model_configuration` where none is written; only Gemini takes it."""
+
+REPEATS: Final = 10_000_000
+"""More than any run has, so that each seed has draws of its own."""
+
+
+def settle(suites: Iterable[Suite], settings: Settings) -> tuple[Suite, ...]:
+    """The suites with scenarios, told who plays the user and what its faults mean; the others as they are."""
+    return tuple(_settle(suite, settings) if has_scenarios(suite) else suite for suite in suites)
+
+
+def has_scenarios(suite: Suite) -> bool:
+    """Whether any case of a suite is led by a simulated user."""
+    return any(case.scenario is not None for case in suite.eval_set.cases)
+
+
+def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
+    """Every model that plays users in the settled suites, once."""
+    return tuple(dict.fromkeys(suite.simulator.model for suite in suites if has_scenarios(suite)))
+
+
+def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[str, str]) -> list[Problem]:
+    """A problem for each model that could not be asked to play a user. Asks nobody."""
+    found = opening.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    hint = "Fix its configuration, or use recordings (evalgate.yml: `judge: {replay: FILE}`)."
+    return [
+        Problem(
+            severity=Severity.ERROR,
+            code="simulator-credentials",
+            message=f"simulated user `{model}`: {said}",
+            hint=hint,
+        )
+        for model, said in found.items()
+    ]
+
+
+def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
+    """Makes the user of each trial; without a panel those of scenarios say that nobody may be asked."""
+
+    def simulate(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:
+        draw = settings.seed * REPEATS + key.repeat
+        services = SimulatorServices(panel=panel, draw=draw, adk_compat=settings.adk_compat)
+        return begin(case, suite.simulator, services)
+
+    return simulate
+
+
+def _settle(suite: Suite, settings: Settings) -> Suite:
+    rule = settings.gate_file.simulator
+    simulator = _overridden(suite.simulator, rule, client=settings.gate_file.judge.client)
+    compat = settings.adk_compat
+    uses = [
+        _on_the_test(use, simulator, by_policy=not compat and rule.on_poor_quality == "not_measured")
+        for use in suite.criteria
+    ]
+    on_limit = "pass" if compat else rule.on_turn_limit
+    if not any(use.name == ENDED for use in uses):
+        first_informational = next((place for place, use in enumerate(uses) if use.informational), len(uses))
+        uses.insert(first_informational, CriterionUse(name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO})))
+    ended = [_ended(use, on_limit) if use.name == ENDED and use.code is None else use for use in uses]
+    return dataclasses.replace(suite, simulator=simulator, criteria=tuple(ended))
+
+
+def _overridden(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
+    model = rule.model or use.model
+    asked_by = client if client in ("gemini", "openai") else models.parse_name(model).client
+    written: Mapping[str, Any] | None = use.config
+    if written is None:
+        written = ADK_CONFIG if asked_by == "gemini" else {}
+    limit = rule.max_allowed_invocations
+    max_turns = use.max_turns if limit is None else None if limit < 0 else limit
+    config = {**written, **(rule.config or {})}
+    return dataclasses.replace(use, model=model, config=config, max_turns=max_turns, prompt_version=prompt.VERSION)
+
+
+def _on_the_test(use: CriterionUse, simulator: SimulatorUse, *, by_policy: bool) -> CriterionUse:
+    """A criterion of the simulated user, judged by its stop signal; below its threshold the test was broken."""
+    if Need.SCENARIO not in use.needs:
+        return use
+    options = {"stop_signal": simulator.stop_signal, **use.options}
+    return dataclasses.replace(use, options=options, on_the_test=by_policy)
+
+
+def _ended(use: CriterionUse, on_limit: str) -> CriterionUse:
+    if on_limit == "pass":
+        return dataclasses.replace(use, threshold=None, informational=True)
+    return dataclasses.replace(use, on_the_test=on_limit == "not_measured")

@@ -1,0 +1,273 @@
+"""Whose rules decide, and what happens to what head deleted or renamed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from evalgate.agents import opening
+from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline.base import Base, BaseRules
+from evalgate.config.gate_file import GateFile
+from evalgate.config.settings import Settings
+from evalgate.config.yaml import Locator
+from evalgate.errors import Place, Problem, Severity
+from evalgate.model import (
+    AgentUse,
+    BaseOrigin,
+    BaseSource,
+    Case,
+    ConfigOrigin,
+    ConversationScenario,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    FailOn,
+    Policy,
+    SimulatorUse,
+    Suite,
+)
+
+ONE, TWO, THREE = (AgentUse(driver="command", options={"command": [name]}) for name in ("one", "two", "three"))
+
+
+def suite(key: str, agent: AgentUse, *, threshold: float = 0.9, cases: str = "ab") -> Suite:
+    return Suite(
+        key=key,
+        eval_set=EvalSet(eval_set_id=key, cases=tuple(Case(case_id=each, conversation=()) for each in cases)),
+        criteria=(CriterionUse(name="m", threshold=threshold),),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS, file=""),
+        agent=agent,
+    )
+
+
+def chosen(*, judge: dict[str, object] | None = None, **given: object) -> Settings:
+    rules = GateFile.model_validate({"judge": judge or {}})
+    return Settings.model_validate({**given, "gate_file": rules})
+
+
+BY_BASE = chosen(policy="base")
+
+
+def base(*suites: Suite, settings: Settings | None = None, **options: object) -> Base:
+    policy = Policy(suite_pass_rate={"old": 0.75}, advisory=frozenset({"new"}))
+    rules = BaseRules(suites=suites, policy=policy)
+    made = Base(origin=BaseOrigin(source=BaseSource.RERUN), rules=rules, settings=settings)
+    return dataclasses.replace(made, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("agents", "of_the_deleted", "expected"),
+    [
+        ([ONE, TWO], TWO, TWO),  # the same agent is still there
+        ([ONE], TWO, ONE),  # there is no other
+        ([ONE, TWO], THREE, None),  # not clear: not measured rather than forgotten
+    ],
+)
+def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
+    agents: list[AgentUse], of_the_deleted: AgentUse, expected: AgentUse | None
+) -> None:
+    head = tuple(suite(f"s{number}", agent) for number, agent in enumerate(agents))
+    bar = baseline_rules.of(BY_BASE, head, Policy(), base(*head, suite("gone", of_the_deleted)))
+    restored = next(each for each in bar.suites if each.key == "gone")
+    if expected is not None:
+        assert restored.agent == expected
+    else:
+        assert restored.agent.is_absent
+        assert not opening.is_missing(restored.agent)
+        assert "gone was deleted" in str(restored.agent.options["why"])
+
+
+def test_a_renamed_file_keeps_the_bases_rules() -> None:
+    head = (suite("new", ONE, threshold=0.1, cases="a"),)
+    bar = baseline_rules.of(BY_BASE, head, Policy(), base(suite("old", ONE), renamed={"new": "old"}))
+    (made,) = bar.suites
+    assert made.key == "new"
+    assert [use.threshold for use in made.criteria] == [0.9]
+    assert [case.case_id for case in made.eval_set.cases] == ["a", "b"]
+    assert bar.policy.suite_pass_rate["new"] == 0.75
+    assert bar.policy.advisory == frozenset()  # a name that the base lets off does not let this file off
+
+
+def test_a_new_file_stands_under_the_bases_own_globs() -> None:
+    """Neither is it let off more than the base says of such files, nor does a trial of theirs decide of a sudden."""
+    rules = [{"match": ["critical/*"], "pass_rate": 1.0}, {"match": ["trial/*"], "severity": "advisory"}]
+    gate_file = GateFile.model_validate({"suites": rules})
+    theirs = chosen(policy="base", pass_rate=0.5).model_copy(update={"gate_file": gate_file})
+    head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
+    bar = baseline_rules.of(BY_BASE, head, Policy(), base(suite("old", ONE), settings=theirs))
+    assert bar.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
+    assert "trial/new" in bar.policy.advisory
+
+
+def led(made: Suite, *, model: str) -> Suite:
+    scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
+    cases = (*made.eval_set.cases, scenario)
+    return dataclasses.replace(
+        made,
+        eval_set=dataclasses.replace(made.eval_set, cases=cases),
+        criteria=(CriterionUse(name="conversation_ended", threshold=1.0), *made.criteria),
+        simulator=SimulatorUse(model=model),
+    )
+
+
+def test_the_first_simulated_user_brings_its_criterion() -> None:
+    """Without it a conversation that its limit cut short could pass by the base's criteria."""
+    bar = baseline_rules.of(BY_BASE, (led(suite("s", ONE), model="mine"),), Policy(), base(suite("s", ONE)))
+    assert {use.name for use in bar.suites[0].criteria} == {"conversation_ended", "m"}
+    assert bar.suites[0].simulator.model == "mine"
+
+
+def test_the_bases_simulated_user_stays() -> None:
+    head, then = (led(suite("s", ONE), model=model) for model in ("an easy one", "a strict one"))
+    bar = baseline_rules.of(BY_BASE, (head,), Policy(), base(then))
+    assert bar.suites[0].simulator.model == "a strict one"
+    bar = baseline_rules.of(chosen(), (head,), Policy(), base(then))
+    assert bar.suites[0].simulator.model == "an easy one"
+    told = [(each.subject, each.base, each.head) for each in bar.loosened if each.subject.startswith("simulator")]
+    assert told == [("simulator model of s", "a strict one", "an easy one")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "ruling"),
+    [
+        ({"runs": 1, "skip_judged": True}, {"runs": 3}, (1, True, "mine")),
+        ({"runs": 1, "skip_judged": True, "policy": "base"}, {"runs": 3}, (3, False, "theirs")),
+        # head cannot take back what the base says
+        ({"runs": 1, "skip_judged": True}, {"runs": 3, "policy": "base"}, (3, False, "theirs")),
+        # with nothing of the base's own known there is nothing to put in
+        ({"runs": 1, "policy": "base"}, None, (1, False, "mine")),
+    ],
+)
+def test_by_whose_settings_and_judges_it_is_measured(
+    ours: dict[str, object], theirs: dict[str, object] | None, ruling: tuple[int, bool, str]
+) -> None:
+    head = chosen(judge={"base_url": "mine", "min_kappa": 0.1}, output="here", **ours)
+    then = None if theirs is None else chosen(judge={"base_url": "theirs", "min_kappa": 0.6}, output="there", **theirs)
+    bar = baseline_rules.of(head, (suite("s", ONE),), Policy(), base(suite("s", ONE), settings=then))
+    settings, judge = bar.settings, bar.settings.gate_file.judge
+    assert (settings.runs.start, settings.skip_judged, judge.base_url) == ruling
+    assert judge.min_kappa == (0.6 if judge.base_url == "theirs" else 0.1)
+    assert settings.output == "here"
+    told = {each.subject for each in bar.loosened}
+    assert ({"runs", "skip_judged", "judge.min_kappa", "judge.base_url"} <= told) is (then is not None), "shown anyway"
+
+
+@pytest.mark.parametrize(("known", "model"), [(frozenset({"s"}), "a strict one"), (frozenset(), "an easy one")])
+def test_of_a_file_of_which_only_new_cases_run_the_bases_rules_stay(known: frozenset[str], model: str) -> None:
+    """Its threshold, and who plays the users where any of its other cases has one."""
+    head, then = led(suite("s", ONE, threshold=0.1), model="an easy one"), led(suite("s", ONE), model="a strict one")
+    none_of_them = dataclasses.replace(then, eval_set=dataclasses.replace(then.eval_set, cases=()))
+    made = base(none_of_them)
+    assert made.rules is not None
+    bar = baseline_rules.of(
+        BY_BASE, (head,), Policy(), dataclasses.replace(made, rules=dataclasses.replace(made.rules, led=known))
+    )
+    assert {use.name: use.threshold for use in bar.suites[0].criteria} == {"conversation_ended": 1.0, "m": 0.9}
+    assert [case.case_id for case in bar.suites[0].eval_set.cases] == ["a", "b", "c"]
+    assert bar.suites[0].simulator.model == model
+    assert "m" in {each.subject for each in bar.loosened}
+
+
+NOT_THERE = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
+BROKEN = dataclasses.replace(NOT_THERE, problem="its evalgate.yml cannot be read")
+FIRST = dataclasses.replace(NOT_THERE, problem="it has no agent", no_agent=True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "then", "codes", "blocks"),
+    [
+        (BY_BASE, NOT_THERE, ["base-rules-unknown"], False),  # no evaluation file of its own
+        (chosen(), NOT_THERE, [], False),
+        (BY_BASE, BROKEN, ["base-rules-unknown"], True),  # head's policy cannot wave that through
+        (chosen(), BROKEN, ["base-rules-unchecked"], False),
+        (BY_BASE, FIRST, [], False),
+        (chosen(), None, [], False),
+    ],
+)
+def test_a_base_whose_rules_are_not_known_is_said(
+    choice: Settings, then: Base | None, codes: list[str], blocks: bool
+) -> None:
+    bar = baseline_rules.of(choice, (), Policy(fail_on=frozenset()), then)
+    assert [problem.code for problem in bar.problems] == codes
+    assert (bar.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
+    assert not bar.by_base
+
+
+def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> None:
+    theirs = chosen(runs=3, max_drop=0.05).model_copy(update={"places": Locator(None, "evalgate.yml")})
+    ours = chosen(runs=1, max_drop=0.5)
+    then = dataclasses.replace(NOT_THERE, settings=theirs)
+    head = (suite("s", ONE),)
+    bar = baseline_rules.of(ours, head, Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}), then)
+    assert {each.subject for each in bar.loosened} == {"runs", "max_drop"}
+    without_one = dataclasses.replace(then, settings=theirs.model_copy(update={"places": None}))
+    assert baseline_rules.of(ours, head, Policy(max_drop=0.5), without_one).loosened == ()
+
+
+def fault(file: str) -> Problem:
+    return Problem(severity=Severity.ERROR, code="x", message="is not JSON", place=Place(file=file, line=3))
+
+
+def with_faults(made: Base, *faults: Problem, **unread: frozenset[str]) -> Base:
+    assert made.rules is not None
+    return dataclasses.replace(made, rules=dataclasses.replace(made.rules, faults=faults, **unread))  # type: ignore[arg-type]
+
+
+UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("base", [(UNKNOWN, "bad and gone"), (UNCHECKED, "unread")]),
+        ("head", [(UNCHECKED, "bad, gone and unread")]),
+    ],
+)
+def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, told: list[tuple[str, str]]) -> None:
+    """For that file alone: a red main is repaired by the change, and weakens nothing else unseen."""
+    suites = (suite("bad", ONE, threshold=0.0), suite("gone", ONE), suite("unread", ONE, cases=""), suite("whole", ONE))
+    broken = with_faults(
+        base(*suites, settings=chosen(runs=3)),
+        fault("c.json"),
+        fault("unread"),
+        unread=frozenset({"unread"}),
+        unruled=frozenset({"bad", "gone"}),
+    )
+    head = tuple(suite(key, ONE, threshold=0.5, cases="b") for key in ("whole", "bad", "unread"))
+    bar = baseline_rules.of(chosen(policy=policy), head, Policy(), broken)
+    for problem, (code, files) in zip(bar.problems, told, strict=True):
+        assert problem.code == code
+        assert files in problem.message
+        assert "c.json:3: is not JSON (and 1 more)" in problem.message
+    lowered = {(each.kind.value, each.suite) for each in bar.loosened}
+    assert {("threshold", "whole"), ("threshold", "unread"), ("suite_removed", "gone")} <= lowered
+    assert "runs" in {each.subject for each in bar.loosened}
+    assert bar.by_base is (policy == "base")
+    if bar.by_base:
+        rules = {each.key: (each.criteria[0].threshold, len(each.eval_set.cases)) for each in bar.suites}
+        assert rules == {"whole": (0.9, 2), "bad": (0.5, 2), "unread": (0.9, 1)}
+
+
+def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
+    """Renamed, one case of two edited, and its threshold lowered: that is no file that was merely deleted."""
+    sides = [suite("old", ONE), suite("new", ONE, threshold=0.1, cases="ac")]
+    told = {
+        (each.kind.value, each.subject)
+        for each in baseline_rules.of(chosen(), (sides[1],), Policy(), base(sides[0])).loosened
+    }
+    assert ("threshold", "m") in told
+    assert ("case_removed", "b") in told
+    assert "suite_removed" not in {kind for kind, _ in told}
+
+
+@pytest.mark.parametrize(("policy", "named"), [("base", "kept"), ("head", "mine")])
+def test_in_which_stores_the_past_is_looked_up(policy: str, named: str) -> None:
+    """A store of the change's own choice has no past, or whatever past it likes."""
+    theirs = chosen(policy=policy, data_branch="kept", admission=2)
+    bar = baseline_rules.of(
+        chosen(data_branch="mine", admission=2), (suite("s", ONE),), Policy(), base(settings=theirs)
+    )
+    assert bar.settings.data_branch == named
+    assert "data_branch" in {each.subject for each in bar.loosened}

@@ -1,0 +1,325 @@
+"""A change that lowers its own bar is seen, whichever way it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from evalgate import agents
+from evalgate.baseline import loosening
+from evalgate.baseline.loosening import ComparedRules
+from evalgate.model import (
+    AgentUse,
+    Case,
+    ConfigOrigin,
+    ConversationScenario,
+    CriteriaSource,
+    CriterionRule,
+    CriterionUse,
+    EvalSet,
+    FailOn,
+    Policy,
+    SimulatorUse,
+    Suite,
+    ThresholdRule,
+)
+
+TOOLS = CriterionUse(name="tools", threshold=1.0, options={"match_type": "EXACT"})
+WORDS = CriterionUse(name="words", threshold=0.8)
+SECONDS = CriterionUse(name="seconds", threshold=9.0, lower_is_better=True)
+COUNT = CriterionUse(name="count", threshold=None, informational=True)
+
+
+JUDGED = CriterionUse(
+    name="judged", threshold=0.5, options={"judge_model_options": {"judge_model": "a", "num_samples": 5}}
+)
+
+
+def suite(
+    *criteria: CriterionUse, key: str = "a.json", cases: str = "one two", driver: str = "adk", **options: Any
+) -> Suite:
+    """`one two*`: a star is other content."""
+    return Suite(
+        key=key,
+        eval_set=EvalSet(
+            eval_set_id="set",
+            cases=tuple(
+                Case(case_id=word.rstrip("*"), conversation=(), expects_state={"x": 1} if "*" in word else None)
+                for word in cases.split()
+            ),
+        ),
+        criteria=criteria,
+        criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
+        agent=AgentUse(driver=driver, options=options),
+    )
+
+
+def found(base: Suite | Policy, *head: Suite | Policy, renamed: dict[str, str] | None = None) -> list[str]:
+    def rules(*given: Suite | Policy) -> ComparedRules:
+        policies = [each for each in given if isinstance(each, Policy)]
+        return ComparedRules(
+            suites=tuple(each for each in given if isinstance(each, Suite)),
+            policy=policies[0] if policies else Policy(),
+        )
+
+    listed = loosening.of_rules(
+        rules(base),
+        rules(*head),
+        fingerprint=lambda case: repr(case.expects_state) + case.case_id,
+        which=agents.identity_of,
+        renamed=renamed,
+    )
+    return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "told"),
+    [
+        ({}, {}, []),
+        ({"model": ""}, {"model": "b", "max_turns": 5}, []),  # results that do not tell it
+        ({"model": "a"}, {"model": "b"}, ["model of a.json: a > b"]),
+        ({"max_turns": 20}, {"max_turns": 5}, ["max_turns of a.json: 20 > 5"]),
+        ({"max_turns": 20}, {"max_turns": None}, ["max_turns of a.json: 20 > unset"]),
+        ({"config": {"temperature": 0}}, {"config": {"temperature": 1}}, ["config.temperature of a.json: 0 > 1"]),
+        ({"stop_signal": "x"}, {"stop_signal": "y"}, ["stop_signal of a.json: x > y"]),
+    ],
+)
+def test_whoever_plays_the_user_otherwise_is_told(
+    theirs: dict[str, object], ours: dict[str, object], told: list[str]
+) -> None:
+    scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
+    with_user = EvalSet(eval_set_id="set", cases=(scenario,))
+    sides = [
+        dataclasses.replace(suite(TOOLS), eval_set=with_user, simulator=SimulatorUse(**each))  # type: ignore[arg-type]
+        for each in (theirs, ours)
+    ]
+    assert found(*sides) == [f"policy simulator {each}" for each in told]
+    assert found(*(dataclasses.replace(each, eval_set=suite().eval_set) for each in sides)) == []  # nobody is played
+
+
+def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
+    return dataclasses.replace(use, threshold=threshold)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        (suite(TOOLS, WORDS), suite(TOOLS, WORDS), []),
+        (suite(TOOLS), suite(TOOLS, WORDS, cases="one two three"), []),  # more is not less
+        (suite(WORDS), suite(with_threshold(WORDS, 0.9)), []),  # stricter
+        (suite(WORDS), suite(with_threshold(WORDS, 0.75)), ["threshold words: 0.80 > 0.75"]),
+        (suite(SECONDS), suite(with_threshold(SECONDS, 8.0)), []),  # lower is better: stricter
+        (suite(SECONDS), suite(with_threshold(SECONDS, 12.0)), ["threshold seconds: 9.00 > 12.00"]),
+        (suite(TOOLS, WORDS), suite(TOOLS), ["criterion_removed words: 0.80 > "]),
+        (suite(COUNT), suite(), []),  # it decided nothing
+        (
+            suite(WORDS),
+            suite(dataclasses.replace(WORDS, threshold=None, informational=True)),
+            ["criterion_changed words: 0.80 > informational"],
+        ),
+        (
+            suite(TOOLS),
+            suite(dataclasses.replace(TOOLS, options={"match_type": "ANY_ORDER"})),
+            ["criterion_changed tools: match_type EXACT > match_type ANY_ORDER"],
+        ),
+        (
+            suite(SECONDS),
+            suite(dataclasses.replace(SECONDS, lower_is_better=False)),
+            ["criterion_changed seconds: lower is better > higher is better"],
+        ),
+        (
+            suite(WORDS),
+            suite(dataclasses.replace(WORDS, code="mine.always_one")),
+            ["criterion_changed words: built in > mine.always_one"],
+        ),
+        (
+            suite(JUDGED),
+            suite(dataclasses.replace(JUDGED, options={"judge_model_options": {"judge_model": "b", "num_samples": 5}})),
+            [
+                "criterion_changed judged: judge_model_options.judge_model a > judge_model_options.judge_model b",
+            ],
+        ),  # deep down
+        (
+            suite(
+                dataclasses.replace(
+                    JUDGED, options={"rubrics": [{"id": "a"}, {"id": "b", "text": "Says " + "x" * 90 + " is"}]}
+                )
+            ),
+            suite(
+                dataclasses.replace(
+                    JUDGED, options={"rubrics": [{"id": "a"}, {"id": "b", "text": "Says " + "x" * 90 + " was"}]}
+                )
+            ),
+            [
+                "criterion_changed judged: rubrics[1].text ..."
+                + "x" * 19
+                + " is > rubrics[1].text ..."
+                + "x" * 19
+                + " was"
+            ],
+        ),  # at the end of a long text
+        (
+            suite(dataclasses.replace(JUDGED, options={"rubrics": [{"id": "a"}]})),
+            suite(dataclasses.replace(JUDGED, options={})),
+            ["criterion_changed judged: rubrics [{'id': 'a'}] > rubrics unset"],
+        ),
+        (
+            suite(WORDS),
+            suite(dataclasses.replace(WORDS, on_the_test=True)),
+            ["criterion_changed words: a miss fails the case > a miss is not measured"],
+        ),
+        (suite(dataclasses.replace(WORDS, on_the_test=True)), suite(WORDS), []),
+        (suite(WORDS), suite(WORDS, driver="replay"), ["policy agent of a.json: adk > replay"]),
+        (suite(WORDS, driver="replay"), suite(WORDS), ["policy agent of a.json: replay > adk"]),  # a reader can tell
+        (
+            suite(WORDS, driver="command", command=["python3", "agent.py"]),
+            suite(WORDS, driver="command", command=["python3", "tests/stub.py"]),  # what passes in its place
+            ["policy agent of a.json: command python3 agent.py > command python3 tests/stub.py"],
+        ),
+        (
+            suite(WORDS, path="desk", python="3.12", requirements=["a"]),
+            suite(WORDS, path="desk", python="3.13", requirements=["b"]),  # the same one, elsewhere
+            [],
+        ),
+        (
+            suite(WORDS, driver="http", url="https://a"),
+            suite(WORDS, driver="http", url="https://b"),
+            ["policy agent of a.json: http https://a > http https://b"],
+        ),
+        (suite(WORDS, driver=""), suite(WORDS, path="desk"), []),  # the base has none yet
+        (suite(WORDS, driver="replay"), suite(WORDS, driver="replay"), []),
+        (suite(TOOLS), suite(TOOLS, cases="one"), ["case_removed two:  > "]),
+        (suite(TOOLS), suite(TOOLS, cases="one two*"), ["case_changed two:  > "]),
+        (suite(TOOLS), suite(TOOLS, key="b.json"), ["suite_removed a.json: 2 cases > "]),  # another file
+    ],
+)
+def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
+    assert found(base, head) == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        ({}, {}, []),
+        (
+            {},
+            {"fail_on": frozenset({FailOn.THRESHOLD, FailOn.REGRESSION})},
+            ["fail_on: with not_measured > without not_measured"],
+        ),
+        ({"pass_rate": 0.9}, {"pass_rate": 0.8}, ["pass_rate: 0.90 > 0.80"]),
+        ({"pass_rate": 0.8}, {"pass_rate": 0.9}, []),
+        ({"suite_pass_rate": {"a": 0.5}}, {}, []),
+        ({}, {"min_measured": 0.5}, ["min_measured: 1.00 > 0.50"]),
+        ({}, {"alpha": 0.01}, ["alpha: 0.05 > 0.01"]),
+        ({}, {"alpha": 0.1}, []),
+        ({}, {"max_drop": 0.2}, ["max_drop: 0.05 > 0.20"]),
+        ({}, {"threshold": ThresholdRule.NEW}, ["threshold: all > new"]),
+        ({"threshold": ThresholdRule.NEW}, {}, []),
+        ({}, {"adk_compat": True}, ["adk_compat: false > true"]),
+        ({}, {"admission": 5}, ["admission: 0 > 5"]),
+        ({}, {"criteria": {"m": CriterionRule(gating=False)}}, ["gating of m: unset > false"]),
+        ({"criteria": {"m": CriterionRule(gating=True)}}, {}, ["gating of m: true > unset"]),
+        ({}, {"criteria": {"m": CriterionRule(max_drop=0.5)}}, ["max_drop of m: 0.05 > 0.50"]),
+        ({"criteria": {"m": CriterionRule(max_drop=0.01)}}, {}, ["max_drop of m: 0.01 > 0.05"]),
+        ({}, {"criteria": {"m": CriterionRule(lower_is_better=True)}}, ["lower_is_better of m: unset > true"]),
+    ],
+)
+def test_policies(base: dict[str, object], head: dict[str, object], expected: list[str]) -> None:
+    assert found(Policy(**base), Policy(**head)) == [f"policy {each}" for each in expected]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (suite(TOOLS, WORDS, key="b.json"), []),
+        (
+            suite(TOOLS, with_threshold(WORDS, 0.1), key="b.json", cases="one two*"),
+            ["threshold words: 0.80 > 0.10", "case_changed two:  > "],
+        ),
+        (suite(TOOLS, WORDS, key="b.json", cases="one"), ["case_removed two:  > "]),
+    ],
+)
+def test_a_renamed_file_is_compared_under_its_new_name(head: Suite, expected: list[str]) -> None:
+    assert found(suite(TOOLS, WORDS), head, renamed={"b.json": "a.json"}) == expected
+
+
+def test_no_number_of_cases_stands_before_a_rule() -> None:
+    """Who edits each case of the first file hides no threshold of the second."""
+    first, second = suite(TOOLS), suite(WORDS, key="b.json")
+    edited, lowered = suite(TOOLS, cases="one*"), suite(with_threshold(WORDS, 0.1), key="b.json", cases="")
+    both = [ComparedRules(suites=suites, policy=Policy()) for suites in ((first, second), (edited, lowered))]
+    told = loosening.of_rules(*both, fingerprint=lambda case: repr(case.expects_state), which=agents.identity_of)
+    assert [each.kind.value for each in told] == ["threshold", "case_changed", *["case_removed"] * 3]
+
+
+LOWER = Policy(suite_pass_rate={"a.json": 0.5}, advisory=frozenset({"a.json"}))
+TOLD = ["policy pass_rate of a.json: 1.00 > 0.50", "policy severity of a.json: gating > advisory"]
+
+
+@pytest.mark.parametrize(
+    ("base", "renamed", "theirs", "expected"),
+    [
+        (suite(TOOLS), {}, Policy(), TOLD),
+        (suite(TOOLS), {}, LOWER, []),  # as it was
+        (suite(TOOLS, key="b.json"), {}, Policy(), []),  # a new file can lower nothing
+        (suite(TOOLS, key="b.json"), {"a.json": "b.json"}, Policy(), TOLD),
+        (  # advisory under its old name, too
+            suite(TOOLS, key="b.json"),
+            {"a.json": "b.json"},
+            Policy(suite_pass_rate={"b.json": 0.5}, advisory=frozenset({"b.json"})),
+            [],
+        ),
+    ],
+)
+def test_what_may_be_lowered_of_a_file(
+    base: Suite, renamed: dict[str, str], theirs: Policy, expected: list[str]
+) -> None:
+    listed = loosening.of_rules(
+        ComparedRules(suites=(base,), policy=theirs),
+        ComparedRules(suites=(suite(TOOLS), dataclasses.replace(base, key="b.json")), policy=LOWER),
+        fingerprint=lambda case: case.case_id,
+        which=agents.identity_of,
+        renamed=renamed,
+    )
+    assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed] == expected
+
+
+def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
+    """`compare: {count: {gating: true}}`: without the criterion no drop of it can fail the gate any more."""
+    policy = Policy(criteria={COUNT.name: CriterionRule(gating=True)})
+
+    def told(head: Suite) -> list[str]:
+        both = [ComparedRules(suites=(each,), policy=policy) for each in (suite(COUNT), head)]
+        listed = loosening.of_rules(*both, fingerprint=lambda case: case.case_id, which=agents.identity_of)
+        return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
+
+    assert told(suite(COUNT)) == []
+    assert told(suite()) == [f"criterion_removed {COUNT.name}: informational > "]
+    assert told(suite(dataclasses.replace(COUNT, threshold=0.5, informational=False))) == []
+    changed = dataclasses.replace(COUNT, options={"a": 1})
+    assert told(suite(changed)) == [f"criterion_changed {COUNT.name}: a unset > a 1"]
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "rule", "expected"),
+    [
+        # the base fails by the new bar as well, so that a broken answer is nothing new
+        (
+            0.7,
+            1.0,
+            ThresholdRule.NEW,
+            ["criterion_changed words: 0.70 > 1.00 (failures on both sides are tolerated)"],
+        ),
+        (0.7, 1.0, ThresholdRule.ALL, []),
+        (0.7, 0.7, ThresholdRule.NEW, []),
+        (0.7, 0.5, ThresholdRule.NEW, ["threshold words: 0.70 > 0.50"]),
+    ],
+)
+def test_a_stricter_bar_that_lets_more_pass(base: float, head: float, rule: ThresholdRule, expected: list[str]) -> None:
+    policy = Policy(threshold=rule)
+    then, now = (suite(dataclasses.replace(WORDS, threshold=each)) for each in (base, head))
+    before, after = (ComparedRules(suites=(each,), policy=policy) for each in (then, now))
+    told = loosening.of_rules(before, after, fingerprint=lambda _: "", which=agents.identity_of)
+    assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in told] == expected

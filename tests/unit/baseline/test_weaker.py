@@ -1,0 +1,195 @@
+"""Every setting and every rule of evalgate.yml either weakens the gate, which is told, or cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate import agents
+from evalgate.baseline import loosening
+from evalgate.config import gate_file, load, settings
+from evalgate.config.gate_file import GateFile, JudgeRule, ToolsRule
+from evalgate.config.settings import Settings
+from evalgate.model import AgentUse, ConfigOrigin, CriteriaSource, CriterionUse, EvalSet, Suite
+
+
+def choice(root: Path, **rules: Any) -> Settings:
+    root.mkdir(exist_ok=True)
+    (root / "evalgate.yml").write_text(json.dumps(rules, indent=1))
+    return load.load_settings({"root": str(root)})
+
+
+JUDGE: dict[str, Any] = {"judge": {"calibration": "c.json", "min_kappa": 0.6}}
+MOCK: dict[str, Any] = {"tools": {"mode": "mock", "mocks": "a.yml"}}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "told"),
+    [
+        ({}, {}, []),
+        # whose rules decide, and what head is compared with
+        ({"policy": "base"}, {}, ["policy: base > head"]),
+        ({}, {"policy": "base"}, []),
+        ({}, {"baseline": "none"}, ["baseline: auto > none"]),
+        ({}, {"baseline": "file:x.json"}, ["baseline: auto > file:x.json"]),
+        ({"baseline": "none"}, {"baseline": "store"}, []),  # more than there was
+        ({"data-branch": "data"}, {"data-branch": "mine"}, ["data_branch: data > mine"]),
+        ({}, {"baseline-folder": "here"}, ["baseline_folder: unset > here"]),
+        ({"baseline-folder": "here"}, {}, []),  # then the base is run, or is not measured
+        ({}, {"max-baseline-age": 100}, ["max_baseline_age: 14 > 100"]),
+        ({}, {"max_baseline_age": 3}, []),
+        # how much is measured
+        ({"runs": "5"}, {"runs": "2"}, ["runs: 5 > 2"]),
+        ({"runs": "2+3"}, {"runs": "3"}, ["runs: 2+3 > 3"]),
+        ({"runs": "2"}, {"runs": "2+3"}, []),
+        ({}, {"budget": {"usd": 2}}, ["budget: unset > usd=2"]),
+        ({"budget": "tokens=100"}, {"budget": "tokens=90"}, ["budget: tokens=100 > tokens=90"]),
+        ({"budget": "tokens=100"}, {"budget": "tokens=110"}, []),
+        ({"budget": "tokens=100"}, {}, []),
+        ({}, {"skip-judged": True}, ["skip_judged: false > true"]),
+        ({"skip-judged": True}, {}, []),
+        ({"strict": True}, {}, ["strict: true > false"]),
+        ({}, {"strict": True}, []),
+        # who judges, and what people must have said of it
+        ({}, {"judge": {"client": "replay"}}, ["judge.client: unset > replay"]),
+        ({}, {"judge": {"base_url": "http://x"}}, ["judge.base_url: unset > http://x"]),
+        ({}, {"judge": {"replay": "r.jsonl"}}, ["judge.replay: unset > r.jsonl"]),
+        ({"judge": {"replay": "r.jsonl"}}, {}, []),
+        (JUDGE, {"judge": {"calibration": "c.json", "min_kappa": 0.5}}, ["judge.min_kappa: 0.6 > 0.5"]),
+        (JUDGE, {"judge": {"calibration": "c.json"}}, ["judge.min_kappa: 0.6 > unset"]),
+        (JUDGE, {"judge": {"calibration": "d.json", "min_kappa": 0.7}}, ["judge.calibration: c.json > d.json"]),
+        (JUDGE, {}, ["judge.calibration: c.json > unset", "judge.min_kappa: 0.6 > unset"]),
+        ({}, JUDGE, []),
+        ({}, {"judge": {"deadline": 60}}, ["judge.deadline: unset > 60"]),
+        ({"judge": {"deadline": 60}}, {"judge": {"deadline": 90}}, []),
+        ({}, {"judge": {"budget": {"calls": 9}}}, ["judge.budget: unset > calls=9"]),
+        # tools that run no longer
+        ({}, {"tools": "mock"}, ["tools.mode: live > mock"]),
+        ({}, {"tools": "replay"}, ["tools.mode: live > replay"]),
+        ({"tools": "replay"}, {"tools": "mock"}, ["tools.mode: replay > mock"]),
+        (MOCK, {}, []),  # they run again
+        ({}, {"tools": "record"}, []),  # they run
+        (MOCK, {"tools": {"mode": "mock", "mocks": "b.yml"}}, ["tools.mocks: a.yml > b.yml"]),
+        (
+            {"tools": {"mode": "replay"}},
+            {"tools": {"mode": "replay", "cassettes": "mine"}},
+            ["tools.cassettes: tool-cassettes > mine"],
+        ),
+        ({}, {"tools": {"mode": "live", "cassettes": "mine"}}, []),  # nobody reads them
+    ],
+)
+def test_what_asks_for_less_than_the_base_is_told(
+    tmp_path: Path, theirs: dict[str, Any], ours: dict[str, Any], told: list[str]
+) -> None:
+    found = loosening.of_settings(choice(tmp_path / "base", **theirs), choice(tmp_path / "head", **ours))
+    assert [f"{each.subject}: {each.base} > {each.head}" for each in found] == told
+
+
+def test_the_place_in_evalgate_yml_is_told_however_it_is_written(tmp_path: Path) -> None:
+    head = choice(tmp_path / "head", **{"skip-judged": True, "judge": {"min_kappa": 0.1, "calibration": "c"}})
+    base = choice(tmp_path / "base", judge={"min_kappa": 0.5, "calibration": "c"}, runs=2)
+    lines = {each.subject: each.place.line if each.place else None for each in loosening.of_settings(base, head)}
+    assert lines == {"runs": None, "skip_judged": 2, "judge.min_kappa": 4}
+
+
+def suite(*codes: str, agent: str) -> Suite:
+    return Suite(
+        key="a.evalset.json",
+        eval_set=EvalSet(eval_set_id="a", cases=()),
+        criteria=tuple(CriterionUse(name=f"own {code}", threshold=0.5, code=code) for code in codes),
+        criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE),
+        agent=AgentUse(driver="adk", options={"path": agent}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("calibration.json", {"judge": {"calibration": "calibration.json"}}),
+        ("replies.jsonl", {"judge": {"replay": "replies.jsonl"}}),
+        ("mocks.yml", {"tools": {"mode": "mock", "mocks": "mocks.yml"}}),
+        ("metrics/own.py", {}),
+        ("agents/desk/metrics/own.py", {}),  # in the agent's folder
+        ("agents/metrics/own.py", {}),  # beside it
+        ("agents/desk/mine.py", {}),  # `agent.` is its package
+    ],
+)
+def test_files_that_judge_or_answer_otherwise_are_told(tmp_path: Path, name: str, rules: dict[str, Any]) -> None:
+    sides = [choice(tmp_path / side, **rules) for side in ("base", "head")]
+    for side, text in zip(sides, ("as it was", "all is well"), strict=True):
+        path = side.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    suites = (suite("metrics.own.score", "agent.mine.score", agent="agents/desk"),)
+    (told,) = loosening.of_settings(*sides, suites)
+    assert told.subject == f"contents of {name}"
+    assert told.base != told.head
+    assert list(loosening.of_settings(sides[0], sides[0], suites)) == []
+    (sides[1].root / name).unlink()
+    (told,) = loosening.of_settings(*sides, suites)
+    assert told.head == "no file"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        ("metrics/own.py", True),
+        ("metrics/helper.py", True),  # beside the metric
+        ("metrics/tables/words.py", True),  # in its package
+        ("metrics/__init__.py", True),
+        ("metrics/new.py", True),
+        ("agents/desk/lists.py", True),  # beside a metric in the agent's folder
+        ("agents/desk/agent.py", False),  # what is tested
+        ("agents/desk/sub/agent.py", False),
+        ("shared/words.py", False),  # wherever it is imported
+        ("top.py", False),
+        ("metrics/words.txt", False),
+    ],
+)
+def test_what_lies_beside_a_metric_is_told(tmp_path: Path, name: str, is_told: bool) -> None:
+    sides = [choice(tmp_path / side) for side in ("base", "head")]
+    kept = ("metrics/own", "metrics/helper", "agents/desk/mine", "agents/desk/agent", "agents/desk/lists", "top")
+    for side in sides:
+        for each in kept:
+            (side.root / each).parent.mkdir(parents=True, exist_ok=True)
+            (side.root / f"{each}.py").write_text("")
+    suites = (suite("metrics.own.score", "agent.mine.score", "a/b.c", "..x", "a" * 300, agent="agents/desk"),)
+    assert list(loosening.of_settings(*sides, suites)) == []
+    (sides[1].root / name).parent.mkdir(parents=True, exist_ok=True)
+    (sides[1].root / name).write_text("def score(*_): return 1.0")
+    assert [each.subject for each in loosening.of_settings(*sides, suites)] == [f"contents of {name}"] * is_told
+
+
+def test_beside_a_module_of_its_own_is_its_folder(tmp_path: Path) -> None:
+    sides = [choice(tmp_path / side) for side in ("base", "head")]
+    for side in sides:
+        (side.root / "own.py").write_text("")
+    (sides[1].root / "rouge_score.py").write_text("")
+    (told,) = loosening.of_settings(*sides, (suite("own.score", agent="agents/desk"),))
+    assert (told.subject, told.base) == ("contents of rouge_score.py", "no file")
+
+
+def test_no_setting_and_no_rule_is_forgotten() -> None:
+    """A new one has to be put where it belongs: told, told elsewhere, or unable to weaken anything."""
+    known = {name for name in settings.NAMES if "file" in settings.doors_of(name)}
+    known |= set(GateFile.model_fields) - {"judge", "tools"}
+    known |= {f"judge.{name}" for name in JudgeRule.model_fields}
+    known |= {f"tools.{name}" for name in ToolsRule.model_fields}
+    tables = [
+        set(loosening.SETTINGS),
+        {f"judge.{name}" for name in loosening.JUDGE},
+        set(loosening.TOLD_ELSEWHERE),
+        set(loosening.NOT_WEAKER),
+    ]
+    assert set().union(*tables) == known
+    assert sum(map(len, tables)) == len(known), "one place each"
+
+
+def test_the_rules_of_an_agent_and_of_a_suite_are_those_that_are_looked_at() -> None:
+    """What `told elsewhere` relies on: the keys of these rules, and what says which agent it is."""
+    assert set(gate_file.SuiteRule.model_fields) == {"match", "criteria", "config", "pass_rate", "severity"}
+    assert set(gate_file.CompareRule.model_fields) == {"gating", "lower_is_better", "max_drop"}
+    assert all(driver.argument in driver.identity for driver in agents.DRIVERS.values())

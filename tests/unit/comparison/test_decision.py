@@ -1,0 +1,286 @@
+"""Both gates together: which kind, what blocks, and the sentence that says why."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builders import sides
+
+from evalgate.comparison import verdict as comparison_verdict
+from evalgate.model import Comparison, FailOn, FailureOrigin, GateKind, Policy, Run, Standing, ThresholdRule, Verdict
+
+NEW = {"threshold": ThresholdRule.NEW}
+
+
+def decide(text: str, *, policy: Policy | None = None, **more: object) -> Verdict:
+    policy = policy or Policy()
+    inner = {key: more.pop(key) for key in ("unpaired", "unreliable") if key in more}
+    head, base = sides.sides(text, **more)
+    comparison = sides.compare_runs(head, base, policy=policy, **inner)  # type: ignore[arg-type]
+    unreliable = inner.get("unreliable", frozenset())
+    return comparison_verdict.decide(
+        head, policy, scales=sides.scales_of(head), comparison=comparison, unreliable=unreliable
+    )  # type: ignore[arg-type]
+
+
+def kinds(verdict: Verdict) -> dict[str, str]:
+    return {gate.gate.value: gate.kind.value for gate in verdict.gates}
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "threshold", "regression", "blocks"),
+    [
+        ("PP/PP " * 9, {}, "pass", "pass", False),
+        ("FF/PP " * 3 + "PP/PP " * 6, {}, "fail", "fail", True),
+        ("FF/FF " + "PP/PP " * 8, {}, "fail", "pass", True),  # main is red already
+        ("FF/FF " + "PP/PP " * 8, NEW, "pass", "pass", False),  # and that is let pass
+        ("FF/PP " + "PP/PP " * 8, NEW, "fail", "inconclusive", True),  # a new failure is not
+        ("FPFP/PPFF " + "PPPP/PPPP " * 8, NEW, "pass", "unchanged", False),  # flaky
+        ("FF/?? " + "PP/PP " * 8, NEW, "fail", "not_measured", True),  # unknown on the base: blocks
+        ("FF/FF FF/PP " + "PP/PP " * 7, NEW, "fail", "inconclusive", True),
+        ("FF/FF ??/PP " + "PP/PP " * 7, NEW, "not_measured", "not_measured", True),  # let pass, and yet no pass
+        ("FF/FF " + "PP/PP " * 8, {"fail_on": frozenset({FailOn.REGRESSION})}, "fail", "pass", False),
+        ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.INCONCLUSIVE})}, "fail", "inconclusive", True),
+        ("F/P " + "P/P " * 8, {"fail_on": frozenset({FailOn.NOT_MEASURED})}, "fail", "inconclusive", False),
+        ("FF/FF FF/PP " + "PP/PP " * 8, {**NEW, "pass_rate": 0.9}, "fail", "inconclusive", True),  # 8 of 10, one new
+        ("FF/PP " + "PP/PP " * 9, {**NEW, "pass_rate": 0.9}, "pass", "inconclusive", False),  # as many as required
+    ],
+)
+def test_gates(text: str, policy: dict[str, object], threshold: str, regression: str, blocks: bool) -> None:
+    verdict = decide(text, policy=Policy(**policy))  # type: ignore[arg-type]
+    regression = "pass" if regression == "unchanged" else regression
+    assert kinds(verdict) == {"threshold": threshold, "regression": regression}
+    assert verdict.blocks == blocks
+    order = ["fail", "not_measured", "inconclusive", "pass"]
+    assert verdict.kind.value == min(kinds(verdict).values(), key=order.index)
+
+
+def test_a_case_that_the_change_adds_must_pass() -> None:
+    unpaired = {(sides.SUITE, "c0"): Standing.NEW}
+    for base in ("FF", "PF", ".."):  # even where the base was run on it and fails it too
+        verdict = decide(f"FF/{base} " + "PP/PP " * 4, policy=Policy(**NEW), unpaired=unpaired)  # type: ignore[arg-type]
+        assert kinds(verdict)["threshold"] == "fail"
+
+
+def test_without_a_comparison_there_is_one_gate() -> None:
+    head, _ = sides.sides("FF/PP")
+    verdict = comparison_verdict.decide(head, Policy(**NEW), scales=sides.scales_of(head), comparison=None)  # type: ignore[arg-type]
+    assert kinds(verdict) == {"threshold": "fail"}
+
+
+def test_a_base_that_could_not_be_measured_is_said_and_not_skipped() -> None:
+    head, _ = sides.sides("PP/PP")
+    comparison = Comparison(origin=sides.ORIGIN, problem="its agent does not start: No module named 'flights'")
+    verdict = comparison_verdict.decide(head, Policy(), scales=sides.scales_of(head), comparison=comparison)
+    assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
+    assert verdict.reason == "Not compared with the base: its agent does not start: No module named 'flights'."
+    assert verdict.blocks
+
+
+@pytest.mark.parametrize(("text", "kind"), [("PP PP", "pass"), ("PP FF", "fail"), ("PP ??", "not_measured")])
+def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, kind: str) -> None:
+    head, _ = sides.sides(" ".join(f"{each}/PP" for each in text.split()))
+    comparison = Comparison(origin=sides.ORIGIN, problem="it has no agent", no_agent=True)
+    every = Policy(fail_on=frozenset(FailOn))
+    verdict = comparison_verdict.decide(head, every, scales=sides.scales_of(head), comparison=comparison)
+    assert (verdict.kind.value, verdict.blocks) == (kind, kind != "pass")
+    assert kinds(verdict) == {"threshold": kind, "regression": "pass"}
+    if kind == "pass":
+        assert verdict.reason == "All 2 cases passed. Nothing to compare with yet: it has no agent."
+
+
+@pytest.mark.parametrize(
+    ("text", "regression", "threshold"),
+    [
+        ("P./P. PP/PP", "inconclusive", "inconclusive"),
+        ("PP/PP PP/PP", "inconclusive", "inconclusive"),  # at best, even where all that is there passed
+        ("../.. FF/FF", "inconclusive", "fail"),  # a certain failure stays one
+        ("?./P. PP/PP", "not_measured", "not_measured"),  # broken, not only cut short
+        ("FF/PP " * 9 + "P./P.", "fail", "fail"),
+    ],
+)
+def test_a_spent_budget_is_inconclusive_at_best(text: str, regression: str, threshold: str) -> None:
+    verdict = decide(text, truncated="1.00 USD were spent")
+    assert kinds(verdict) == {"regression": regression, "threshold": threshold}
+
+
+@pytest.mark.parametrize("origin", [FailureOrigin.UNKNOWN, FailureOrigin.UNCONFIRMED])
+def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(origin: FailureOrigin) -> None:
+    head, base = sides.sides("FF/PP " + "PP/PP " * 9, truncated="1.00 USD were spent")
+    policy = Policy(threshold=ThresholdRule.NEW)
+    comparison = sides.compare_runs(head, base, policy=policy)
+    cases = tuple(dataclasses.replace(case, origin=origin) if case.origin else case for case in comparison.cases)
+    verdict = comparison_verdict.decide(
+        head, policy, scales=sides.scales_of(head), comparison=dataclasses.replace(comparison, cases=cases)
+    )
+    assert kinds(verdict)["threshold"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("text", "unpaired", "expected"),
+    [
+        ("FF/FF PP/PP", {}, "pass"),  # known
+        ("FF/FF PP/PP", {"c0": Standing.CHANGED}, "fail"),  # the base failed another question
+        ("FF/FF PP/PP", {"c0": Standing.NEW}, "fail"),
+        ("FF/FF PP/PP ; PP/PP PP/PP", {}, "pass"),
+        ("PP/FF PP/PP ; FF/PP PP/PP", {}, "fail"),  # the base fails it by another criterion
+    ],
+)
+def test_threshold_new_lets_pass_what_the_base_fails_too(
+    text: str, unpaired: dict[str, Standing], expected: str
+) -> None:
+    head, base = sides.sides(text)
+    policy = Policy(threshold=ThresholdRule.NEW)
+    comparison = sides.compare_runs(
+        head, base, policy=policy, unpaired={(sides.SUITE, case_id): each for case_id, each in unpaired.items()}
+    )
+    verdict = comparison_verdict.decide(head, policy, scales=sides.scales_of(head), comparison=comparison)
+    assert kinds(verdict)["threshold"] == expected
+
+
+def test_advisory_suites_never_decide() -> None:
+    head, base = sides.sides("PP/PP " * 5)
+    other_head, other_base = sides.sides("FF/PP " * 5, suite="other")
+    policy = Policy(advisory=frozenset({"other"}))
+    both = joined(head, other_head), joined(base, other_base)
+    comparison = sides.compare_runs(*both, policy=policy)
+    verdict = comparison_verdict.decide(both[0], policy, scales=sides.scales_of(head), comparison=comparison)
+    assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
+    assert [(suite.advisory, suite.kind.value) for suite in verdict.suites] == [(False, "pass"), (True, "fail")]
+
+
+def joined(one: Run, other: Run) -> Run:
+    return dataclasses.replace(one, suites=(*one.suites, *other.suites), trials=(*one.trials, *other.trials))
+
+
+def test_where_everything_is_advisory_nothing_is_green_and_nothing_blocks() -> None:
+    verdict = decide("PP/PP", policy=Policy(advisory=frozenset({sides.SUITE})))
+    assert kinds(verdict) == {"threshold": "not_measured"}
+    assert verdict.reason == "Every suite is advisory (non-blocking)."
+    assert not verdict.blocks
+
+
+def test_unreliable_cases_do_not_decide() -> None:
+    unreliable = frozenset({(sides.SUITE, "c0")})
+    verdict = decide("FF/PP " + "PP/PP " * 4, unreliable=unreliable, policy=Policy(admission=3))
+    assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
+    assert verdict.reason.startswith(
+        "All 4 deciding cases passed. 1 case is quarantined (`admission`: not yet reliable in 3 base runs): `c0`."
+    )
+    assert [case.admitted for case in verdict.suites[0].cases] == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("advisory", "reason"),
+    [
+        (
+            False,
+            (
+                "Every case is quarantined (non-blocking). 6 cases are quarantined (`admission`: not yet reliable in 1 "
+                "base run): "
+            ),
+        ),
+        (True, "Every suite is advisory (non-blocking)."),  # also once they are reliable
+    ],
+)
+def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: str) -> None:
+    unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(6))
+    policy = Policy(admission=1, advisory=frozenset({sides.SUITE} if advisory else ()))
+    verdict = decide("FF/PP " * 6, unreliable=unreliable, policy=policy)
+    assert verdict.reason == reason + ("" if advisory else "`c0`, `c1`, `c2` and 3 more.")
+    assert not verdict.blocks
+
+
+@pytest.mark.parametrize(
+    ("standings", "said"),
+    [
+        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
+        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Select cases that the base has, too."),
+        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep the old cases"),
+    ],
+)
+def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: str) -> None:
+    verdict = decide("P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in standings.items()})
+    assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
+    assert verdict.blocks
+    assert verdict.reason.startswith(f"No case can be compared with the base: {said}")
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "reason"),
+    [
+        ("PPP/PPP " * 9, {}, "All 9 cases passed. No regression in 9 compared cases."),
+        (
+            "FFF/PPP " * 5 + "PPP/FFF " + "PPP/PPP " * 15,
+            {"fail_on": frozenset({FailOn.REGRESSION})},
+            (
+                "`m` dropped from 0.95 to 0.76 (~0.19, 95 % CI ~0.43 to +0.05): 5 cases broke, "
+                "1 was fixed. 5 of 21 cases failed (5 new) in s."
+            ),
+        ),
+        (
+            "FF/FF " + "PP/PP " * 8,
+            NEW,
+            "8 of 9 cases passed; allowed failures: 1 pre-existing. No regression in 9 compared cases.",
+        ),
+        (
+            "F/P " + "P/P " * 8,
+            NEW,
+            (
+                "1 of 9 cases failed (1 new) in s. `m` dropped from 1.00 to 0.89 (~0.11, 95 % CI "
+                "~0.44 to 0.00), not statistically significant with 9 cases."
+            ),
+        ),
+        (
+            "??/PP PP/PP",
+            {"fail_on": frozenset({FailOn.REGRESSION})},
+            (
+                "1 of 2 cases could not be evaluated in s. Too few scores to compare `m` with the base: 1 case "
+                "lacks a score."
+            ),
+        ),
+    ],
+)
+def test_sentences(text: str, policy: dict[str, object], reason: str) -> None:
+    assert decide(text, policy=Policy(**policy)).reason == reason.replace("~", "\N{MINUS SIGN}")  # type: ignore[arg-type]
+
+
+def test_a_fact_is_said_as_one() -> None:
+    verdict = decide("FFF/PPP " + "PPP/PPP " * 9, behaviours=dict.fromkeys(range(10), "same"))
+    regression = next(gate for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
+    said = "`m` dropped from 1.00 to 0.90 (\N{MINUS SIGN}0.10, exact): 1 case broke."
+    assert regression.reason == said
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "blocks", "begins"),
+    [
+        ("regression", True, "`m` dropped from 1.00 to 0.00"),
+        ("regression not_measured", True, "`m` dropped from 1.00 to 0.00"),
+        ("not_measured", True, "Too few scores to compare `n` with the base: 9 cases lack a score. `m` dropped"),
+        ("inconclusive", False, "`m` dropped from 1.00 to 0.00"),
+        ("threshold", False, "`m` dropped from 1.00 to 0.00"),
+    ],
+)
+def test_a_criterion_that_fell_does_not_hide_one_that_was_not_measured(
+    fail_on: str, *, blocks: bool, begins: str
+) -> None:
+    policy = Policy(fail_on=frozenset(map(FailOn, fail_on.split())))
+    head, base = sides.sides("FF/PP " * 9 + "; " + "PP/?? " * 9)
+    gate = comparison_verdict.regression_gate(head, sides.compare_runs(head, base, policy=policy), policy)
+    assert gate is not None
+    assert gate.kind.value == "fail"
+    assert gate.blocks is blocks
+    assert gate.reason.startswith(begins)
+
+
+@pytest.mark.parametrize(("fail_on", "blocks"), [("not_measured", True), ("inconclusive", False)])
+def test_a_criterion_that_fell_for_certain_does_not_hide_what_it_lacks(fail_on: str, *, blocks: bool) -> None:
+    policy = Policy(fail_on=frozenset({FailOn(fail_on)}))
+    head, base = sides.sides("FF/PP " * 9 + "PP/?? ")
+    gate = comparison_verdict.regression_gate(head, sides.compare_runs(head, base, policy=policy), policy)
+    assert gate is not None
+    assert gate.kind.value == "fail"
+    assert gate.blocks is blocks
+    assert gate.reason.startswith("Too few scores to compare `m` with the base: 1 case lacks a score.") is blocks

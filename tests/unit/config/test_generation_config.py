@@ -1,0 +1,48 @@
+"""What google.genai would refuse of a judge's config is refused where it is read, with its place and the next field."""
+
+import warnings
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from evalgate.config import gate_file
+from evalgate.config.gate_file import GenerationConfig
+
+
+class Holder(BaseModel):
+    config: GenerationConfig | None = None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        {},
+        {"temperature": 0, "topP": 0.5, "top_k": 3},  # both spellings
+        {"temperature": "0.5"},  # pydantic reads numbers from text, there too
+        {"http_options": {"extra_body": {"x": 1}}},
+        {"safety_settings": [{"category": "HARM_NEW", "threshold": "y"}]},  # a newer service may know it
+    ],
+)
+def test_what_google_genai_takes_stays_as_written(config):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Holder(config=config).config == config
+
+
+@pytest.mark.parametrize(
+    ("config", "at", "near"),
+    [
+        ({"temprature": 0.0}, ("temprature",), "temperature"),
+        ({"Temperature": 0.0}, ("Temperature",), "temperature"),
+        ({"temperature": "hot"}, ("temperature",), ""),
+        ({"thinking_config": {"budget": 1}}, ("thinking_config", "budget"), ""),
+    ],
+)
+def test_what_it_refuses_is_an_error_at_its_place(config, at, near):
+    with pytest.raises(ValidationError) as caught:
+        Holder(config=config)
+    [error] = caught.value.errors()
+    assert (error["type"], error["loc"]) == (gate_file.REFUSED, ("config",))
+    assert (error["ctx"]["at"], error["ctx"]["near"]) == (at, near)
+    assert f"`{'.'.join(at)}`" in error["msg"]

@@ -1,0 +1,86 @@
+"""Which agent's folder belongs to an evaluation file."""
+
+import pytest
+
+from evalgate.discovery.agents import Absent, AgentFolders, Ambiguous, Found, find_agent
+
+AGENT = "root_agent = 1"
+
+
+def folders(*agents, plain=(), yaml=()):
+    files = {folder: frozenset({"agent.py", "__init__.py"}) for folder in agents}
+    files |= {folder: frozenset({"__init__.py"}) for folder in plain}
+    files |= {folder: frozenset({"root_agent.yaml"}) for folder in yaml}
+    return AgentFolders(files=files, read=lambda path: AGENT if path.endswith("agent.py") else "")
+
+
+@pytest.mark.parametrize(
+    ("key", "app_name", "agents", "expected"),
+    [
+        # by name: nearest first
+        ("evals/a.evalset.json", "weather", ["weather", "news"], "weather"),
+        ("weather/evals/a.evalset.json", "weather", ["weather", "old/weather"], "weather"),
+        ("teams/b/evals/a.test.json", "weather", ["teams/a/weather", "teams/b/weather"], "teams/b/weather"),
+        ("evals/a.evalset.json", "weather", ["deep/in/here/weather"], "deep/in/here/weather"),
+        ("evals/a.evalset.json", "weather", ["src/weather", "src/weather/sub/weather"], "src/weather"),
+        # several of the name, equally near
+        ("evals/a.evalset.json", "weather", ["a/weather", "b/weather"], ("a/weather", "b/weather")),
+        # a name that no folder has: the nearest
+        ("tests/eval/a.evalset.json", "label", ["app"], "app"),
+        # no name: above the file
+        ("app/tests/a.test.json", "", ["app", "other"], "app"),
+        ("app/sub_agents/x/a.test.json", "", ["app", "app/sub_agents/x"], "app/sub_agents/x"),
+        ("a.evalset.json", "", ["."], "."),
+        # no name: a child of a folder above
+        ("tests/eval/a.evalset.json", "", ["app"], "app"),
+        ("team/evals/a.evalset.json", "", ["team/bot", "other"], "team/bot"),
+        ("tests/eval/a.evalset.json", "", ["one", "two"], ("one", "two")),
+        # no name: the only one anywhere, sub-agents not counted
+        ("evals/a.evalset.json", "", ["src/agents/bot", "src/agents/bot/sub/helper"], "src/agents/bot"),
+        ("evals/a.evalset.json", "", ["x/one", "y/two"], ("x/one", "y/two")),
+        ("evals/a.evalset.json", "weather", [], None),
+    ],
+)
+def test_the_agent_of_a_file(key, app_name, agents, expected):
+    found = find_agent(key, folders=folders(*agents, plain=["evals", "src"]), app_name=app_name, named_by="case_1")
+    match found:
+        case Found(folder=folder):
+            assert folder == expected
+        case Ambiguous(candidates=candidates):
+            assert candidates == expected
+        case Absent():
+            assert expected is None
+
+
+def test_a_folder_of_the_name_without_an_agent_is_not_it():
+    found = find_agent("evals/a.evalset.json", folders=folders("real/weather", plain=["weather"]), app_name="weather")
+    assert isinstance(found, Found)
+    assert found.folder == "real/weather"
+
+
+def test_an_agent_written_in_yaml_counts():
+    found = find_agent("evals/a.evalset.json", folders=folders(yaml=["bot"]))
+    assert isinstance(found, Found)
+    assert found.folder == "bot"
+
+
+def test_it_is_said_how_the_agent_was_found():
+    by_name = find_agent("e/a.test.json", folders=folders("x/bot"), app_name="bot", named_by="case_7")
+    assert isinstance(by_name, Found)
+    assert by_name.found_by == "session_input.app_name of case case_7"
+    above = find_agent("bot/e/a.test.json", folders=folders("bot"))
+    assert isinstance(above, Found)
+    assert above.found_by == "nearest agent above the file"
+
+
+def test_each_source_is_read_once():
+    reads = []
+
+    def read(path):
+        reads.append(path)
+        return AGENT
+
+    index = AgentFolders(files={"bot": frozenset({"agent.py"})}, read=read)
+    for number in range(5):
+        find_agent(f"evals/{number}.test.json", folders=index, app_name="bot")
+    assert reads == ["bot/agent.py"]

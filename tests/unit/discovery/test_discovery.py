@@ -1,0 +1,501 @@
+"""From a root to its suites: selection, criteria, agents, all together."""
+
+from pathlib import Path
+
+import pytest
+
+from evalgate.config.gate_file import GateFile
+from evalgate.discovery import discover as discovery_discover
+from evalgate.discovery import walk as discovery_walk
+from evalgate.errors import NothingToDo, Problem, Severity
+from evalgate.model import ConfigOrigin
+
+AGENT = "root_agent = 1\n"
+
+
+def config(**given):
+    return {"criteria": given}
+
+
+@pytest.fixture
+def discover(specs):
+    def run(root, *selections, **rest):
+        return discovery_discover.discover(root, selections=selections, specs=specs, **rest)
+
+    return run
+
+
+def keys(found):
+    return [suite.key for suite in found.suites]
+
+
+def codes(found):
+    return [problem.code for problem in found.problems]
+
+
+@pytest.fixture
+def three(repo, evalset):
+    return repo(
+        {
+            "bot/agent.py": AGENT,
+            "evals/b.evalset.json": evalset("b", "one: hi -> hello", "two: bye -> see you"),
+            "evals/a.evalset.json": evalset("a", "one: hi -> hello"),
+            "other/c.test.json": evalset("c", "three: what -> that"),
+            "other/jest.test.json": {"name": "not ours", "tests": []},
+            "other/rows-dataset.json": [{"x": 1}],
+            "test_config.json": config(response_match_score=0.5),
+        }
+    )
+
+
+def test_suites_come_in_the_order_of_their_paths_and_only_adk_files_count(discover, three):
+    found = discover(three)
+    assert keys(found) == ["evals/a.evalset.json", "evals/b.evalset.json", "other/c.test.json"]
+    assert found.problems == ()
+
+
+def test_the_order_of_selections_does_not_matter(discover, three):
+    found = discover(three, "other", "evals/b.evalset.json:two", "evals/a.evalset.json", "other")
+    assert keys(found) == ["evals/a.evalset.json", "evals/b.evalset.json", "other/c.test.json"]
+    assert [case.case_id for case in found.suites[1].eval_set.cases] == ["two"]
+
+
+def test_an_absolute_path_within_the_root(discover, three):
+    assert keys(discover(three, f"{three}/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
+
+
+@pytest.mark.parametrize("absolute", ["{root}", "{root}/", "{link}", "{link}/evals/../", "{root}/."])
+def test_the_root_itself_and_links_to_it_are_relative_paths(discover, three, tmp_path, absolute):
+    (tmp_path / "link").symlink_to(three)
+    assert keys(discover(three, absolute.format(root=three, link=tmp_path / "link"))) == keys(discover(three))
+    assert keys(discover(three, f"{tmp_path}/link/evals/a.evalset.json:one")) == ["evals/a.evalset.json"]
+
+
+@pytest.mark.parametrize("selection", ["..", "../other", "{tmp}", "/", "{tmp}/other:x", "away", "{tmp}/nowhere"])
+def test_no_folder_out_of_the_root_is_walked(discover, three, tmp_path, selection, monkeypatch):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/x.evalset.json").write_text("{}")
+    (three / "away").symlink_to(tmp_path / "other")
+    walk, also = discovery_walk.walk, []
+    monkeypatch.setattr(
+        discovery_walk, "walk", lambda root, **rest: also.extend(rest.get("also", ())) or walk(root, **rest)
+    )
+    found = discover(three, selection.format(tmp=tmp_path))
+    assert (found.suites, codes(found), also) == ((), ["outside-root"], [])
+    assert selection.format(tmp=tmp_path) in found.problems[0].message
+
+
+@pytest.mark.parametrize("selection", ["", "  ", "\n"])
+def test_an_empty_selection_is_told_and_never_everything(discover, three, selection):
+    with pytest.raises(NothingToDo) as caught:
+        discover(three, selection)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.message.startswith("'' matches")) == ("selection-unmatched", True)
+    assert keys(discover(three, selection, "evals/a.evalset.json")) == ["evals/a.evalset.json"]
+
+
+def test_a_selection_that_cannot_be_a_name(discover, three):
+    with pytest.raises(NothingToDo) as caught:
+        discover(three, "a\0b")
+    assert [each.code for each in caught.value.problems] == ["selection-unmatched"]
+
+
+@pytest.mark.parametrize("selection", ["../outside.evalset.json", "{tmp}/outside.evalset.json"])
+def test_a_path_out_of_the_root_is_refused(discover, three, tmp_path, selection):
+    (tmp_path / "outside.evalset.json").write_text("{}")
+    found = discover(three, selection.format(tmp=tmp_path))
+    assert (found.suites, codes(found)) == ((), ["outside-root"])
+
+
+def test_one_selection_of_two_that_matches_nothing_is_an_error_beside_the_other(discover, three):
+    found = discover(three, "evals/a.evalset.json", "evals/x.evalset.json")
+    assert (keys(found), codes(found)) == (["evals/a.evalset.json"], ["selection-unmatched"])
+    assert found.problems[0].severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("selections", "grep", "message", "code"),
+    [
+        (["nowhere"], "", "no case was selected", "selection-unmatched"),
+        (["evals/a.evalset.json:nobody"], "", "no case was selected", "unknown-case"),
+        ([], "zebra", "none of 4 cases in 3 evaluation files matches 'zebra'", None),
+    ],
+)
+def test_nothing_left_is_never_green(discover, three, selections, grep, message, code):
+    with pytest.raises(NothingToDo, match=message) as caught:
+        discover(three, *selections, grep=grep)
+    assert [problem.code for problem in caught.value.problems] == ([code] if code else [])
+
+
+def test_nothing_at_all(discover, repo):
+    with pytest.raises(NothingToDo, match="no evaluation file was found") as caught:
+        discover(repo({"README.md": ""}))
+    assert "*.evalset.json" in caught.value.hint
+
+
+def test_what_git_ignores_is_found_when_it_is_named(discover, repo, evalset):
+    root = repo({"bot/agent.py": AGENT, ".gitignore": "gen/\n", "gen/a.evalset.json": evalset("a", "one: hi -> ho")})
+    for selection in ("gen/a.evalset.json", "gen", "gen/a.evalset.json:one"):
+        assert keys(discover(root, selection)) == ["gen/a.evalset.json"]
+
+
+def test_a_file_of_another_name_is_read_when_it_is_named(discover, repo, evalset):
+    root = repo({"bot/agent.py": AGENT, "gold.json": evalset("a", "one: hi -> ho"), "x.test.json": {"no": "adk"}})
+    assert keys(discover(root, "gold.json")) == ["gold.json"]
+    assert codes(discover(root, "x.test.json")) == ["not-an-eval-set"]  # named, so that it must say what it is
+
+
+def test_searching_ids_and_openings(discover, three):
+    assert keys(discover(three, grep="^thr")) == ["other/c.test.json"]
+    assert keys(discover(three, grep="bye")) == ["evals/b.evalset.json"]
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_and_no_suite(discover, repo, evalset):
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            "a.evalset.json": evalset("a", "one: hi -> hello"),
+            "broken.evalset.json": '{"eval_cases": [',
+            "latin.evalset.json": b'{"eval_set_id": "\xff\xfe"}',
+            "empty.evalset.json": b"",
+        }
+    )
+    found = discover(root)
+    assert keys(found) == ["a.evalset.json"]
+    told = {problem.place.file for problem in found.problems if problem.severity is Severity.ERROR}
+    assert {"broken.evalset.json", "empty.evalset.json"} <= told
+
+
+@pytest.mark.parametrize("name", ["x.test.json", "rows-dataset.json"])
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b'{"eval_set_id": "x", "eval_cases": [{"eval_id": "caf\xe9"}]}', "not-utf-8"),
+        (b'[{"query": "caf\xe9", "expected_tool_use": []}]', "not-utf-8"),
+        (b'<<<<<<< HEAD\n{"eval_set_id": "x", "eval_cases": []}', "json-syntax"),
+        (b'{"name": "caf\xe9"}', ""),  # somebody else's
+        (b"<<<<<<< HEAD\n{}", ""),
+        (b"", ""),
+    ],
+)
+def test_a_broken_file_of_a_common_name_is_told_where_its_content_is_adks(discover, repo, evalset, name, content, code):
+    found = discover(repo({"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "one: hi -> hello"), name: content}))
+    told = [(each.code, each.place.file, each.severity) for each in found.problems if each.place.file == name]
+    assert told == ([(code, name, Severity.ERROR)] if code else [])
+
+
+def test_a_file_of_a_common_name_that_may_not_be_read_is_warned_of(discover, repo, evalset, monkeypatch):
+    root = repo({"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "one: hi -> hello"), "x.test.json": "{}"})
+    read, forbidden = discovery_walk.read_bytes, Problem(severity=Severity.ERROR, code="unreadable-file", message="")
+    monkeypatch.setattr(
+        discovery_walk,
+        "read_bytes",
+        lambda root, path, **rest: forbidden if path == "x.test.json" else read(root, path, **rest),
+    )
+    (told,) = discover(root).problems[:1]
+    assert (told.code, told.severity) == ("unreadable-file", Severity.WARNING)
+
+
+def test_only_broken_files_are_a_problem_and_not_nothing(discover, repo):
+    found = discover(repo({"broken.evalset.json": "{"}))
+    assert found.suites == ()
+    assert any(problem.severity is Severity.ERROR for problem in found.problems)
+
+
+# --- criteria -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def layered(repo, evalset):
+    return repo(
+        {
+            "bot/agent.py": AGENT,
+            "a.evalset.json": evalset("a", "one: hi -> hello"),
+            "deep/test_config.json": config(response_match_score=0.1),
+            "deep/b.evalset.json": evalset("b", "one: hi -> hello"),
+            "deep/er/c.evalset.json": evalset("c", "one: hi -> hello"),
+            "deep/er/own/test_config.json": config(response_match_score=0.2),
+            "deep/er/own/d.evalset.json": evalset("d", "one: hi -> hello"),
+            "configs/strict.json": config(response_match_score=0.9),
+        }
+    )
+
+
+def sources(found):
+    return {
+        suite.key.rpartition("/")[2][0]: (
+            suite.criteria_source.origin,
+            suite.criteria_source.file,
+            [use.threshold for use in suite.criteria if use.name == "response_match_score"],
+        )
+        for suite in found.suites
+    }
+
+
+BESIDE, ABOVE = ConfigOrigin.BESIDE, ConfigOrigin.ABOVE
+
+
+def test_the_config_beside_then_above_then_the_defaults(discover, layered):
+    found = discover(layered)
+    assert sources(found) == {
+        "a": (ConfigOrigin.DEFAULTS, "", [0.8]),
+        "b": (BESIDE, "deep/test_config.json", [0.1]),
+        "c": (ABOVE, "deep/test_config.json", [0.1]),
+        "d": (BESIDE, "deep/er/own/test_config.json", [0.2]),
+    }
+    (problem,) = found.problems
+    assert (problem.code, problem.place.file) == ("default-criteria", "a.evalset.json")
+
+
+def test_the_gate_file_wins_over_what_lies_beside_and_later_rules_over_earlier(discover, layered):
+    rules = GateFile.model_validate(
+        {
+            "suites": [
+                {"match": ["deep/**"], "criteria": {"response_match_score": 0.3}},
+                {"match": ["*d.evalset.json"], "config": "configs/strict.json"},
+                {"match": ["*c.evalset.json"], "pass_rate": 0.5},  # says nothing of criteria
+            ]
+        }
+    )
+    found = sources(discover(layered, gate_file=rules))
+    assert found["a"] == (ConfigOrigin.DEFAULTS, "", [0.8])
+    assert found["b"] == (ConfigOrigin.EMBEDDED, "evalgate.yml", [0.3])
+    assert found["c"] == (ConfigOrigin.EMBEDDED, "evalgate.yml", [0.3])
+    assert found["d"] == (ConfigOrigin.EXPLICIT, "configs/strict.json", [0.9])
+
+
+def test_an_explicit_config_wins_over_all(discover, layered, tmp_path):
+    rules = GateFile.model_validate({"suites": [{"match": ["**"], "criteria": {"response_match_score": 0.3}}]})
+    found = discover(layered, gate_file=rules, criteria_file=Path("configs/strict.json"))
+    assert all(each == (ConfigOrigin.EXPLICIT, "configs/strict.json", [0.9]) for each in sources(found).values())
+    assert found.problems == ()
+
+
+def test_an_explicit_config_that_does_not_exist_is_never_the_defaults(discover, layered):
+    found = discover(layered, criteria_file=Path("nowhere.json"))
+    assert codes(found) == ["unreadable-file"]
+    assert all(use.informational for suite in found.suites for use in suite.criteria)
+
+
+def test_a_config_that_serves_many_is_read_and_told_of_once(discover, repo, evalset):
+    files = {f"evals/{n}.evalset.json": evalset(str(n), "one: hi -> hello") for n in range(5)}
+    root = repo({**files, "bot/agent.py": AGENT, "test_config.json": config(zebra=0.5)})
+    assert codes(discover(root)) == ["unknown-criterion"]
+
+
+def test_informational_criteria_join_every_suite(discover, layered):
+    for suite in discover(layered).suites:
+        assert [use.name for use in suite.criteria if use.informational] == ["token_usage_v1"]
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+def agents(found):
+    return {suite.key: (suite.agent.driver, dict(suite.agent.options)) for suite in found.suites}
+
+
+def test_a_rule_of_the_gate_file_names_the_agent_and_the_last_one_wins(discover, three):
+    rules = GateFile.model_validate(
+        {
+            "agents": [
+                {"driver": "http", "url": "http://localhost:1"},
+                {"suites": ["evals/"], "driver": "adk", "path": "elsewhere"},
+                {"suites": ["evals/b*"], "driver": "adk", "python": "3.12"},  # where it is, is still to be found
+            ]
+        }
+    )
+    found = discover(three, gate_file=rules)
+    assert agents(found) == {
+        "evals/a.evalset.json": ("adk", {"path": "elsewhere"}),
+        "evals/b.evalset.json": ("adk", {"path": "bot", "python": "3.12"}),
+        "other/c.test.json": ("http", {"url": "http://localhost:1"}),
+    }
+    assert found.suites[0].agent.found_by == "evalgate.yml agents[1]"
+
+
+def test_excluded_files_are_no_suites(discover, three):
+    assert keys(discover(three, gate_file=GateFile(exclude=["evals/"]))) == ["other/c.test.json"]
+
+
+def test_no_code_of_the_repository_runs(discover, repo, evalset, tmp_path):
+    trap = tmp_path / "trap"
+    code = f"import pathlib\npathlib.Path({str(trap)!r}).touch()\nroot_agent = 1\n"
+    root = repo(
+        {"bot/agent.py": code, "bot/__init__.py": code, "a.evalset.json": evalset("a", "x: hi -> ho", app="bot")}
+    )
+    (suite,) = discover(root).suites
+    assert suite.agent.options == {"path": "bot"}
+    assert suite.agent.found_by == "session_input.app_name of case x"
+    assert not trap.exists()
+
+
+def test_a_suite_without_an_agent_is_kept_so_that_all_else_is_told(discover, repo, evalset):
+    found = discover(repo({"a.evalset.json": evalset("a", "one: hi -> ho"), "test_config.json": config(zebra=1)}))
+    assert keys(found) == ["a.evalset.json"]
+    assert sorted(codes(found)) == ["no-agent", "unknown-criterion"]
+
+
+# --- agents-cli datasets --------------------------------------------------------------------------
+
+DATASET = {"eval_cases": [{"eval_case_id": "one", "prompt": {"role": "user", "parts": [{"text": "hi"}]}}]}
+
+
+@pytest.mark.parametrize(
+    ("configs", "origin", "file", "told"),
+    [
+        # its own config gives no thresholds: said, and never taken for a gate
+        (["tests/eval/eval_config.yaml"], ABOVE, "tests/eval/eval_config.yaml", {"no-thresholds", "asserts-nothing"}),
+        # thresholds beside it win
+        (
+            ["tests/eval/eval_config.yaml", "tests/eval/datasets/test_config.json"],
+            BESIDE,
+            "tests/eval/datasets/test_config.json",
+            set(),
+        ),
+        (["tests/eval/eval_config.yaml", "tests/eval/test_config.json"], ABOVE, "tests/eval/test_config.json", set()),
+        ([], ConfigOrigin.DEFAULTS, "", {"default-criteria"}),
+    ],
+)
+def test_a_dataset(discover, repo, configs, origin, file, told):
+    content = {".yaml": "metrics_to_run: [coherence]\n", ".json": config(response_match_score=0.5)}
+    files = {path: content[path[path.rindex(".") :]] for path in configs}
+    root = repo({**files, "app/agent.py": AGENT, "tests/eval/datasets/x-dataset.json": DATASET})
+    found = discover(root)
+    (suite,) = found.suites
+    assert (suite.criteria_source.origin, suite.criteria_source.file) == (origin, file)
+    assert told <= set(codes(found))
+    assert bool(told & {"asserts-nothing"}) == ("asserts-nothing" in codes(found))
+
+
+@pytest.mark.parametrize("content", ["metrics:\n- x\n", "criteria:\n  response_match_score: 0.8\n", ""])
+def test_an_eval_config_that_is_not_agents_clis_is_passed_over(discover, repo, content):
+    root = repo(
+        {
+            "app/agent.py": AGENT,
+            "evals/x-dataset.json": DATASET,
+            "evals/y-dataset.json": DATASET,
+            "evals/eval_config.yaml": content,
+            "test_config.json": config(response_match_score=0.5),
+        }
+    )
+    found = discover(root)
+    assert [suite.criteria_source.file for suite in found.suites] == ["test_config.json"] * 2
+    ((file, message),) = told(found, "foreign-config")
+    assert file == "evals/eval_config.yaml"
+    assert "not an agents-cli config" in message
+    assert not any(problem.severity is Severity.ERROR for problem in found.problems)
+
+
+def test_what_agents_clis_config_lacks_belongs_into_another_file(discover, repo):
+    root = repo(
+        {
+            "app/agent.py": AGENT,
+            "x-dataset.json": DATASET,
+            "eval_config.yaml": "metrics_to_run: [coherence]\ncriteria: {response_match_score: 0.8}\n",
+        }
+    )
+    (problem,) = (each for each in discover(root).problems if each.code == "asserts-nothing")
+    assert problem.hint.startswith("Add a test_config.json next to the dataset")
+    assert "`criteria` are not read here" in problem.hint
+
+
+def test_an_evaluation_set_is_not_served_by_a_dataset_config(discover, repo, evalset):
+    root = repo(
+        {"bot/agent.py": AGENT, "a.evalset.json": evalset("a", "x: hi -> ho"), "eval_config.yaml": "metrics_to_run: []"}
+    )
+    (suite,) = discover(root).suites
+    assert suite.criteria_source.origin is ConfigOrigin.DEFAULTS
+
+
+# --- what is passed over, and rules that match nothing --------------------------------------------
+
+
+def told(found, code):
+    return [(each.place.file, each.message) for each in found.problems if each.code == code]
+
+
+def test_a_rule_that_matches_nothing_is_told_whatever_is_selected(discover, three):
+    rules = GateFile.model_validate(
+        {
+            "suites": [{"match": ["evals/b.evalset.json"]}, {"match": ["jest.test.json"], "criteria": {}}],
+            "compare": {"no_such": {}},
+        }
+    )
+    idle = "rule-matches-nothing"
+    assert len(told(discover(three, gate_file=rules), idle)) == 2  # a file that is called so and is none of ADK's
+    for selected in (
+        discover(three, "other/c.test.json", gate_file=rules),
+        discover(three, grep="thr", gate_file=rules),
+    ):
+        assert [message for _, message in told(selected, idle) if "suites[0]" in message or "no_such" in message] == []
+
+
+@pytest.fixture
+def ignoring(repo, evalset):
+    same = evalset("a", "one: hi -> hello")
+    return repo(
+        {
+            "bot/agent.py": AGENT,
+            ".gitignore": "/secret/\n/build/\n/node_modules/\nenv/\nold.evalset.json\nsub/test_config.json\n",
+            "a.evalset.json": same,
+            "old.evalset.json": evalset("old", "one: hi -> hello"),
+            "secret/deep/s.evalset.json": evalset("s", "one: hi -> hello"),
+            "secret/test_config.json": config(response_match_score=0.3),
+            "build/lib/a.evalset.json": same,  # made by a build
+            "node_modules/x.evalset.json": same,
+            "env/pyvenv.cfg": "",
+            "env/lib/y.evalset.json": same,
+            "secret/.adk/z.evalset.json": same,
+            "test_config.json": config(response_match_score=0.5),
+            "sub/test_config.json": config(response_match_score=1.0),
+            "sub/b.evalset.json": evalset("b", "one: hi -> hello"),
+        }
+    )
+
+
+def test_evaluation_files_that_git_ignores_are_told(discover, ignoring):
+    ((file, message),) = [each for each in told(discover(ignoring), "ignored-by-git") if "evaluated" in each[1]]
+    assert file == "old.evalset.json"
+    assert message == "git ignores `old.evalset.json` and `secret/deep/s.evalset.json`, so they are not evaluated"
+
+
+@pytest.mark.parametrize(
+    ("selections", "exclude", "files"),
+    [
+        (("sub",), (), []),  # nothing of what was asked for is left out
+        (("a.evalset.json", "secret/deep/s.evalset.json"), (), []),
+        (("*.evalset.json",), (), ["old.evalset.json", "secret/deep/s.evalset.json"]),
+        ((), ("secret/",), ["old.evalset.json"]),
+        ((), ("secret/", "old*"), []),
+    ],
+)
+def test_ignored_files_that_nobody_asked_for_are_not_told(discover, ignoring, selections, exclude, files):
+    found = discover(ignoring, *selections, gate_file=GateFile(exclude=list(exclude)))
+    message = "".join(message for _, message in told(found, "ignored-by-git") if "evaluated" in message)
+    assert [
+        name for name in ("old.evalset.json", "secret/deep/s.evalset.json", "/a.ev", "x.ev") if name in message
+    ] == files
+    assert told(found, "rule-matches-nothing") == []
+
+
+def test_a_config_that_git_ignores_beside_a_file_is_told(discover, ignoring):
+    named = [each for each in told(discover(ignoring), "ignored-by-git") if "not read" in each[1]]
+    assert [file for file, _ in named] == ["sub/test_config.json"]
+    rules = GateFile.model_validate({"suites": [{"match": ["sub/"], "config": "sub/test_config.json"}]})
+    found = discover(ignoring, gate_file=rules)
+    assert not any("not read" in message for _, message in told(found, "ignored-by-git"))
+    assert [use.threshold for use in found.suites[1].criteria if not use.informational] == [1.0]
+
+
+def test_the_config_beside_an_ignored_file_that_is_named_counts(discover, repo, evalset):
+    root = repo(
+        {
+            "bot/agent.py": AGENT,
+            ".gitignore": "gen/\n",
+            "gen/a.evalset.json": evalset("a", "one: hi -> ho"),
+            "gen/test_config.json": config(response_match_score=0.3),
+        }
+    )
+    (suite,) = discover(root, "gen/a.evalset.json").suites
+    assert (suite.criteria_source.origin, suite.criteria_source.file) == (BESIDE, "gen/test_config.json")

@@ -1,0 +1,74 @@
+"""Rules of evalgate.yml that match nothing are told, with their line and the nearest name."""
+
+import pytest
+
+from evalgate.config import load
+from evalgate.discovery import hints
+
+FOUND = ("evals/desk.evalset.json", "evals/slow/night.evalset.json", "weather/w.test.json")
+LEFT_OUT = ("drafts/d.evalset.json",)
+
+
+def told(text, found=FOUND):
+    reading = load.parse_gate_file(text, file="evalgate.yml")
+    assert reading.problems == ()
+    problems = hints.pattern_problems(reading.gate_file, places=reading.places, found=found, left_out=LEFT_OUT)
+    return [(each.place.line, each.message.partition(" matches")[0], each.hint) for each in problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what", "near"),
+    [
+        # a file's name mistyped, its folder given or not
+        ("suites:\n- match: [desl.evalset.json]\n", 2, "`suites[0]`: `desl.evalset.json`", "evals/desk.evalset.json"),
+        ("suites:\n- match: [eval/desk.evalset.json]\n", 2, "`suites[0]`", "evals/desk.evalset.json"),
+        # a folder's
+        ("agents:\n- {}\n- suites: [wether/**]\n", 3, "`agents[1]`: `wether/**`", "`weather/`"),
+        ("exclude: [evals/sloww/]\n", 1, "`exclude`: `evals/sloww/`", "`evals/slow/`"),
+        ("exclude: [evals/, '!evals/sloww/']\n", 1, "`exclude`: `!evals/sloww/`", "`evals/slow/`"),
+        # of several globs of a rule the one that names a file
+        (
+            "suites:\n- match:\n  - evals/slow/*\n  - w.tst.json\n",
+            4,
+            "`suites[0]`: `w.tst.json`",
+            "weather/w.test.json",
+        ),
+        ("suites:\n- match: []\n", 2, "`suites[0]`: no glob", "`evalgate list`"),
+    ],
+)
+def test_a_rule_that_matches_nothing(text, line, what, near):
+    ((at, said, hint),) = told(text)
+    assert (at, what in said, near in hint) == (line, True, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "suites:\n- match: [desk.evalset.json, '*.nothing.json']\n",  # a glob of several may match nothing
+        "suites:\n- match: ['**', '!weather/x.json']\n",
+        "agents: [{path: a}]\n",
+        "exclude: [drafts/]\n",  # what is excluded is no longer found
+        "exclude: [vendor/**, 'nothing/**']\n",  # only careful
+        "exclude: [node_modules/**, '.venv/', '**/.cache/**']\n",  # to be safe, and never walked
+    ],
+)
+def test_a_rule_that_matches(text):
+    assert told(text) == []
+
+
+def test_names_of_criteria():
+    text = "compare:\n  made_up: {gating: true}\n  mine.x: {gating: true}\njudge:\n  criteria:\n    safety_v2: {}\n"
+    reading = load.parse_gate_file(text, file="evalgate.yml")
+    problems = hints.name_problems(reading.gate_file, places=reading.places, known=["safety_v1"], used=["mine.x"])
+    assert [(each.place.line, each.message, each.hint) for each in problems] == [
+        (2, "`compare.made_up`: no suite has a criterion with this name", "Remove the rule, or correct its name."),
+        (6, "`judge.criteria.safety_v2`: no suite has a criterion with this name", "Did you mean `safety_v1`?"),
+    ]
+
+
+def test_files_that_rules_name_exactly():
+    text = "suites:\n- match: [nightly.json, '*.nothing.json']\nagents: [{path: a, suites: [evals/x.json]}]\n"
+    assert hints.exact_names(load.parse_gate_file(text, file="evalgate.yml").gate_file) == {
+        "nightly.json",
+        "evals/x.json",
+    }

@@ -1,0 +1,59 @@
+"""What git ignores."""
+
+import pytest
+
+from evalgate.discovery import walk
+from evalgate.discovery.walk import IgnoreRules
+
+
+def rules(**layers):
+    made = IgnoreRules()
+    for prefix, text in layers.items():
+        spec, _ = walk.parse_rules(text, file=".gitignore")
+        made = made.extended("" if prefix == "root" else f"{prefix}/", spec)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("a.json", False),
+        ("secret/", True),
+        ("deep/secret/", True),
+        ("build/", True),
+        ("deep/build/", False),  # anchored at the root
+        ("data.local.json", True),
+        ("keep.local.json", False),  # taken back in
+        ("sub/x.json", True),  # by the folder's own file
+        ("sub/data.local.json", False),  # the nearer rule wins
+        ("other/x.json", False),
+    ],
+)
+def test_the_nearest_rule_that_speaks_wins(path, expected):
+    made = rules(root="secret/\n/build\n*.local.json\n!keep.local.json\n# a comment\n", sub="/x.json\n!*.local.json")
+    assert made.ignores(path) is expected
+
+
+def test_without_rules_nothing_is_ignored():
+    assert not IgnoreRules().ignores("a.json")
+
+
+def test_a_line_that_is_no_pattern_is_told_and_the_others_count():
+    spec, problems = walk.parse_rules("*.tmp\nodd\\\nbuild/\n[z-a]\n", file="sub/.gitignore")
+    assert spec.match_file("a.tmp")
+    assert spec.match_file("build/")
+    assert [str(problem.place) for problem in problems] == ["sub/.gitignore:2", "sub/.gitignore:4"]
+
+
+def test_info_exclude_of_a_checkout_and_of_a_linked_worktree(tmp_path):
+    main = tmp_path / "main"
+    (main / ".git" / "info").mkdir(parents=True)
+    (main / ".git" / "info" / "exclude").write_text("private/\n")
+    own = main / ".git" / "worktrees" / "base"
+    own.mkdir(parents=True)
+    (own / "commondir").write_text("../..\n")
+    linked = tmp_path / "base"
+    linked.mkdir()
+    (linked / ".git").write_text(f"gitdir: {own}\n")
+    assert walk.read_exclude(main) == walk.read_exclude(linked) == "private/\n"
+    assert walk.read_exclude(tmp_path) == ""

@@ -1,0 +1,305 @@
+"""The vacuous-gate linter: every check by a suite that has the fault and one that has not."""
+
+import dataclasses
+import time
+
+import pytest
+
+from evalgate.discovery import lint as lint_of_discovery
+from evalgate.errors import Severity
+from evalgate.model import ConversationScenario, CriterionUse, Persona, Rubric, SimulatorUse
+
+TRAJECTORY = "tool_trajectory_avg_score"
+ANSWER = "response_match_score"
+RUBRICS = "rubric_based_final_response_quality_v1"
+SIMULATOR = "per_turn_user_simulator_quality_v1"
+
+
+@pytest.fixture
+def lint(specs):
+    def run(*suites):
+        return lint_of_discovery.lint(suites, specs=specs)
+
+    return run
+
+
+def found(problems):
+    return [(problem.severity, problem.code) for problem in problems]
+
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+
+def test_a_sound_suite_has_no_problems(lint, suite, case):
+    sound = suite(
+        "x.evalset.json",
+        case("a", "hi -> look_up(1) -> hello", "bye -> () -> see you"),
+        case("b", "hello -> look_up(2) -> hi"),
+        criteria=f"{TRAJECTORY} {ANSWER}",
+    )
+    assert lint(sound) == ()
+
+
+def test_no_cases(lint, suite):
+    assert found(lint(suite("x.evalset.json"))) == [(ERROR, "no-cases")]
+
+
+def test_duplicate_ids_are_told_with_both_places(lint, suite, case):
+    (problem,) = lint(suite("x.evalset.json", case("a", "hi", line=3), case("a", "other", line=9)))
+    assert problem.code == "duplicate-case-id"
+    assert problem.place.line == 9
+    assert "x.evalset.json:3" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("hi -> look_up(1) -> hello", [(WARNING, "identical-cases")]),
+        ("hi -> look_up(2) -> hello", []),  # other arguments
+        ("hi -> look_up(1) -> bye", []),  # another answer
+        ("hi there -> look_up(1) -> hello", []),  # another question
+    ],
+)
+def test_identical_cases(lint, suite, case, second, expected):
+    assert found(lint(suite("x.evalset.json", case("a", "hi -> look_up(1) -> hello"), case("b", second)))) == expected
+
+
+def test_the_same_question_from_another_session_is_another_case(lint, suite, case):
+    assert lint(suite("x.evalset.json", case("a", "hi", app_name="one"), case("b", "hi", app_name="two"))) == ()
+
+
+def test_an_empty_conversation(lint, suite, case):
+    problems = lint(suite("x.evalset.json", case("a"), case("b", "hi")))
+    assert found(problems) == [(ERROR, "empty-conversation")]
+    assert "case a:" in problems[0].message
+
+
+def test_a_turn_in_which_the_user_says_nothing(lint, suite, case):
+    assert found(lint(suite("x.evalset.json", case("a", "hi", "   ")))) == [(WARNING, "empty-user-text")]
+
+
+def test_a_sound_scenario_has_no_problems(lint, suite, case):
+    assert lint(suite("x.evalset.json", case("a", scenario="hello"), case("b", "hi"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "simulator", "expected"),
+    [
+        ({"starting_prompt": " "}, {}, [(ERROR, "empty-starting-prompt")]),
+        ({"starting_prompt": "Bye </FINISHED>"}, {}, [(ERROR, "stop-signal-in-prompt")]),  # ADK looks in any case
+        ({"starting_prompt": "Bye </finished>"}, {"stop_signal": "END"}, []),  # another signal
+        ({"conversation_plan": ""}, {}, [(WARNING, "empty-plan")]),
+        ({"persona": Persona(persona_id="NOVICE")}, {}, []),
+        ({"persona": Persona(persona_id="NOVICE")}, {"custom_instructions": "Be."}, [(ERROR, "bad-instructions")]),
+        ({"persona": Persona(persona_id="NOVICE")}, {"custom_instructions": "{{ persona.id }}"}, []),
+        ({}, {"custom_instructions": "Be."}, []),  # nobody to be
+    ],
+)
+def test_scenarios_that_cannot_be_played(lint, suite, case, scenario, simulator, expected):
+    led = ConversationScenario(**{"starting_prompt": "hello", "conversation_plan": "Ask.", **scenario})
+    made = suite("x.evalset.json", dataclasses.replace(case("a", scenario="hello"), scenario=led))
+    assert found(lint(dataclasses.replace(made, simulator=SimulatorUse(**simulator)))) == expected
+
+
+def test_a_criterion_with_another_stop_signal_than_the_simulated_user(lint, suite, case):
+    for signal, expected in (("</finished>", []), ("END", [(WARNING, "stop-signals-differ")])):
+        made = suite("x.evalset.json", case("a", scenario="hello"), criteria=SIMULATOR, options={"stop_signal": signal})
+        assert found(lint(made)) == expected
+
+
+@pytest.mark.parametrize(
+    ("turns", "options", "code", "words"),
+    [
+        (["hi -> hello"], {}, "nothing-expected", "only if the agent calls no tools"),
+        (["hi -> () -> hello"], {}, "nothing-expected", "only if the agent calls no tools"),
+        (["hi -> hello"], {"match_type": "IN_ORDER"}, "nothing-expected", "it always passes"),
+        (["hi -> hello"], {"match_type": "ANY_ORDER"}, "nothing-expected", "it always passes"),
+    ],
+)
+def test_a_trajectory_where_nothing_is_expected(lint, suite, case, turns, options, code, words):
+    (problem,) = lint(suite("x.evalset.json", case("a", *turns), criteria=TRAJECTORY, options=options))
+    assert (problem.severity, problem.code) == (WARNING, code)
+    assert words in problem.message
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("yes -> ok", [(NOTE, "nothing-expected-in-case")]),  # says nothing of tools
+        ("yes -> () -> ok", []),  # says that none is expected
+    ],
+)
+def test_a_trajectory_where_some_cases_say_nothing_of_tools(lint, suite, case, second, expected):
+    cases = (case("a", "hi -> look_up(1) -> hello"), case("b", second))
+    assert found(lint(suite("x.evalset.json", *cases, criteria=TRAJECTORY))) == expected
+
+
+def test_a_reference_that_no_case_has_is_an_error(lint, suite, case):
+    problems = lint(suite("x.evalset.json", case("a", "hi"), case("b", "bye"), criteria=ANSWER))
+    assert found(problems) == [(ERROR, "reference-missing")]
+
+
+@pytest.mark.parametrize(
+    ("turns", "words"),
+    [
+        (["bye"], "case b without"),
+        (["one -> 1", "two", "three"], "case b (turns 2 and 3) without"),
+        (["one -> 1", "two"], "case b (turn 2) without"),
+    ],
+)
+def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns, words):
+    (problem,) = lint(suite("x.evalset.json", case("a", "hi -> hello"), case("b", *turns), criteria=ANSWER))
+    assert (problem.severity, problem.code) == (WARNING, "reference-missing-in-case")
+    assert words in problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "adk_compat", "hint"),
+    [
+        (ANSWER, False, "evalgate excludes such turns from the score; ADK scores it 0."),
+        (ANSWER, True, "With `adk_compat` evalgate scores it 0, as ADK does."),
+        (
+            "final_response_match_v2",
+            False,
+            "evalgate excludes such turns from the score; ADK has it compared with an empty answer.",
+        ),
+        (
+            "final_response_match_v2",
+            True,
+            "With `adk_compat` evalgate has it compared with an empty answer, as ADK does.",
+        ),
+        ("judged", False, ""),  # the reference has to be there, and is not compared with
+    ],
+)
+def test_what_a_missing_reference_does_is_told_as_it_is(suite, case, specs, name, adk_compat, hint):
+    specs = {**specs, name: dataclasses.replace(specs[ANSWER], name=name)}
+    made = suite("x.evalset.json", case("a", "hi -> hello"), case("b", "bye"), criteria=name)
+    (problem,) = lint_of_discovery.lint([made], specs=specs, adk_compat=adk_compat)
+    assert (problem.code, problem.hint) == ("reference-missing-in-case", hint)
+
+
+SMILE = "\N{SLIGHTLY SMILING FACE}"
+
+
+def test_an_answer_without_words_is_no_reference_for_a_criterion_that_counts_words(lint, suite, case):
+    hearts = suite("x.evalset.json", case("a", f"hi -> {SMILE}"), case("b", "bye -> !"), criteria=ANSWER)
+    (problem,) = lint(hearts)
+    assert (problem.severity, problem.code) == (ERROR, "reference-missing")
+    assert "no case has an expected `final_response` with words in it" in problem.message
+    (problem,) = lint(suite("x.evalset.json", case("a", f"hi -> {SMILE}", "bye -> \u3055"), criteria=ANSWER))
+    assert (problem.severity, problem.code) == (WARNING, "reference-missing-in-case")
+    assert "case a (turn 1) without an expected `final_response` with words in it" in problem.message
+    assert lint(suite("x.evalset.json", case("a", f"hi -> {SMILE} 1"), criteria=ANSWER)) == ()
+
+
+def test_a_judge_can_compare_with_an_answer_without_words(lint, suite, case, specs):
+    judged = dataclasses.replace(specs[ANSWER], name="judged")
+    made = suite("x.evalset.json", case("a", f"hi -> {SMILE}"), criteria="judged")
+    assert lint_of_discovery.lint([made], specs={**specs, "judged": judged}) == ()
+
+
+def test_the_expected_state_is_the_reference_of_the_state_criterion(lint, suite, case):
+    state = "final_session_state"
+    lacking, having = case("a", "hi"), case("b", "bye", expects_state={"x": 1})
+    assert found(lint(suite("x.evalset.json", lacking, criteria=state))) == [(ERROR, "reference-missing")]
+    assert found(lint(suite("x.evalset.json", lacking, having, criteria=state))) == [
+        (WARNING, "reference-missing-in-case")
+    ]
+    assert lint(suite("x.evalset.json", having, criteria=state)) == ()
+
+
+def test_a_custom_metric_under_a_built_in_name_is_left_alone(lint, suite, case, specs):
+    made = suite("x.evalset.json", case("a", "hi"))
+    own = CriterionUse(name=ANSWER, threshold=0.5, code="pkg.metric")
+    import dataclasses
+
+    assert lint(dataclasses.replace(made, criteria=(own,))) == ()
+
+
+def test_a_reference_based_criterion_on_a_scenario(lint, suite, case):
+    problems = lint(suite("x.evalset.json", case("a", scenario="hello"), criteria=ANSWER))
+    assert (ERROR, "criterion-needs-reference") in found(problems)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "severity"),
+    [(None, ERROR), ("hello", WARNING)],  # no case is a scenario; one is
+)
+def test_a_scenario_criterion_on_a_static_case(lint, suite, case, scenario, severity):
+    cases = [case("a", "hi -> hello")] + ([case("b", scenario=scenario)] if scenario else [])
+    problems = lint(suite("x.evalset.json", *cases, criteria=SIMULATOR))
+    assert (severity, "criterion-needs-scenario") in found(problems)
+
+
+def test_the_end_of_conversations_that_are_written_down(lint, suite, case):
+    static, led = case("a", "hi -> hello"), case("b", scenario="hello")
+    assert found(lint(suite("x.evalset.json", static, criteria="conversation_ended"))) == [(WARNING, "nothing-to-end")]
+    assert lint(suite("x.evalset.json", static, led, criteria="conversation_ended")) == ()
+    assert lint(suite("x.evalset.json", static, criteria=ANSWER)) == ()
+
+
+def test_rubrics_are_looked_for_in_the_criterion_the_case_and_the_turn(lint, suite, case):
+    rubric = Rubric(rubric_id="r", text="is kind")
+    bare, own = case("a", "hi -> hello"), case("b", "bye -> see you", rubrics=(rubric,))
+    assert found(lint(suite("x.evalset.json", bare, criteria=RUBRICS))) == [(ERROR, "no-rubrics")]
+    assert found(lint(suite("x.evalset.json", bare, own, criteria=RUBRICS))) == [(WARNING, "no-rubrics-in-case")]
+    assert lint(suite("x.evalset.json", own, criteria=RUBRICS)) == ()
+    assert lint(suite("x.evalset.json", bare, criteria=RUBRICS, options={"rubrics": [{"rubric_id": "r"}]})) == ()
+
+
+def test_set_ids(lint, suite, case):
+    one, two = (
+        suite("a/x.evalset.json", case("a", "hi"), set_id="x"),
+        suite("b/x.evalset.json", case("a", "hi"), set_id="x"),
+    )
+    (problem,) = lint(one, two)
+    assert (problem.severity, problem.code) == (WARNING, "duplicate-set-id")
+    assert "a/x.evalset.json and b/x.evalset.json" in problem.message
+    assert found(lint(suite("x.evalset.json", case("a", "hi"), set_id="y"))) == [(NOTE, "set-id-not-file-name")]
+    assert lint(suite("x.test.json", case("a", "hi"), set_id="y")) == ()
+
+
+def test_unknown_criteria_are_left_to_the_criteria_check(lint, suite, case):
+    assert lint(suite("x.evalset.json", case("a", "hi"), criteria="zebra")) == ()
+
+
+def test_every_check_stands_in_a_table():
+    """A check that is written and in no table would never run."""
+    import inspect
+
+    from evalgate.discovery import lint as lint_of_discovery
+
+    written = {
+        check
+        for module in (lint_of_discovery, lint_of_discovery, lint_of_discovery, lint_of_discovery)
+        for name, check in inspect.getmembers(module, inspect.isfunction)
+        if check.__module__ == module.__name__ and not name.startswith("_")
+    }
+    assert written == {*lint_of_discovery.CHECKS, *lint_of_discovery.CROSS_CHECKS}
+
+
+def test_a_hundred_thousand_cases_take_seconds_at_most(lint, suite, case):
+    alike = [case(f"c{n}", "hi -> look_up(1) -> hello") for n in range(2)]
+    template = case("t", "hi -> look_up(1) -> hello", "bye -> () -> see you")
+    import dataclasses
+
+    many = [dataclasses.replace(template, case_id=f"case_{n}") for n in range(100_000)]
+    started = time.perf_counter()
+    problems = lint(suite("x.evalset.json", *alike, *many, criteria=f"{TRAJECTORY} {ANSWER}"))
+    assert len(problems) == 100_000  # 99,999 copies of the template and one of the other: none is passed over
+    assert time.perf_counter() - started < 30
+
+
+@pytest.mark.parametrize(
+    ("driver", "threshold", "expected"),
+    [
+        ("command", 0.5, [(ERROR, "metric-not-run")]),  # else it is found out when everything is spent
+        ("command", None, [(WARNING, "metric-not-run")]),
+        ("python", 0.5, []),
+    ],
+)
+def test_a_custom_metric_that_the_driver_does_not_run(specs, suite, case, driver, threshold, expected):
+    made = suite("x.evalset.json", case("a", "hi -> hello"))
+    use = CriterionUse(name="mine", threshold=threshold, code="metrics.mine", informational=threshold is None)
+    made = dataclasses.replace(made, criteria=(use,), agent=dataclasses.replace(made.agent, driver=driver))
+    assert found(lint_of_discovery.lint([made], specs=specs, metricless=frozenset({"command"}))) == expected

@@ -1,0 +1,40 @@
+"""The linter of the gate's own rules: what of evalgate.yml and the inputs lets nothing block."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalgate.config import load
+from evalgate.config.settings import Settings
+from evalgate.discovery import lint
+
+
+def told(text: str, **typed: object) -> list[tuple[str, int | None]]:
+    read = load.parse_gate_file(text, file="evalgate.yml")
+    assert read.problems == ()
+    settings = Settings.model_validate({**read.given, **typed})
+    found = lint.lint_rules(settings, read.gate_file.suites, given=typed, places=read.places)
+    return [(each.code, each.place.line if each.place else None) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "typed", "expected"),
+    [
+        ("", {}, []),
+        ("pass-rate: 0.1\nfail-on: regression", {}, []),
+        ("runs: 1\npass-rate: 0", {}, [("pass-rate-zero", 2)]),
+        ("runs: 1\npass_rate: 0.0", {}, [("pass-rate-zero", 2)]),
+        ("runs: 1\npass-rate: 0", {"pass_rate": 0.5}, []),  # what is typed wins
+        ("pass-rate: 0.5", {"pass_rate": 0}, [("pass-rate-zero", None)]),
+        ("", {"pass_rate": 0}, [("pass-rate-zero", None)]),
+        ("fail-on: []", {}, [("nothing-blocks", 1)]),
+        ("runs: 1\nfail-on: ''", {}, [("nothing-blocks", 2)]),
+        ("suites:\n- match: [a]\n  pass_rate: 0", {}, [("pass-rate-zero", 3)]),
+        ("suites:\n- match: [a]\n  pass_rate: 0\n  severity: advisory", {}, []),  # it decides nothing anyway
+        ("suites:\n- match: [a]\n  pass_rate: 0.5", {}, []),
+    ],
+)
+def test_rules_that_let_nothing_block(
+    text: str, typed: dict[str, object], expected: list[tuple[str, int | None]]
+) -> None:
+    assert told(text, **typed) == expected

@@ -1,0 +1,134 @@
+"""What the user asked for: paths, folders, globs, case ids, search texts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalgate.discovery import select
+from evalgate.discovery.select import Files, Selection
+from evalgate.errors import Problem
+from evalgate.model import EvalSet
+
+FOUND = ("evals/a.evalset.json", "evals/b.evalset.json", "evals/deep/c.test.json", "odd:name.evalset.json")
+OTHERS = {"notes/odd.json"}
+FOLDERS = {".", "evals", "evals/deep", "empty"}
+FILES = Files(
+    found=FOUND,
+    is_file=lambda path: path in {*FOUND, *OTHERS},
+    is_folder=lambda path: path in FOLDERS,
+    is_outside=lambda path: path.startswith(("..", "/")),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "case_ids"),
+    [
+        ("evals/a.evalset.json", FOUND[:1], ()),
+        ("./evals//a.evalset.json", FOUND[:1], ()),
+        ("evals/../evals/a.evalset.json", FOUND[:1], ()),
+        ("evals", FOUND[:3], ()),
+        ("evals/", FOUND[:3], ()),
+        (".", FOUND, ()),
+        ("evals/*.evalset.json", FOUND[:2], ()),
+        ("evals/**/*.json", FOUND[:3], ()),
+        ("*.test.json", FOUND[2:3], ()),
+        ("notes/odd.json", ("notes/odd.json",), ()),  # a name that no walk looks for
+        ("evals/a.evalset.json:one", FOUND[:1], ("one",)),
+        ("evals/a.evalset.json:one, two,", FOUND[:1], ("one", "two")),
+        ("evals/a.evalset.json:with:colon", FOUND[:1], ("with:colon",)),  # the path decides where to split
+        ("odd:name.evalset.json", FOUND[3:], ()),
+        ("odd:name.evalset.json:one", FOUND[3:], ("one",)),
+        ("evals/*.evalset.json:one", FOUND[:2], ("one",)),
+        ("evals:one", FOUND[:3], ("one",)),
+    ],
+)
+def test_a_selection(text, keys, case_ids):
+    parsed = select.parse_selection(text, files=FILES)
+    assert isinstance(parsed, Selection)
+    assert (parsed.keys, parsed.case_ids) == (keys, case_ids)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("evals/a.evalset.jsn", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
+        ("c.test.json", "matches no evaluation file", "Did you mean `evals/deep/c.test.json`?"),
+        ("evals/d.evalset.json:one", "matches no evaluation file", "Did you mean `evals/"),
+        ("empty", "holds no evaluation file", "There are 4 evaluation files"),
+        ("zzz", "matches no evaluation file", "There are 4 evaluation files"),
+        ("q*", "matches no evaluation file", "There are 4"),
+        ("C:\\zzz", "'C:\\\\zzz' matches no evaluation file", "There are 4"),  # the colon of a drive ends no path
+        ("", "matches no evaluation file", "Is a variable not set"),
+        ("evals/a.evalset.json:", "matches no evaluation file", "Did you mean `evals/a.evalset.json`?"),
+    ],
+)
+def test_a_selection_that_matches_nothing_names_the_nearest(text, message, hint):
+    problem = select.parse_selection(text, files=FILES)
+    assert isinstance(problem, Problem)
+    assert message in problem.message
+    assert problem.hint.startswith(hint)
+
+
+@given(st.text(alphabet="ab:/*?[]!#., \\", max_size=20))
+def test_no_selection_makes_it_fail(text):
+    select.parse_selection(text, files=FILES)
+    select.folders_named([text], files=FILES)
+
+
+def test_folders_in_which_the_walk_found_nothing():
+    assert select.folders_named(["empty", "evals", "empty:one", "nowhere"], files=FILES) == ["empty"]
+
+
+@pytest.fixture
+def sets(case):
+    def make(*ids):
+        return EvalSet(eval_set_id="x", cases=tuple(case(each, f"tell me of {each}") for each in ids))
+
+    return {"x": make("one", "two"), "y": make("two", "three")}
+
+
+def ids(picked):
+    return {key: [case.case_id for case in each.cases] for key, each in picked.items()}
+
+
+@pytest.mark.parametrize(
+    ("selections", "expected"),
+    [
+        ([], {"x": ["one", "two"], "y": ["two", "three"]}),
+        ([(("x",), ())], {"x": ["one", "two"]}),
+        ([(("x",), ("two",))], {"x": ["two"]}),
+        ([(("x", "y"), ("two",))], {"x": ["two"], "y": ["two"]}),
+        ([(("x", "y"), ("one",))], {"x": ["one"]}),  # a set of which nothing is left is dropped
+        ([(("x",), ("one",)), (("x",), ("two",))], {"x": ["one", "two"]}),
+        ([(("x",), ("one",)), (("x",), ())], {"x": ["one", "two"]}),  # the whole file wins, whatever the order
+        ([(("x",), ()), (("x",), ("one",))], {"x": ["one", "two"]}),
+        ([(("z",), ())], {}),  # a file that could not be read
+    ],
+)
+def test_cases_are_picked(sets, selections, expected):
+    made = [Selection(text="", keys=keys, case_ids=case_ids) for keys, case_ids in selections]
+    picked, problems = select.pick_cases(sets, made)
+    assert ids(picked) == expected
+    assert problems == ()
+
+
+def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
+    made = Selection(text="x:tow,one", keys=("x",), case_ids=("tow", "one"))
+    picked, (problem,) = select.pick_cases(sets, [made])
+    assert ids(picked) == {"x": ["one"]}
+    assert (problem.code, problem.hint) == ("unknown-case", "Did you mean `two`?")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("two", {"x": ["two"], "y": ["two"]}),
+        ("ONE", {"x": ["one"]}),  # case is ignored
+        ("^th", {"y": ["three"]}),
+        ("tell me", {"x": ["one", "two"], "y": ["two", "three"]}),  # what the user says first
+        ("(", {}),  # not a regular expression: searched as it is
+        ("nothing", {}),
+    ],
+)
+def test_searching(sets, pattern, expected):
+    assert ids(select.grep_cases(sets, pattern)) == expected

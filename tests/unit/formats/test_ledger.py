@@ -1,0 +1,98 @@
+"""Places of problems: the line of the value, cheap for large files, and repetitions counted."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from evalgate.errors import Severity
+from evalgate.formats.json_source import ERRORS_SHOWN, Ledger, spelled
+
+TEXT = '{\n  "a": [\n    {"b": 1},\n    {"userContent": "x",\n     "d/e": 2}\n  ]\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "spelling"),
+    [((), ""), (("a", 0, "b"), "a[0].b"), (("odd key", "x"), "['odd key'].x"), ((3,), "[3]"), (("a", "$x"), "a['$x']")],
+)
+def test_paths_are_spelled(path, spelling):
+    assert spelled(path) == spelling
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "column"),
+    [
+        (("a",), 2, 3),
+        (("a", 0, "b"), 3, 6),
+        # the other spelling is found too
+        (("a", 1, "user_content"), 4, 6),
+        # what is not there is where its parent is
+        (("a", 1, "missing"), 4, 5),
+        (("a", 9, "b"), 2, 3),
+        ((), 1, 1),
+    ],
+)
+def test_a_path_has_a_place(path, line, column):
+    ledger = Ledger(TEXT, file="f")
+    ledger.enter((), 0, len(TEXT.rstrip()))
+    place = ledger.place_of(path)
+    assert (place.line, place.column) == (line, column)
+
+
+def test_a_scope_is_looked_up_on_its_own():
+    start, end = TEXT.index('{"user'), TEXT.index("}\n  ]") + 1
+    ledger = Ledger(TEXT, file="f")
+    ledger.enter(("a", 1), start, end)
+    assert ledger.place_of(("a", 1, "userContent")).line == 4
+    assert ledger.place_of(("other",)).line is None
+    ledger.anchor(("other",), 2)
+    assert ledger.place_of(("other", "below")).line == 2
+
+
+def test_offsets_may_come_in_any_order():
+    ledger = Ledger(TEXT, file="f")
+    forward = [ledger.place_at(offset) for offset in range(len(TEXT))]
+    backward = [ledger.place_at(offset) for offset in reversed(range(len(TEXT)))]
+    assert forward == backward[::-1]
+    naive = [(TEXT.count("\n", 0, i) + 1, i - (TEXT.rfind("\n", 0, i) + 1) + 1) for i in range(len(TEXT))]
+    assert [(place.line, place.column) for place in forward] == naive
+
+
+def test_one_endless_line_costs_no_more_than_others():
+    text = " " * 20_000_000
+    ledger = Ledger(text, file="f")
+    began = time.perf_counter()
+    for offset in range(0, len(text), 200):  # 100,000 places; searching each from the start took minutes
+        ledger.place_at(offset)
+    assert time.perf_counter() - began < 5
+
+
+def test_repetitions_are_counted():
+    ledger = Ledger("{}", file="f")
+    for i in range(50):
+        ledger.warn("odd", "odd thing", path=("eval_cases", i, "x"))
+        ledger.error("bad", "bad thing", path=("eval_cases", i, "y"))
+    ledger.warn("odd", "odd thing", path=("elsewhere",))
+    warnings = [p for p in ledger.problems() if p.severity is Severity.WARNING]
+    errors = [p for p in ledger.problems() if p.severity is Severity.ERROR]
+    assert [p.message for p in warnings] == ["odd thing (and in 49 more places)", "odd thing"]
+    assert len(errors) == ERRORS_SHOWN
+    assert errors[-1].message == "bad thing (and in 30 more places)"
+    assert ledger.failed == 50
+
+
+def test_problems_come_in_the_order_of_the_file():
+    ledger = Ledger(TEXT, file="f")
+    ledger.enter((), 0, len(TEXT.rstrip()))
+    ledger.error("late", "x", path=("a", 1))
+    ledger.error("early", "x", path=("a", 0))
+    assert [p.code for p in ledger.problems()] == ["early", "late"]
+
+
+def test_a_huge_scope_costs_nothing_and_still_has_a_line():
+    text = "\n" + json.dumps({"a": ["x" * 300_000], "b": 1})
+    ledger = Ledger(text, file="f")
+    ledger.enter((), 1, len(text))
+    assert ledger.place_of(("b",)).line == 2

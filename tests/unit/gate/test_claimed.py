@@ -1,0 +1,67 @@
+"""What a claimed run's new failures come to where it is posted, and by whose rules."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builders import build, comparing
+
+from evalgate.config.settings import Settings
+from evalgate.gate import post
+from evalgate.model import FRESH, GradedTrial, Links
+from evalgate.results.file import Stored
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "origin", "blocks", "problems"),
+    [
+        ("pass", "pass", "flaky", False, []),  # a fresh run did not confirm it: noise turns no check red
+        ("fail fail", "pass pass", "new", True, []),
+        ("fail fail", "", "new", True, []),  # the base could not be run: head alone
+        ("", "", "unconfirmed", True, ["fresh-runs-missing"]),  # their run had another `threshold`
+    ],
+)
+def test_fresh_runs_of_the_claimed_run_count(
+    head: str, base: str, origin: str, *, blocks: bool, problems: list[str]
+) -> None:
+    report = post.decide(choice(), claimed("fail", head), claimed("pass", base), links=Links())
+    assert report.comparison is not None
+    assert [case.origin for case in report.comparison.cases] == [origin]
+    assert report.verdict.blocks is blocks
+    assert [problem.code for problem in report.problems] == problems
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+def test_whose_rules_decided_is_not_taken_from_a_claim(*, has_base: bool) -> None:
+    base = claimed("pass", "") if has_base else None
+    report = post.decide(choice(), claimed("fail", ""), base, links=Links())
+    assert report.comparison is not None
+    assert not report.comparison.by_base
+
+
+def choice() -> Settings:
+    return Settings(threshold="new", fail_on=frozenset({"threshold"}), confirm=2)
+
+
+def claimed(word: str, fresh: str) -> Stored:
+    """One case that did as the word says, and as `fresh` says in fresh runs, compared by the base's rules as it says
+    of itself."""
+    told = comparing.report("fail", "pass").comparison
+    assert told is not None
+    run = dataclasses.replace(build.report(word).run, confirmations=_fresh(fresh))
+    return Stored(
+        run=run,
+        outcomes=None,  # type: ignore[arg-type]  # nobody looks at what agents said
+        version="0.1.0",
+        criteria={},
+        comparison=dataclasses.replace(told, by_base=True),
+    )
+
+
+def _fresh(words: str) -> tuple[GradedTrial, ...]:
+    trials = [build.report(word).run.trials[0] for word in words.split()]
+    return tuple(
+        dataclasses.replace(trial, key=dataclasses.replace(trial.key, repeat=FRESH + at))
+        for at, trial in enumerate(trials)
+    )

@@ -1,0 +1,113 @@
+"""What is said of a base that ran with other packages, or was answered by other models, than head."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from builders import sides
+
+from evalgate.agents import opening
+from evalgate.baseline import base as baseline_base
+from evalgate.baseline.base import Base
+from evalgate.comparison import compare
+from evalgate.comparison.repeats import Stage
+from evalgate.formats import fingerprints
+from evalgate.model import AgentUse, BaseOrigin, BaseSource, Policy, Run
+from evalgate.results.file import Stored, StoredOutcomes
+
+AGENT = AgentUse(driver="adk")
+KEY = fingerprints.agent_key(AGENT)
+OLD, NEW = {"framework_version": "1.18", "python": "3.11"}, {"framework_version": "2.13", "python": "3.11"}
+
+
+def side(*, code: str, about: Mapping[str, str], models: str = "", use: AgentUse = AGENT) -> Run:
+    run, _ = sides.sides("P/P")
+    return dataclasses.replace(
+        run,
+        suites=tuple(dataclasses.replace(suite, agent=use) for suite in run.suites),
+        codes={fingerprints.agent_key(use): code},
+        agents={fingerprints.agent_key(use): about},
+        models=frozenset(models.split()),
+    )
+
+
+def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> Base:
+    return Base(
+        origin=BaseOrigin(source=BaseSource.STORE if stored else BaseSource.RERUN),
+        root=Path(),
+        reusable=frozenset({sides.SUITE}),
+        renamed=renamed or {},
+        stored=stored and Stored(run=stored, outcomes=StoredOutcomes({}, {}), version="1", criteria={}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "rerun", "stored", "reused", "said"),
+    [
+        ("same", OLD, None, False, ["the same agent ran with another framework version"]),
+        ("same", NEW, None, False, []),
+        ("other", OLD, None, False, []),  # the change may be about just that
+        ("other", {}, OLD, True, ["the agent ran with another framework version"]),  # what else changed, nobody knows
+        ("same", {}, OLD, True, ["the agent ran with another framework version"]),
+        ("other", {}, NEW, True, []),
+        ("other", NEW, OLD, False, []),  # stored, and nothing of it used
+        ("other", {}, {}, True, []),  # not known
+    ],
+)
+def test_another_environment(
+    code: str, rerun: Mapping[str, str], stored: Mapping[str, str] | None, reused: bool, said: list[str]
+) -> None:
+    then = None if stored is None else side(code="same", about=stored)
+    found = baseline_base.environments(
+        base_of(then),
+        side(code=code, about=NEW),
+        side(code="same", about=rerun),
+        reused={sides.SUITE} if reused else (),
+    )
+    assert [note.partition(" on the base (1.18) than on head (2.13)")[0] for note in found] == said
+
+
+@pytest.mark.parametrize(
+    ("rerun", "use", "renamed", "told"),
+    [
+        ({}, AGENT, {}, {KEY: OLD}),
+        (NEW, AGENT, {}, {KEY: NEW}),  # some of it ran just now
+        ({}, AGENT, {sides.SUITE: "before"}, {KEY: OLD}),
+        # nothing of the base can be run
+        ({}, opening.absent("no"), {}, {KEY: OLD, fingerprints.agent_key(opening.absent("no")): OLD}),
+    ],
+)
+def test_a_stored_base_tells_its_environment(
+    rerun: Mapping[str, str], use: AgentUse, renamed: Mapping[str, str], told: Mapping[str, Mapping[str, str]]
+) -> None:
+    then = side(code="c", about=OLD)
+    named = tuple(dataclasses.replace(suite, key=renamed.get(suite.key, suite.key)) for suite in then.suites)
+    base = base_of(dataclasses.replace(then, suites=named), renamed=renamed)
+    assert baseline_base.told(base, side(code="c", about=rerun, use=use)) == told
+
+
+@pytest.mark.parametrize(
+    ("code", "source", "models", "said"),
+    [
+        ("same", BaseSource.RERUN, ("m-1", "m-2"), "the same agent used other models"),
+        ("other", BaseSource.RERUN, ("m-1", "m-2"), ""),
+        ("other", BaseSource.STORE, ("m-1", "m-2"), "the agent used other models"),
+        ("other", BaseSource.MIXED, ("m-1 m-2", "m-2"), "the agent used other models"),
+        ("other", BaseSource.FILE, ("m-1", "m-1"), ""),
+        ("other", BaseSource.STORE, ("m-1", ""), ""),  # not known
+    ],
+)
+def test_other_models(code: str, source: BaseSource, models: tuple[str, str], said: str) -> None:
+    comparison = compare.compare(
+        side(code=code, about=NEW, models=models[1]),
+        side(code="same", about=NEW, models=models[0]),
+        policy=Policy(),
+        origin=BaseOrigin(source=source),
+        unpaired={},
+        loosened=(),
+        stage=Stage.ONLY,
+    )
+    assert [note.partition(" on the base")[0] for note in comparison.origin.notes] == ([said] if said else [])

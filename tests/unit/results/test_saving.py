@@ -1,0 +1,125 @@
+"""Which cases do not decide yet, as far as the stores tell, and what says nothing of them any more."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from builders import build
+
+from evalgate.comparison import pairing
+from evalgate.errors import UnavailableError
+from evalgate.model import CriterionUse, History, Policy, Run
+from evalgate.results import history as results_history
+from evalgate.results.history import Past
+from evalgate.results.stores import Store
+from tests.unit.runner.test_measure import SUITES
+
+RUN = Run(suites=SUITES, trials=(), transcripts={})  # type: ignore[arg-type]  # nobody looks at what agents said
+EMPTY = b'{"schema_version": 2, "runs": [], "cases": []}'
+
+
+class Shelf:
+    """A store with one file, or one that is out of reach."""
+
+    name = "shelf"
+
+    def __init__(self, history: bytes | None, *, reachable: bool = True) -> None:
+        self._history, self._reachable = history, reachable
+
+    def read(self, name: str) -> bytes | None:
+        if not self._reachable:
+            raise UnavailableError("no network")
+        return self._history
+
+
+@pytest.mark.parametrize(
+    ("shelves", "unreliable", "warned"),
+    [
+        ([Shelf(None)], 5, ""),  # the first runs of all: no case has shown anything yet
+        ([Shelf(EMPTY)], 5, ""),
+        ([Shelf(None, reachable=False)], 0, "base runs in the shelf was not read: no network"),  # lets nobody off
+        ([Shelf(None, reachable=False), Shelf(None)], 0, "history of base runs in the shelf"),
+        ([Shelf(b"{")], 0, "history of base runs in the shelf was not read: it is damaged"),
+        ([Shelf(b'{"schema_version": 99}')], 0, "later version"),
+        ([Shelf(b"{"), Shelf(EMPTY)], 5, "base runs in the shelf"),  # the other one knows, and the damage is told
+        ([], 0, "no store"),  # a folder that the commit brings along is no store
+    ],
+)
+def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
+    said: list[str] = []
+    past = results_history.past_of(shelves, admission=3, say=said.append)
+    assert len(results_history.unreliable(past, RUN, policy=Policy(admission=3), say=said.append)) == unreliable
+    assert bool(said) is bool(warned)
+    assert [problem.code for problem in past.problems] == ["history-unread"] * bool(warned)
+    assert all(warned in problem.message for problem in past.problems)
+    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in past.problems)
+
+
+def test_without_admission_a_damaged_history_only_costs_the_trends() -> None:
+    (problem,) = results_history.past_of([Shelf(b"{")], admission=0, say=lambda _: None).problems
+    assert not problem.hint
+    assert not results_history.past_of([], admission=0, say=lambda _: None).problems
+
+
+USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})
+INFORMATIONAL = CriterionUse(name="token_usage_v1", threshold=None, informational=True)
+
+
+@pytest.mark.parametrize(
+    ("now", "adk_compat", "is_same"),
+    [
+        ([USE], False, True),
+        ([USE, INFORMATIONAL], False, True),  # what decides nothing changes no outcome
+        ([dataclasses.replace(USE, threshold=0.9)], False, False),  # what passed a lower bar has not passed this one
+        ([dataclasses.replace(USE, options={"a": 2})], False, False),
+        ([dataclasses.replace(USE, lower_is_better=True)], False, False),
+        ([dataclasses.replace(USE, endpoint="https://judge.example")], False, False),  # another judge
+        ([USE, dataclasses.replace(USE, name="tool_trajectory_avg_score")], False, False),
+        ([USE], True, False),  # the softer arithmetic
+    ],
+)
+def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
+    now: list[CriterionUse], *, adk_compat: bool, is_same: bool
+) -> None:
+    then = _asked()
+    past_runs = results_history.update(History(), results_history.summary_of(then, "c"))
+    assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
+    head = _judged_by(then, now)
+    again = results_history.update(past_runs, results_history.summary_of(head, "d", adk_compat=adk_compat))
+    assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
+    # a change that raises a threshold breaks what passed: that it may not decide by itself
+    policy = Policy(admission=1, adk_compat=adk_compat)
+    assert not results_history.unreliable(Past(history=past_runs), head, policy=policy, say=lambda _: None)
+
+
+def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
+    then = _asked()
+    past_runs = results_history.update(History(), results_history.summary_of(then, "c"))
+    policy = Policy(admission=1)
+
+    def unreliable(run: Run, **more: object) -> int:
+        past = dataclasses.replace(Past(history=past_runs), **more)  # type: ignore[arg-type]  # the fields that a test names
+        return len(results_history.unreliable(past, run, policy=policy, say=lambda _: None))
+
+    assert unreliable(_asked("y")) == 2
+    (suite,) = then.suites
+    moved = dataclasses.replace(
+        then,
+        suites=(dataclasses.replace(suite, key="moved"),),
+        fingerprints={("moved", case_id): print_ for (_, case_id), print_ in then.fingerprints.items()},
+    )
+    assert unreliable(moved) == 2
+    assert unreliable(moved, renamed={"moved": suite.key}) == 0
+
+
+def _asked(content: str = "x") -> Run:
+    """Two cases of this content that pass."""
+    run = build.report("pass pass", policy=Policy()).run
+    return _judged_by(dataclasses.replace(run, fingerprints=dict.fromkeys(pairing.uses_by_case(run), content)), [USE])
+
+
+def _judged_by(run: Run, criteria: list[CriterionUse]) -> Run:
+    return dataclasses.replace(
+        run, suites=tuple(dataclasses.replace(suite, criteria=tuple(criteria)) for suite in run.suites)
+    )

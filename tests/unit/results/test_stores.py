@@ -1,0 +1,82 @@
+"""The nearest stored results that can be compared with: what an outage left hides no earlier run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from builders import build
+
+from evalgate.errors import ConfigError, UnavailableError
+from evalgate.results import file, stores
+from evalgate.results.stores import Revise, Stored
+from evalgate.system import git
+
+A, B, C = (letter * 40 for letter in "abc")
+
+
+class Shelf:
+    """A store with a run of each of these commits."""
+
+    def __init__(self, name: str, *commits: str, reachable: bool = True) -> None:
+        self.name, self._commits, self._reachable = name, commits, reachable
+
+    def find(self, candidates: Sequence[str]) -> Stored | None:
+        if not self._reachable:
+            raise UnavailableError("no network")
+        for distance, sha in enumerate(candidates):
+            if sha in self._commits:
+                return Stored(commit=sha, saved_at="", distance=distance, path=Path(sha))
+        return None
+
+    def read(self, name: str) -> bytes | None:
+        raise AssertionError(name)
+
+    def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
+        raise AssertionError(commit)
+
+
+WHOLE, PARTLY, BROKEN = "pass pass", "error pass", "error timeout"
+
+
+@pytest.mark.parametrize(
+    ("shelves", "runs", "found", "said"),
+    [
+        ([Shelf("x", A, B)], {A: WHOLE, B: WHOLE}, (A, 0), []),
+        ([Shelf("x", A, B)], {A: PARTLY, B: WHOLE}, (A, 0), []),  # what there is can be compared with
+        ([Shelf("x", A, B)], {A: BROKEN, B: WHOLE}, (B, 1), ["the agent failed in every run"]),
+        ([Shelf("x", A, B, C)], {A: BROKEN, B: BROKEN, C: WHOLE}, (C, 2), ["failed in every run"] * 2),
+        ([Shelf("x", A)], {A: BROKEN}, None, ["failed in every run"]),
+        ([Shelf("x", A, C), Shelf("y", B)], {A: BROKEN, B: WHOLE, C: WHOLE}, (B, 1), ["failed in every run"]),
+        ([Shelf("x", B), Shelf("y", A)], {A: BROKEN, B: WHOLE}, (B, 1), ["failed in every run"]),
+        ([Shelf("x", A, B)], {A: "damaged", B: WHOLE}, (B, 1), ["is not JSON"]),
+        ([Shelf("x", A, B)], {A: "of another", B: WHOLE}, (B, 1), ["they are of dddd"]),
+        ([Shelf("x", reachable=False), Shelf("y", B)], {B: WHOLE}, (B, 1), ["the x was not used: no network"]),
+    ],
+)
+def test_the_nearest_that_can_be_compared_with_is_taken(
+    shelves: list[Shelf],
+    runs: dict[str, str],
+    found: tuple[str, int] | None,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(path: Path, *, shown_as: str = "") -> SimpleNamespace:
+        told = runs[path.name]
+        if told == "damaged":
+            raise ConfigError(f"{shown_as} is not JSON")
+        if told == "of another":
+            return SimpleNamespace(run=dataclasses.replace(build.report(WHOLE).run, commit="d" * 40))
+        return SimpleNamespace(run=dataclasses.replace(build.report(told).run, commit=path.name))
+
+    monkeypatch.setattr(git, "ancestors", lambda _, sha: (sha, B, C))
+    monkeypatch.setattr(file, "read_results", read)
+    lines: list[str] = []
+    nearest = stores.find(shelves, None, A, say=lines.append)  # type: ignore[arg-type]  # no git is asked
+    assert (None if nearest is None else (nearest.commit, nearest.distance)) == found
+    assert len(lines) == len(said)
+    assert all(words in line for words, line in zip(said, lines, strict=True))

@@ -1,0 +1,280 @@
+"""Measuring a side: order, resuming, interruption, and criteria that break."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from evalgate.agents.base import AgentFailed
+from evalgate.comparison import verdict
+from evalgate.criteria.base import Criterion
+from evalgate.formats import fingerprints
+from evalgate.model import (
+    AgentFailure,
+    AgentUse,
+    Evidence,
+    FailureKind,
+    Grade,
+    NotEvaluated,
+    Policy,
+    Reason,
+    Report,
+    Run,
+    Scale,
+    Score,
+    Suite,
+    TrialKey,
+)
+from evalgate.model.watcher import SilentWatcher
+from evalgate.results import file
+from evalgate.results.journal import Journal
+from evalgate.runner.budget import Limits
+from evalgate.runner.session import Bench, Measuring, Side
+from tests.unit.runner import fakes
+
+NO_LIMITS = Limits()
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SUITES = (
+    fakes.suite("b", *(fakes.case(f"c{number}") for number in range(4))),
+    fakes.suite("a", fakes.case("x", "one", "two")),
+)
+
+
+def measured(
+    journal: Journal,
+    agent: fakes.FakeAgent,
+    *,
+    suites: tuple[Suite, ...] = SUITES,
+    criterion: Criterion = fakes.all_calls,
+    repeats: int = 2,
+    code: str = "v1",
+    concurrency: int = 4,
+) -> Run:
+    side = side_of(journal, agent, suites=suites, criterion=criterion, code=code)
+    measuring = Measuring([side], bench(concurrency=concurrency), seed=7, now=NOW)
+    measuring.first(repeats)
+    return measuring.run(0)
+
+
+def side_of(
+    journal: Journal,
+    agent: fakes.FakeAgent,
+    *,
+    suites: tuple[Suite, ...] = SUITES,
+    criterion: Criterion = fakes.all_calls,
+    code: str = "v1",
+) -> Side:
+    return Side(
+        suites=suites,
+        agents={fingerprints.agent_key(suite.agent): agent for suite in suites},
+        criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
+        code_of=lambda use: code,
+        journal=journal,
+    )
+
+
+def bench(*, concurrency: int = 4, limits: Limits = NO_LIMITS) -> Bench:
+    return Bench(
+        watcher=SilentWatcher(),
+        stop=threading.Event(),
+        concurrency=concurrency,
+        retries=0,
+        limits=limits,
+        behaviours=True,
+    )
+
+
+def scores(run: Run) -> list[tuple[str, object]]:
+    return [(str(trial.key), trial.grades["m"]) for trial in run.trials]
+
+
+def test_results_stand_in_the_order_of_the_files(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent())
+    assert [str(trial.key) for trial in run.trials] == [
+        *(f"b:c{case}#{repeat}" for case in range(4) for repeat in range(2)),
+        "a:x#0",
+        "a:x#1",
+    ]
+    assert run.complete
+
+
+def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(tmp_path: Path) -> None:
+    waiting, called_off = threading.Event(), threading.Event()
+
+    def in_backoff(evidence: Evidence) -> Grade:
+        waiting.set()
+        ended_early.append(called_off.wait(10))
+        return NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="the run ended")
+
+    def interrupt(key: TrialKey, turn: int) -> None:
+        if key.case_id == "x":
+            waiting.wait(10)
+            raise KeyboardInterrupt
+
+    ended_early: list[bool] = []
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        side = side_of(journal, fakes.FakeAgent(interrupt), criterion=in_backoff)
+        measuring = Measuring(
+            [side], dataclasses.replace(bench(concurrency=8), call_off=called_off.set), seed=7, now=NOW
+        )
+        measuring.first(1)
+        assert not measuring.run(0).complete
+    assert ended_early
+    assert all(ended_early)
+
+
+def test_resuming_repeats_no_finished_trial_and_gives_the_same(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        whole = measured(journal, fakes.FakeAgent())
+    lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+    for kept in range(1, len(lines), 3):
+        (tmp_path / "cut").write_bytes(b"".join(lines[:kept]) + b'{"torn')
+        agent = fakes.FakeAgent()
+        with Journal.reopen(tmp_path / "cut") as journal:
+            known = sum(b'"trial"' in line for line in lines[:kept])
+            again = measured(journal, agent)
+            assert len(agent.asked) == 10 - known
+            assert scores(again) == scores(whole)
+            assert all(journal.find(trial.key) is not None for trial in again.trials)
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_resuming_tries_failures_again_that_lie_around_the_agent(tmp_path: Path, kind: FailureKind) -> None:
+    around = {"install", "start", "rate_limited", "unreachable", "simulator"}
+
+    def fail(key: TrialKey, turn: int) -> None:
+        if key.case_id in {"c1", "x"}:
+            raise AgentFailed(AgentFailure(kind=kind, message="not now"))
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        failed = measured(journal, fakes.FakeAgent(fail), repeats=1)
+    agents = [fakes.FakeAgent(), fakes.FakeAgent()]
+    runs = []
+    for agent in agents:  # what was cured stays so
+        with Journal.reopen(tmp_path / "j") as journal:
+            runs.append(measured(journal, agent, repeats=1))
+    tried = [{key.case_id for key in agent.asked} for agent in agents]
+    assert tried == [{"c1", "x"} if kind in around else set(), set()]
+    failures = [sum(trial.failure is not None for trial in run.trials) for run in (failed, *runs)]
+    assert failures == ([2, 0, 0] if kind in around else [2, 2, 2])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"code": "v2"},  # another agent
+        {"suites": (dataclasses.replace(SUITES[0], agent=AgentUse(driver="fake", options={"path": "other"})),)},
+        {"suites": (fakes.suite("b", fakes.case("c0", "another question")),)},
+    ],
+)
+def test_a_journal_of_something_else_is_not_used(tmp_path: Path, change: dict[str, object]) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        measured(journal, fakes.FakeAgent())
+    agent = fakes.FakeAgent()
+    with Journal.reopen(tmp_path / "j") as journal:
+        run = measured(journal, agent, **change)  # type: ignore[arg-type]
+    assert len(agent.asked) == len(run.trials)
+
+
+def test_a_new_criterion_grades_old_transcripts(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        measured(journal, fakes.FakeAgent())
+    agent = fakes.FakeAgent()
+    more = tuple(fakes.suite(suite.key, *suite.eval_set.cases, criteria=("m", "n")) for suite in SUITES)
+    with Journal.reopen(tmp_path / "j") as journal:
+        run = measured(journal, agent, suites=more)
+    assert agent.asked == []
+    assert all(isinstance(trial.grades["n"], Score) for trial in run.trials)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (ZeroDivisionError("division by zero"), "raised ZeroDivisionError"),
+        (Score(value=float("nan")), "not a valid score"),
+        (Score(value=float("inf")), "not a valid score"),
+        (Score(value=1e308), "gave 1e+308, not a valid score"),  # two of them cannot be added
+    ],
+)
+def test_a_broken_criterion_is_unknown_and_not_zero(tmp_path: Path, value: object, words: str) -> None:
+    def broken(evidence: Evidence) -> Grade:
+        if isinstance(value, Exception):
+            raise value
+        return value  # type: ignore[return-value]
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent(), criterion=broken)
+    grade = run.trials[0].grades["m"]
+    assert isinstance(grade, NotEvaluated)
+    assert grade.reason is Reason.CRITERION_FAILED
+    assert words in grade.message
+
+
+def test_a_failed_agent_leaves_every_criterion_unknown(tmp_path: Path) -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c1":
+            raise fakes.failed(FailureKind.KILLED, "killed by signal 9")
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent(misbehave))
+    broken = [trial for trial in run.trials if trial.failure]
+    assert [trial.key.case_id for trial in broken] == ["c1", "c1"]
+    assert all(
+        isinstance(grade, NotEvaluated) and grade.reason is Reason.AGENT_FAILED
+        for trial in broken
+        for grade in trial.grades.values()
+    )
+
+
+def test_ctrl_c_keeps_what_is_done_and_blames_no_agent(tmp_path: Path) -> None:
+    agent = fakes.FakeAgent()
+
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c2":
+            for waited in range(3_000):  # pressed again, as people do, where Python lost one: in a destructor it may
+                if waited % 500 == 0:
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                if agent.closed:
+                    break
+                threading.Event().wait(0.01)
+            raise fakes.failed(FailureKind.EXITED, "closed")
+
+    agent.misbehave = misbehave
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, agent, repeats=1, concurrency=1)
+    assert not run.complete
+    assert [trial.key.case_id for trial in run.trials] == ["c0", "c1"]
+    assert not any(isinstance(trial.failure, AgentFailure) for trial in run.trials)
+    agent.misbehave = lambda key, turn: None
+    with Journal.reopen(tmp_path / "j") as journal:
+        assert measured(journal, agent, repeats=1).complete
+
+
+def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if turn == 2:
+            raise fakes.failed(FailureKind.EXITED, "exited")
+
+    with Journal.create(tmp_path / "j", about={}) as journal:
+        run = measured(journal, fakes.FakeAgent(misbehave))
+        policy = Policy()
+        report = Report(
+            run=run, verdict=verdict.threshold_gate(run, policy, scales={"m": Scale()}), policy=policy, version="0"
+        )
+        text = "".join(file.render_results(report, outcomes=journal, exit_code=3))
+    parsed = json.loads(text)
+    jsonschema.validate(parsed, file.schema())
+    again = file.ResultsFile.model_validate(parsed)
+    assert [case.case_id for case in again.suites[0].cases] == ["c0", "c1", "c2", "c3"]
+    assert again.suites[0].cases[0].trials[1].grades["m"].value == 1.0
+    assert again.suites[1].cases[0].trials[0].outcome["kind"] == FailureKind.EXITED
+    assert len(again.agent_details) == 1
+    assert text.count('"instructions"') == 1  # transcripts once, what agents were told once

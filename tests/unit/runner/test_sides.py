@@ -1,0 +1,328 @@
+"""Both sides measured together: fair order, further runs, fresh runs, budgets, and what a stored run saves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalgate.comparison import verdict as comparison_verdict
+from evalgate.errors import ConfigError
+from evalgate.model import (
+    FRESH,
+    Case,
+    Evidence,
+    FailureKind,
+    Grade,
+    Policy,
+    Report,
+    Run,
+    Scale,
+    Standing,
+    Suite,
+    TrialKey,
+)
+from evalgate.results import file
+from evalgate.results.journal import Journal
+from evalgate.runner import reuse, trials
+from evalgate.runner.budget import Limits
+from evalgate.runner.session import Measuring
+from tests.unit.runner import fakes
+from tests.unit.runner.test_measure import NO_LIMITS, NOW, SUITES, bench, side_of
+
+VERSION = "0"
+
+
+class Pair:
+    """Two sides with an agent each that knows who was asked when, and a criterion that knows what it graded."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limits: Limits = NO_LIMITS,
+        suites: tuple[Suite, ...] = SUITES,
+        name: str = "",
+        skipped: frozenset[tuple[str, str]] = frozenset(),
+    ) -> None:
+        self.order: list[str] = []
+        self.graded: list[Evidence] = []
+        self.agents = [fakes.FakeAgent(self._noting("head")), fakes.FakeAgent(self._noting("base"))]
+        self.journals = [Journal.create(folder / f"{name}{number}", about={}) for number in range(2)]
+        sides = [
+            side_of(journal, agent, suites=suites, criterion=self._grade)
+            for journal, agent in zip(self.journals, self.agents, strict=True)
+        ]
+        sides[1] = dataclasses.replace(sides[1], skipped=skipped)
+        self.suites = suites
+        shared = dataclasses.replace(bench(concurrency=1, limits=limits), criterion_version=VERSION)
+        self.stop = shared.stop
+        self.measuring = Measuring(sides, shared, seed=7, now=NOW)
+
+    def _grade(self, evidence: Evidence) -> Grade:
+        self.graded.append(evidence)
+        return fakes.all_calls(evidence)
+
+    def _noting(self, side: str):  # type: ignore[no-untyped-def]  # a FakeAgent's misbehave
+        def note(key: TrialKey, turn: int) -> None:
+            if turn == 1:
+                self.order.append(f"{side} {key}")
+
+        return note
+
+    def tasks(self, side: int, repeats: int) -> list[trials.Task]:
+        every = trials.tasks([self.suites, self.suites], range(repeats))
+        return [task for task in every if task.side == side]
+
+
+Pairs = Callable[..., Pair]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Iterator[Pairs]:
+    """Makes pairs, and closes their journals in the end."""
+    made: list[Pair] = []
+
+    def make(**options: Any) -> Pair:
+        made.append(Pair(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for pair in made:
+        for journal in pair.journals:
+            journal.close()
+
+
+def results_of(run: Run, journal: Journal, path: Path) -> Path:
+    policy = Policy()
+    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
+    report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
+    path.write_text("".join(file.render_results(report, outcomes=journal, exit_code=0)))
+    return path
+
+
+def test_each_case_runs_on_both_sides_one_right_after_the_other(pairs: Pairs) -> None:
+    pair = pairs()
+    pair.measuring.first(1)
+    assert pair.order == [
+        f"{side} {case}#0" for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x") for side in ("head", "base")
+    ]
+
+
+def test_a_side_may_leave_cases_out(tmp_path: Path, pairs: Pairs) -> None:
+    pair = pairs(skipped=frozenset({("b", "c1"), ("a", "x")}))
+    pair.measuring.first(1)
+    assert sorted(pair.order) == sorted(
+        [f"head {case}#0" for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x")]
+        + [f"base {case}#0" for case in ("b:c0", "b:c2", "b:c3")]
+    )
+    assert [len(pair.measuring.run(side).trials) for side in (0, 1)] == [5, 3]
+    assert pair.measuring.run(1).complete
+
+
+def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
+    pair = pairs()
+    pair.measuring.first(2)
+    pair.order.clear()
+    pair.measuring.again([("b", "c1")], more=3)
+    assert pair.order == [f"{side} b:c1#{repeat}" for repeat in (2, 3, 4) for side in ("head", "base")]
+    pair.order.clear()
+    pair.measuring.confirm([("a", "x")])
+    assert pair.order == [f"head a:x#{FRESH}", f"base a:x#{FRESH}"]
+    pair.order.clear()
+    pair.measuring.confirm([("a", "x")], side=0)
+    assert pair.order == [f"head a:x#{FRESH + 1}"]
+    run = pair.measuring.run(0)
+    assert [run.expected("b", "c1"), run.expected("b", "c0")] == [5, 2]
+    assert len(run.trials) == 2 * 5 + 3
+    assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1]
+    assert [trial.key.repeat for trial in pair.measuring.run(1).confirmations] == [FRESH]
+    assert run.complete
+
+
+@pytest.mark.parametrize(
+    ("limits", "trials_run", "words"),
+    [
+        (Limits(agent_calls=3), 3, "3 agent runs"),  # counted when they begin
+        (Limits(tokens=25), 3, "25 agent tokens"),  # 10 each: the third goes over, a fourth is not begun
+        (Limits(usd=1.0), 10, ""),  # no price is known: nothing can be counted, and the run says so
+        (Limits(), 10, ""),
+    ],
+)
+def test_a_budget_ends_a_run_and_is_named(pairs: Pairs, limits: Limits, trials_run: int, words: str) -> None:
+    pair = pairs(limits=limits)
+    for agent in pair.agents:
+        agent.tokens = 10
+    pair.measuring.first(1)
+    assert len(pair.order) == trials_run
+    run = pair.measuring.run(0)
+    assert words in run.truncated
+    assert bool(run.truncated) is (not pair.measuring.goes_on)
+    assert run.complete
+    assert pair.measuring.unpriced == (frozenset({"a model without a name"}) if limits.any else frozenset())
+
+
+def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: Pairs) -> None:
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c2":
+            raise fakes.failed(FailureKind.KILLED, "killed by signal 9")
+
+    pair = pairs(suites=tuple(judged_at("http://a/v1", suite) for suite in SUITES))
+    pair.agents[0].misbehave = misbehave
+    pair.measuring.first(2)
+    pair.measuring.again([("b", "c1")], more=1)
+    pair.measuring.confirm([("a", "x")])
+    run = pair.measuring.run(0)
+    read = file.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
+    for own in ("trials", "confirmations", "repeats", "more", "repeated", "seed", "fingerprints", "codes", "complete"):
+        assert untimed(getattr(read.run, own)) == untimed(getattr(run, own)), own
+    for trial in run.trials:
+        assert read.run.transcripts.find(trial.key) == run.transcripts.find(trial.key)
+    for before, after in zip(run.suites, read.run.suites, strict=True):
+        assert [case.conversation for case in after.eval_set.cases] == [
+            case.conversation for case in before.eval_set.cases
+        ]
+        assert [(use.name, use.threshold, use.endpoint) for use in after.criteria] == [
+            (use.name, use.threshold, use.endpoint) for use in before.criteria
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a results.json: `schema_version` is missing"),
+        ("{}", "is not a results.json"),
+        ('{"schema_version": 1}', "schema_version 1"),  # an older version's
+        ('{"schema_version": 3}', "is not a valid results.json"),
+        (
+            '{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
+            "is not a valid results.json",
+        ),
+    ],
+)
+def test_results_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        file.read_results(tmp_path / "r.json")
+
+
+def judged_at(endpoint: str, suite: Suite) -> Suite:
+    return dataclasses.replace(
+        suite, criteria=tuple(dataclasses.replace(use, endpoint=endpoint) for use in suite.criteria)
+    )
+
+
+def untimed(value: Any) -> Any:
+    """Trials without their seconds, which are written with four decimals."""
+    if isinstance(value, tuple):
+        return tuple(dataclasses.replace(each, seconds=0.0) for each in value)
+    return value
+
+
+def changed(suites: tuple[Suite, ...], **cases: Case | None) -> tuple[Suite, ...]:
+    """The suites with some cases of the first replaced, None taking one away."""
+    first = suites[0]
+    kept = tuple(cases.get(case.case_id, case) for case in first.eval_set.cases)
+    added = tuple(
+        case for case_id, case in cases.items() if case_id not in {each.case_id for each in first.eval_set.cases}
+    )
+    every = tuple(case for case in (*kept, *added) if case is not None)
+    return (dataclasses.replace(first, eval_set=dataclasses.replace(first.eval_set, cases=every)), *suites[1:])
+
+
+def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, pairs: Pairs) -> None:
+    before = pairs(name="before")
+    before.measuring.first(2)
+    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    suites = changed(SUITES, c1=fakes.case("c1", "another question"), c2=None, c9=fakes.case("c9"))
+
+    now = pairs(suites=suites, name="now")
+    taken = reuse.take_over(file.read_results(path), now.tasks(1, 2), now.measuring, now.journals[1])
+    assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
+    assert len(taken.keys) == 6
+    now.measuring.first(2)
+    assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
+    assert now.measuring.run(1).trials[0].grades == before.measuring.run(1).trials[0].grades
+
+
+@pytest.mark.parametrize("written", ["NaN", "1e308"])
+def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs, written: str) -> None:
+    pair = pairs()
+    pair.measuring.first(1)
+    path = results_of(pair.measuring.run(0), pair.journals[0], tmp_path / "base.json")
+    path.write_text(path.read_text().replace('"value":1.0', f'"value":{written}', 1))
+    with pytest.raises(ConfigError, match=r"is not a valid results\.json") as refused:
+        file.read_results(path)
+    assert refused.value.where is not None
+    assert refused.value.where.json_path == "suites[0].cases[0].trials[0].grades.m.value"
+
+
+@pytest.mark.parametrize(
+    ("criteria", "grades_made"),
+    [
+        (("m",), 4),  # head's alone
+        (("n",), 8),  # a criterion that the stored run does not have
+    ],
+)
+def test_what_a_stored_run_has_graded_is_not_graded_again(
+    tmp_path: Path, pairs: Pairs, criteria: tuple[str, ...], grades_made: int
+) -> None:
+    before = pairs(name="before", suites=(fakes.suite("b", *SUITES[0].eval_set.cases),))
+    before.measuring.first(1)
+    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    now = pairs(name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),))
+    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    now.measuring.first(1)
+    assert len(now.graded) == grades_made
+    assert [trial.grades for trial in now.measuring.run(1).trials] == [
+        dict.fromkeys(criteria, grade) for trial in before.measuring.run(1).trials for grade in trial.grades.values()
+    ]
+
+
+def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pairs) -> None:
+    before = pairs(name="before")
+
+    def misbehave(key: TrialKey, turn: int) -> None:
+        if key.case_id == "c2":
+            raise fakes.failed(FailureKind.KILLED, "killed by signal 9")
+
+    before.agents[1].misbehave = misbehave
+    before.measuring.first(1)
+    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    now = pairs(name="now")
+    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    now.measuring.first(1)
+    assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
+
+
+@pytest.mark.parametrize("phase", ["first", "again", "confirm"])
+def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(pairs: Pairs, phase: str) -> None:
+    pair = pairs()
+
+    def interrupt(key: TrialKey, turn: int) -> None:
+        raise KeyboardInterrupt
+
+    phases = {
+        "first": lambda: pair.measuring.first(1),
+        "again": lambda: pair.measuring.again([("b", "c1")], more=2),
+        "confirm": lambda: pair.measuring.confirm([("a", "x")]),
+    }
+    for name, carry_out in phases.items():
+        if name == phase:
+            pair.agents[1].misbehave = interrupt  # only base's trials are cut
+        carry_out()  # type: ignore[no-untyped-call]  # a table of steps
+    assert [pair.measuring.run(side).complete for side in (0, 1)] == [False, False]
+
+
+def test_what_an_interrupted_run_was_still_to_do_makes_it_incomplete(pairs: Pairs) -> None:
+    pair = pairs()
+    pair.measuring.first(1)
+    assert pair.measuring.run(0).complete
+    pair.stop.set()  # Ctrl-C between two phases
+    assert pair.measuring.run(0).complete  # nothing is missing yet
+    pair.measuring.confirm([("a", "x")])
+    assert not pair.measuring.run(0).complete

@@ -1,0 +1,69 @@
+"""A user and an agent talk until the user stops; whoever fails is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from evalgate.agents.base import AgentFailed
+from evalgate.model import AgentFailure, Content, Ending, FailureKind, Invocation, Text
+from evalgate.runner import trials
+from evalgate.simulation.user import Message, SimulatorFailure, Stop
+
+
+class Echo:
+    def __init__(self, *, fails_at: int = 0) -> None:
+        self.sent: list[Content] = []
+        self.finished = 0
+        self._fails_at = fails_at
+
+    def send(self, user_content: Content) -> Invocation:
+        self.sent.append(user_content)
+        if len(self.sent) == self._fails_at:
+            raise AgentFailed(AgentFailure(kind=FailureKind.RAISED, message="no"))
+        return Invocation(user_content=user_content, final_response=user_content)
+
+    def finish(self) -> dict[str, object]:
+        self.finished += 1
+        return {"turns": len(self.sent)}
+
+
+class Says:
+    def __init__(self, *said: object) -> None:
+        self._said = said
+        self.seen: list[int] = []
+
+    def next_message(self, history: Sequence[Invocation]) -> object:
+        self.seen.append(len(history))
+        return self._said[len(history)]
+
+
+def message(text: str) -> Message:
+    return Message(content=Content(parts=(Text(text=text),), role="user"))
+
+
+@pytest.mark.parametrize("ended_by", [Ending.STOP_SIGNAL, Ending.TURN_LIMIT, None])
+def test_until_the_user_stops(ended_by):
+    agent, user = Echo(), Says(message("a"), message("b"), Stop(ended_by=ended_by))
+    transcript = trials.talk(agent, user, [])
+    assert [turn.user_content for turn in transcript.invocations] == agent.sent
+    assert (transcript.final_state, transcript.ended_by, agent.finished) == ({"turns": 2}, ended_by, 1)
+    assert user.seen == [0, 1, 2]  # every turn is sent once
+
+
+def test_a_user_without_a_word_is_no_failure_of_the_agent():
+    done: list[Invocation] = []
+    with pytest.raises(AgentFailed) as caught:
+        trials.talk(Echo(), Says(message("a"), SimulatorFailure(message="down")), done)
+    failure = caught.value.failure
+    assert (failure.kind, failure.turn, failure.message) == (FailureKind.SIMULATOR, 2, "down")
+    assert len(done) == 1
+
+
+def test_an_agents_failure_stays_its_own_and_what_was_done_is_kept():
+    done: list[Invocation] = []
+    with pytest.raises(AgentFailed) as caught:
+        trials.talk(Echo(fails_at=2), Says(message("a"), message("b")), done)
+    assert caught.value.failure.kind is FailureKind.RAISED
+    assert len(done) == 1

@@ -1,0 +1,27 @@
+"""What a step says to its runner."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalgate import action
+from evalgate.errors import ConfigError, EvalgateError
+
+
+@pytest.mark.parametrize(
+    ("environ", "wants"),
+    [
+        ({"RUNNER_DEBUG": "1"}, True),
+        ({}, False),
+    ],
+)
+def test_who_looks_for_a_fault_sees_the_traceback(
+    environ: dict[str, str], *, wants: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        raise ConfigError("no such folder")
+    except EvalgateError as error:
+        action.tell_error(error, folder="", debug=action.wants_tracebacks(environ))
+    said = capsys.readouterr().out
+    assert "::error" in said
+    assert ("Traceback (most recent call last)" in said) is wants
