@@ -25,7 +25,7 @@ Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 Sum: TypeAlias = Annotated[int, Field(ge=0, le=MOST_COUNT * 1_000_000_000)]  # of counts
 Dollars: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Repeats: TypeAlias = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
-Part: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
+ShardIndex: TypeAlias = Annotated[int, Field(ge=1, le=MOST_SHARDS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +101,8 @@ class Shard:
     parts of one plan.
     """
 
-    index: Part
-    of: Part
+    index: ShardIndex
+    of: ShardIndex
     plan: tuple[Suite, ...] = ()
     homes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)

@@ -28,7 +28,6 @@ from evalgate.model import (
     EvalSet,
     GradedTrial,
     Outcome,
-    Part,
     Report,
     Run,
     Shard,
@@ -41,6 +40,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
+from evalgate.model.run import ShardIndex
 from evalgate.results import calibration_file, shapes
 from evalgate.results.calibration_file import JudgedWire
 from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
@@ -111,7 +111,7 @@ class PlannedCase(Entry):
     case_id: str
     line: int | None = None
     fingerprint: str = ""
-    shard: Part = Field(description="The shard that runs it.")
+    shard: ShardIndex = Field(description="The shard that runs it.")
 
 
 class PlannedSuite(_AnySuite):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from builders import repositories as made
 from builders.repositories import ENVIRON, photograph
+from builders.repositories import git as git_
 
 from evalgate.baseline import checkout as baseline_checkout
 from evalgate.baseline import commit

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Place
 from evalgate.model import (
+    OPEN,
     AgentUse,
     Case,
     ConfigOrigin,
@@ -44,7 +45,7 @@ def specs():
         _spec("rubric_based_final_response_quality_v1", Need.JUDGE, Need.RUBRICS),
         _spec("per_turn_user_simulator_quality_v1", Need.JUDGE, Need.SCENARIO),
         _spec("safety_v1", Need.VERTEX),
-        _spec("token_usage_v1", informational=True, lowest=None, highest=None),
+        _spec("token_usage_v1", informational=True, scale=OPEN),
     )
     return {row.name: row for row in rows}
 

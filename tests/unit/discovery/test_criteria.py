@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import criteria
 from evalgate.errors import Place, Severity
-from evalgate.model import CriterionUse, Need
+from evalgate.model import OPEN, CriterionUse, Need, Scale
 
 
 class Judge(BaseModel):
@@ -39,11 +39,11 @@ SPECS = {
     for each in (
         spec("tool_trajectory_avg_score", options=Options, needs=frozenset({Need.REFERENCE})),
         spec("response_match_score"),
-        spec("response_evaluation_score", lowest=1.0, highest=5.0),
-        spec("latency", lowest=0.0, highest=None, lower_is_better=True),
+        spec("response_evaluation_score", scale=Scale(lowest=1.0, highest=5.0)),
+        spec("latency", scale=Scale(highest=None), lower_is_better=True),
         spec("error_share", lower_is_better=True),
         spec("time_of_ours_v1", ours=True),
-        spec("token_usage_v1", lowest=None, highest=None, informational=True),
+        spec("token_usage_v1", scale=OPEN, informational=True),
     )
 }
 PLACE = Place(file="test_config.json", line=3, column=5, json_path="$.criteria.x")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evalgate.errors import Problem
 from evalgate.formats import json_source
 from evalgate.formats.json_source import JsonFault, JsonText, Ledger
+from evalgate.text import decoding
 
 
 def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str]]]:
@@ -168,14 +169,14 @@ def test_any_text_is_read_or_refused_as_json_does(text):
 
 
 def test_decoding():
-    assert json_source.decode(b"\xef\xbb\xbf{}", file="f") == "\ufeff{}"
-    assert json_source.decode("\ufeff{\u00e9}".encode("utf-16-le"), file="f") == "\ufeff{\u00e9}"
-    assert json_source.decode("\ufeff{\u00e9}".encode("utf-16-be"), file="f") == "\ufeff{\u00e9}"
-    broken = json_source.decode(b'{\n"a": "\xff"}', file="f")
+    assert decoding.decode(b"\xef\xbb\xbf{}", file="f") == "\ufeff{}"
+    assert decoding.decode("\ufeff{\u00e9}".encode("utf-16-le"), file="f") == "\ufeff{\u00e9}"
+    assert decoding.decode("\ufeff{\u00e9}".encode("utf-16-be"), file="f") == "\ufeff{\u00e9}"
+    broken = decoding.decode(b'{\n"a": "\xff"}', file="f")
     assert isinstance(broken, Problem)
     assert (broken.code, broken.place.line if broken.place else None) == ("not-utf-8", 2)
     assert "offset 8" in broken.message
-    odd = json_source.decode(b"\xff\xfe{", file="f")
+    odd = decoding.decode(b"\xff\xfe{", file="f")
     assert isinstance(odd, Problem)
 
 
