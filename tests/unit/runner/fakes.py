@@ -50,7 +50,7 @@ def suite(key: str, *cases: Case, criteria: Sequence[str] = ("m",)) -> Suite:
         eval_set=EvalSet(eval_set_id=key, cases=cases),
         criteria=tuple(CriterionUse(name=name, threshold=0.5, needs=JUDGED) for name in criteria),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE, file="test_config.json"),
-        agent=AgentUse(driver="fake", options={"path": "agent"}),
+        agent=AgentUse(driver="python", options={"path": "agent"}),
     )
 
 
