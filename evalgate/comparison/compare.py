@@ -28,8 +28,8 @@ from evalgate.model import (
     CriterionRule,
     CriterionUse,
     Interval,
-    Loosening,
     Policy,
+    RelaxedRule,
     Run,
     Scale,
     Standing,
@@ -410,7 +410,7 @@ def compare_runs(
     origin: BaseOrigin,
     unpaired: Mapping[CaseKey, Standing],
     seed: int,
-    loosened: tuple[Loosening, ...] = (),
+    relaxed: tuple[RelaxedRule, ...] = (),
     stage: Stage = Stage.ONLY,
     unreliable: frozenset[CaseKey] = frozenset(),
     beside: bool = True,
@@ -453,7 +453,7 @@ def compare_runs(
             floor=policy.max_drop,
             fact=overall is not None and overall.fact,
         ),
-        loosened=loosened,
+        relaxed=relaxed,
         alpha=policy.alpha,
         seed=seed,
         draws=settings.draws,
@@ -598,7 +598,7 @@ def compare(
     policy: Policy,
     origin: BaseOrigin,
     unpaired: Mapping[CaseKey, Standing],
-    loosened: tuple[Loosening, ...],
+    relaxed: tuple[RelaxedRule, ...],
     stage: Stage,
     unreliable: frozenset[CaseKey] = frozenset(),
     beside: bool | None = None,
@@ -609,7 +609,7 @@ def compare(
     """
     problem = "" if _shares_no_case(head, unpaired) else _never_ran(base)
     if problem:
-        return Comparison(origin=origin, problem=problem, loosened=loosened)
+        return Comparison(origin=origin, problem=problem, relaxed=relaxed)
     beside = origin.source is BaseSource.RERUN if beside is None else beside
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, beside=beside)))
     return compare_runs(
@@ -621,7 +621,7 @@ def compare(
         origin=dataclasses.replace(origin, notes=tuple(notes)),
         unpaired=unpaired,
         seed=head.seed,
-        loosened=loosened,
+        relaxed=relaxed,
         stage=stage,
         unreliable=unreliable,
         beside=beside,

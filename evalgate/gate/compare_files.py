@@ -69,7 +69,7 @@ def compare(settings: Settings, *, base: Path, head: Path, reproduce: str) -> Ga
         policy=bar.policy,
         origin=dataclasses.replace(origin, notes=(*origin.notes, *notes)),
         unpaired=_unpaired(head_run, theirs.run),
-        loosened=bar.loosened,
+        relaxed=bar.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
         beside=_are_one_run(theirs, ours),
     )

@@ -30,8 +30,8 @@ from evalgate.model import (
     BaseSource,
     CaseKey,
     Comparison,
-    Loosening,
     Policy,
+    RelaxedRule,
     Run,
     Shard,
     Standing,
@@ -104,7 +104,7 @@ class Bout:
     base: Base | None = None
     base_agents: Mapping[str, Agent] = dataclasses.field(default_factory=dict)
     base_journal: Journal | None = None
-    loosened: tuple[Loosening, ...] = ()
+    relaxed: tuple[RelaxedRule, ...] = ()
     unreliable: frozenset[CaseKey] = frozenset()
     shard: Shard | None = None
     tools: Callable[[Path], str] = lambda _: ""
@@ -251,7 +251,7 @@ class _Ring:
             return Measured(
                 head=head,
                 comparison=Comparison(
-                    origin=origin, problem=problem, no_agent=bout.base.no_agent, loosened=bout.loosened
+                    origin=origin, problem=problem, no_agent=bout.base.no_agent, relaxed=bout.relaxed
                 ),
             )
         base = self._as_stored(self._measuring.run(BASE))
@@ -261,7 +261,7 @@ class _Ring:
             policy=bout.policy,
             origin=origin,
             unpaired=self._unpaired(bout.base),
-            loosened=bout.loosened,
+            relaxed=bout.relaxed,
             stage=stage,
             unreliable=bout.unreliable,
         )

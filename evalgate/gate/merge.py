@@ -180,7 +180,7 @@ def _compared(
         policy=policy,
         origin=told.origin,
         unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
-        loosened=told.loosened,
+        relaxed=told.relaxed,
         stage=stage,
         unreliable=unreliable,
     )

@@ -147,7 +147,7 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
         policy=policy,
         origin=told.origin,
         unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
-        loosened=told.loosened,
+        relaxed=told.relaxed,
         stage=Stage.LAST if run.more else Stage.ONLY,
     )
     return repeats.settle_files(made, head=run, base=base.run, policy=policy)

@@ -446,7 +446,7 @@ def _measured(
                 base=base,
                 base_agents=base_pools,
                 base_journal=journals.base,
-                loosened=bar.loosened,
+                relaxed=bar.relaxed,
                 unreliable=unreliable,
                 shard=shard,
                 tools=_tools_of(settings),

@@ -389,7 +389,7 @@ class BaseOrigin:
     notes: tuple[str, ...] = ()
 
 
-class LooseningKind(enum.StrEnum):
+class RelaxedKind(enum.StrEnum):
     """How a change may lower its own bar."""
 
     THRESHOLD = "threshold"
@@ -402,10 +402,10 @@ class LooseningKind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loosening:
+class RelaxedRule:
     """One rule that is weaker than the base's: `subject` names it, `base` and `head` are its values in words."""
 
-    kind: LooseningKind
+    kind: RelaxedKind
     subject: str
     suite: str = ""
     base: str = ""
@@ -433,7 +433,7 @@ class Comparison:
     head_rates: PassRates | None = None
     base_rates: PassRates | None = None
     power: Power | None = None
-    loosened: tuple[Loosening, ...] = ()
+    relaxed: tuple[RelaxedRule, ...] = ()
     by_base: bool = False
     alpha: float = 0.05
     seed: int = 0

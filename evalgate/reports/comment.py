@@ -112,7 +112,7 @@ def _rules(report: Report, *, room: int) -> list[str]:
     if comparison is None:
         return []
     relaxed = view.relaxed(
-        comparison.loosened,
+        comparison.relaxed,
         mark=lambda text: markdown.code(plain.label(text, NAME)),
         named=NAMED,
         room=room,

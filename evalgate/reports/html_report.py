@@ -34,7 +34,7 @@ def render(report: Report) -> str:
     shown, dropped = _within(v, room=LIMIT)
     comparison = report.comparison
     relaxed = view.relaxed(
-        comparison.loosened if comparison is not None else (),
+        comparison.relaxed if comparison is not None else (),
         mark=lambda text: plain.label(text, NAME),
         named=NAMED,
         room=RELAXED_ROOM,

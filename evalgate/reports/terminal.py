@@ -11,7 +11,7 @@ from evalgate.reports.view import View
 from evalgate.text import plain, words, workflow_commands
 
 CASES = 50
-LOOSENED = 200
+RELAXED_ROOM = 200
 NAMED = 12
 NAME_WIDTH = 60
 WHY_WIDTH = 200
@@ -49,7 +49,7 @@ def _beside(report: Report) -> Iterator[str]:
     comparison = report.comparison
     if comparison is None:
         return
-    relaxed = view.relaxed(comparison.loosened, mark=_name, named=NAMED, room=LOOSENED, size=lambda _: 1)
+    relaxed = view.relaxed(comparison.relaxed, mark=_name, named=NAMED, room=RELAXED_ROOM, size=lambda _: 1)
     if relaxed is not None:
         yield from (f"relaxed rule: {line}" for line in relaxed.lines)
         if relaxed.rest:

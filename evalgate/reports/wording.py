@@ -14,9 +14,9 @@ from evalgate.model import (
     FailureOrigin,
     GateKind,
     GateVerdict,
-    Loosening,
-    LooseningKind,
     Reason,
+    RelaxedKind,
+    RelaxedRule,
     Report,
     Standing,
     ThresholdRule,
@@ -77,14 +77,14 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
 }
 """What happened to the agent, or to the simulated user; a test holds every kind to a row."""
 
-RELAXED: Final[Mapping[LooseningKind, str]] = {
-    LooseningKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
-    LooseningKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
-    LooseningKind.CRITERION_CHANGED: "criterion {subject} changed: {base} is now {head}",
-    LooseningKind.CASE_REMOVED: "case {subject} deleted",
-    LooseningKind.CASE_CHANGED: "expectation of case {subject} changed",
-    LooseningKind.SUITE_REMOVED: "evaluation file {subject} deleted",
-    LooseningKind.POLICY: "{subject}: {base} is now {head}",
+RELAXED: Final[Mapping[RelaxedKind, str]] = {
+    RelaxedKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
+    RelaxedKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
+    RelaxedKind.CRITERION_CHANGED: "criterion {subject} changed: {base} is now {head}",
+    RelaxedKind.CASE_REMOVED: "case {subject} deleted",
+    RelaxedKind.CASE_CHANGED: "expectation of case {subject} changed",
+    RelaxedKind.SUITE_REMOVED: "evaluation file {subject} deleted",
+    RelaxedKind.POLICY: "{subject}: {base} is now {head}",
 }
 """Which rule head relaxed; a test holds every kind to a row."""
 
@@ -147,7 +147,7 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
-def relaxed(each: Loosening) -> str:
+def relaxed(each: RelaxedRule) -> str:
     """One rule that head relaxed."""
     return RELAXED[each.kind].format(subject=each.subject, base=each.base or "set", head=each.head or "none")
 

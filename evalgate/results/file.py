@@ -536,7 +536,7 @@ def _told(read: Any) -> Comparison:
             )
             for each in cases
         ),
-        loosened=read.loosened,
+        relaxed=read.relaxed,
         by_base=read.by_base,
     )
 

@@ -366,7 +366,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
         problem=problems[0] if len(problems) == len(told) else "",
         no_agent=all(each.no_agent for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
-        loosened=tuple(dict.fromkeys(each for comparison in told for each in comparison.loosened)),
+        relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
     )
 
 

@@ -24,8 +24,8 @@ from evalgate.model import (
     FailureOrigin,
     GradedTrial,
     Links,
-    Loosening,
     Policy,
+    RelaxedRule,
     Report,
     Run,
     Standing,
@@ -47,7 +47,7 @@ def beside(
     policy: Policy | None = None,
     origin: BaseOrigin = RERUN,
     unpaired: Mapping[tuple[str, str], Standing] | None = None,
-    loosened: tuple[Loosening, ...] = (),
+    relaxed: tuple[RelaxedRule, ...] = (),
     judged: frozenset[str] = frozenset(),
     start: int = 0,
     truncated: str = "",
@@ -83,7 +83,7 @@ def beside(
         origin=origin,
         unpaired=unpaired or {},
         seed=7,
-        loosened=loosened,
+        relaxed=relaxed,
         stage=Stage.LAST if start else Stage.ONLY,
     )
     if fresh is not None:

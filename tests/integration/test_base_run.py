@@ -131,7 +131,7 @@ def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
     assert results["verdict"]["kind"] == "pass"
     assert "Nothing to compare with yet: the base has no agent" in repo.comment()
     assert code == 0, said
-    assert {each["kind"] for each in results["comparison"]["loosened"]} == {"threshold", "case_removed"}
+    assert {each["kind"] for each in results["comparison"]["relaxed"]} == {"threshold", "case_removed"}
     assert "Relaxed rules" in repo.comment()
     repo.run("--policy", "base", base="HEAD~1")
     assert len(repo.results()["suites"][0]["cases"]) == 3, "the base's rules are known though it has no agent"
@@ -158,7 +158,7 @@ def test_a_bar_that_is_lowered_is_shown_first(repo: Repository, change: str, kin
             repo.cases(*range(6), answers={0: "answer 0 indeed"})
     repo.commit("head")
     repo.run()
-    found = repo.results()["comparison"]["loosened"]
+    found = repo.results()["comparison"]["relaxed"]
     assert {each["kind"] for each in found} == {kind}
     comment = repo.comment()
     assert words in comment

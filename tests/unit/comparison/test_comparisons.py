@@ -37,7 +37,7 @@ def test_a_base_without_results_is_told_from_cases_that_it_cannot_have(
         policy=Policy(),
         origin=sides.ORIGIN,
         unpaired={(sides.SUITE, case_id): standing for case_id, standing in standings.items()},
-        loosened=(),
+        relaxed=(),
         stage=Stage.ONLY,
     )
     assert comparison.problem == problem

@@ -22,9 +22,9 @@ from evalgate.model import (
     CriterionComparison,
     FailureOrigin,
     Interval,
-    Loosening,
-    LooseningKind,
     Power,
+    RelaxedKind,
+    RelaxedRule,
     Standing,
     VerdictKind,
 )
@@ -57,7 +57,7 @@ def row(**more: object) -> CriterionComparison:
 def test_every_kind_has_words() -> None:
     assert set(cases.CHANGES) == set(cases.KINDS) == set(Change)
     assert set(cases.ORIGINS) == set(FailureOrigin)
-    assert set(wording.RELAXED) == set(LooseningKind)
+    assert set(wording.RELAXED) == set(RelaxedKind)
     assert all(cases.origin_words(BaseOrigin(source=source)) for source in BaseSource)
 
 
@@ -280,22 +280,22 @@ def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (LooseningKind.THRESHOLD, "threshold of <x> lowered from <0.80> to <0.50>"),
-        (LooseningKind.CRITERION_REMOVED, "criterion <x> removed, was <0.80>"),
-        (LooseningKind.CRITERION_CHANGED, "criterion <x> changed: <0.80> is now <0.50>"),
-        (LooseningKind.CASE_REMOVED, "case <x> deleted"),
-        (LooseningKind.CASE_CHANGED, "expectation of case <x> changed"),
-        (LooseningKind.SUITE_REMOVED, "evaluation file <x> deleted"),
-        (LooseningKind.POLICY, "<x>: <0.80> is now <0.50>"),
+        (RelaxedKind.THRESHOLD, "threshold of <x> lowered from <0.80> to <0.50>"),
+        (RelaxedKind.CRITERION_REMOVED, "criterion <x> removed, was <0.80>"),
+        (RelaxedKind.CRITERION_CHANGED, "criterion <x> changed: <0.80> is now <0.50>"),
+        (RelaxedKind.CASE_REMOVED, "case <x> deleted"),
+        (RelaxedKind.CASE_CHANGED, "expectation of case <x> changed"),
+        (RelaxedKind.SUITE_REMOVED, "evaluation file <x> deleted"),
+        (RelaxedKind.POLICY, "<x>: <0.80> is now <0.50>"),
     ],
 )
-def test_rules_that_were_weakened(kind: LooseningKind, said: str) -> None:
-    each = Loosening(kind=kind, subject="x", base="0.80", head="0.50")
+def test_rules_that_were_weakened(kind: RelaxedKind, said: str) -> None:
+    each = RelaxedRule(kind=kind, subject="x", base="0.80", head="0.50")
     assert view._relaxed_sentence(each, mark="<{}>".format) == said
 
 
 def test_a_name_with_braces_is_no_placeholder() -> None:
-    each = Loosening(kind=LooseningKind.POLICY, subject="{base}", base="{0}", head="{head}")
+    each = RelaxedRule(kind=RelaxedKind.POLICY, subject="{base}", base="{0}", head="{head}")
     assert wording.relaxed(each) == "{base}: {0} is now {head}"
 
 

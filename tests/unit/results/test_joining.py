@@ -21,9 +21,9 @@ from evalgate.model import (
     CaseComparison,
     Comparison,
     JudgeUse,
-    Loosening,
-    LooseningKind,
     Policy,
+    RelaxedKind,
+    RelaxedRule,
     Report,
     Run,
     Scale,
@@ -261,18 +261,18 @@ def told(**more: Any) -> Comparison:
 
 
 def test_what_parts_tell_of_the_base_is_joined() -> None:
-    loosened = Loosening(kind=LooseningKind.POLICY, subject="fail-on", base="a", head="b")
+    relaxed = RelaxedRule(kind=RelaxedKind.POLICY, subject="fail-on", base="a", head="b")
     one = told(
         cases=(case("mine", Standing.REMOVED), case("gone", Standing.REMOVED), case("new", Standing.NEW)),
-        loosened=(loosened,),
+        relaxed=(relaxed,),
     )
     two = told(
-        origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)}, loosened=(loosened,)
+        origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)}, relaxed=(relaxed,)
     )
     joined = shards.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
     assert joined is not None
     assert {each.case_id: each.standing for each in joined.cases} == {"gone": Standing.REMOVED, "new": Standing.NEW}
-    assert joined.loosened == (loosened,)
+    assert joined.relaxed == (relaxed,)
     assert (joined.origin.source, joined.origin.reused, joined.origin.run) == (BaseSource.MIXED, 2, 4)
     assert (joined.origin.distance, joined.origin.age_days, joined.origin.notes) == (3, 2.0, ("stale",))
 
@@ -300,10 +300,10 @@ def written(comparison: Comparison, folder: Path) -> Path:
 
 
 def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
-    loosened = Loosening(kind=LooseningKind.CASE_REMOVED, subject="x", suite="s")
+    relaxed = RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject="x", suite="s")
     comparison = told(
         cases=(case("a", Standing.NEW), case("b", Standing.PAIRED)),
-        loosened=(loosened,),
+        relaxed=(relaxed,),
         problem="p",
         no_agent=True,
         by_base=True,
