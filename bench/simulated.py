@@ -21,10 +21,10 @@ from evalgate.comparison.repeats import SHARES, Stage
 from evalgate.comparison.tests import Stratum
 from evalgate.model import (
     AgentUse,
-    Arm,
     BaseOrigin,
     BaseSource,
     Case,
+    CaseOutcome,
     ConfigOrigin,
     CriteriaSource,
     CriterionUse,
@@ -248,10 +248,10 @@ def threshold_new(pull: PullRequest, k: int, random: Random) -> tuple[bool, int]
     return confirmed, calls
 
 
-def _arm(outcomes: Outcomes) -> Arm:
+def _arm(outcomes: Outcomes) -> CaseOutcome:
     passed = sum(outcomes)
     kind = VerdictKind.PASS if passed == len(outcomes) else VerdictKind.FAIL
-    return Arm(passed=passed, failed=len(outcomes) - passed, unmeasured=0, kind=kind)
+    return CaseOutcome(passed=passed, failed=len(outcomes) - passed, unmeasured=0, kind=kind)
 
 
 # --- what others do ---------------------------------------------------------------------------------

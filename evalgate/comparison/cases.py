@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from evalgate.comparison import pairing, parting, tests
+from evalgate.comparison import divergence, pairing, tests
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.pairing import Pair
 from evalgate.comparison.tests import Stratum
 from evalgate.model import (
-    Arm,
     CaseComparison,
     CaseKey,
+    CaseOutcome,
+    CaseStatus,
     CaseVerdict,
     CriterionUse,
+    Divergence,
     FailureOrigin,
     GradedTrial,
-    Parting,
     Policy,
     Run,
     Scale,
-    Standing,
     Suite,
     VerdictKind,
 )
@@ -38,7 +38,7 @@ class Ended:
     trials: Sequence[GradedTrial]
     verdict: CaseVerdict
     expected: int
-    arm: Arm
+    arm: CaseOutcome
 
     @classmethod
     def of(
@@ -53,17 +53,21 @@ class Ended:
         """The criteria that fail it."""
         return frozenset(each.name for each in self.verdict.criteria if each.kind is VerdictKind.FAIL)
 
-    def by(self, use: CriterionUse) -> Arm:
+    def by(self, use: CriterionUse) -> CaseOutcome:
         """The trials by what one criterion says of them."""
         kind = next((each.kind for each in self.verdict.criteria if each.name == use.name), None)
         return _arm(self.trials, (use,), kind or VerdictKind.NOT_MEASURED, expected=self.expected)
 
 
-def _arm(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse], kind: VerdictKind, *, expected: int) -> Arm:
+def _arm(
+    trials: Sequence[GradedTrial], uses: Sequence[CriterionUse], kind: VerdictKind, *, expected: int
+) -> CaseOutcome:
     deciding = pairing.deciding(uses)
     outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in trials]
     outcomes += [None] * (expected - len(outcomes))
-    return Arm(passed=outcomes.count(True), failed=outcomes.count(False), unmeasured=outcomes.count(None), kind=kind)
+    return CaseOutcome(
+        passed=outcomes.count(True), failed=outcomes.count(False), unmeasured=outcomes.count(None), kind=kind
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,7 @@ class Whose:
     newly: tuple[str, ...] = ()
 
 
-def whose(head: Ended, base: Ended | None, uses: Sequence[CriterionUse], *, alpha: float) -> Whose:
+def failure_origin(head: Ended, base: Ended | None, uses: Sequence[CriterionUse], *, alpha: float) -> Whose:
     """Whose failure a case is, looked at as a whole and by every criterion that head fails.
 
     New where either says so: a case that failed all along can fail in a new way. Known only where the base fails every
@@ -99,7 +103,7 @@ def whose(head: Ended, base: Ended | None, uses: Sequence[CriterionUse], *, alph
     return Whose(origin=next((each for each in unlike if each in parts.values()), whole))
 
 
-def origin(head: Arm, base: Arm, *, alpha: float) -> FailureOrigin | None:
+def origin(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> FailureOrigin | None:
     """Whose failure it is by the outcomes of both sides; None where head does not fail.
 
     Where runs of a side differ among themselves the failure is flaky, unless base passes and the case alone shows
@@ -115,7 +119,7 @@ def origin(head: Arm, base: Arm, *, alpha: float) -> FailureOrigin | None:
     return FailureOrigin.NEW if passed and _worse(head, base, alpha=alpha) else FailureOrigin.FLAKY
 
 
-def _worse(head: Arm, base: Arm, *, alpha: float) -> bool:
+def _worse(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> bool:
     stratum = Stratum(
         head_passes=head.passed,
         head_runs=head.passed + head.failed,
@@ -137,7 +141,7 @@ class Table:
     base_trials: pairing.Trials
     head_verdicts: Mapping[CaseKey, CaseVerdict]
     base_verdicts: Mapping[CaseKey, CaseVerdict]
-    unpaired: Mapping[CaseKey, Standing]
+    unpaired: Mapping[CaseKey, CaseStatus]
     pairs: tuple[Pair, ...]
     deciding: tuple[Pair, ...]
     shown: tuple[Pair, ...]
@@ -150,20 +154,20 @@ class Table:
         return (*own, *(_removed(key, self.unpaired[key]) for key in gone))
 
     def _case(self, key: CaseKey, *, alpha: float, led: Mapping[CaseKey, Suite]) -> CaseComparison:
-        standing, uses = self.unpaired.get(key, Standing.PAIRED), self.uses[key]
+        status, uses = self.unpaired.get(key, CaseStatus.PAIRED), self.uses[key]
         # what the base made of another question, or has no question for, is no outcome of this case
-        head, base = self._ended(key, head=True), self._ended(key, head=False) if standing is Standing.PAIRED else None
-        found = whose(head, base, uses, alpha=alpha)
+        head, base = self._ended(key, head=True), self._ended(key, head=False) if status is CaseStatus.PAIRED else None
+        found = failure_origin(head, base, uses, alpha=alpha)
         return CaseComparison(
             suite=key[0],
             case_id=key[1],
-            standing=standing,
+            status=status,
             head=head.arm,
             base=None if base is None else base.arm,
             origin=found.origin,
             newly=found.newly,
-            why=_why(standing, base_ran=bool(self.base_trials.get(key))),
-            parting=_parting(self, key, led.get(key)),
+            why=_why(status, base_ran=bool(self.base_trials.get(key))),
+            divergence=_divergence(self, key, led.get(key)),
         )
 
     def _ended(self, key: CaseKey, *, head: bool) -> Ended:
@@ -181,7 +185,7 @@ def of(
     *,
     policy: Policy,
     scales: Mapping[str, Scale],
-    unpaired: Mapping[CaseKey, Standing],
+    unpaired: Mapping[CaseKey, CaseStatus],
     unreliable: frozenset[CaseKey],
 ) -> Table:
     """Head's cases on both sides, judged by head's criteria."""
@@ -190,7 +194,7 @@ def of(
     pairs = tuple(
         pairing.pair(key, head=head, base=base, head_trials=head_trials, base_trials=base_trials, uses=own)
         for key, own in uses.items()
-        if unpaired.get(key, Standing.PAIRED) is Standing.PAIRED
+        if unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
     )
     silent = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in unreliable}
     return Table(
@@ -218,29 +222,29 @@ def _led(run: Run) -> dict[CaseKey, Suite]:
     }
 
 
-def _parting(table: Table, key: CaseKey, suite: Suite | None) -> Parting | None:
+def _divergence(table: Table, key: CaseKey, suite: Suite | None) -> Divergence | None:
     """Where the conversations of a simulated user part, in the first repeat that both sides have; None without one
     (`suite` None), and where they do not part."""
     for trial in () if suite is None else table.head_trials.get(key, ()):
         head, base = (run.transcripts.find(trial.key) for run in (table.head, table.base))
         if suite is not None and head is not None and base is not None:
             hears_calls = suite.simulator.include_function_calls
-            return parting.compare(base.invocations, head.invocations, hears_calls=hears_calls)
+            return divergence.compare(base.invocations, head.invocations, hears_calls=hears_calls)
     return None
 
 
-def _removed(key: CaseKey, standing: Standing) -> CaseComparison:
-    why = _why(standing, base_ran=True)
-    return CaseComparison(suite=key[0], case_id=key[1], standing=standing, head=None, base=None, why=why)
+def _removed(key: CaseKey, status: CaseStatus) -> CaseComparison:
+    why = _why(status, base_ran=True)
+    return CaseComparison(suite=key[0], case_id=key[1], status=status, head=None, base=None, why=why)
 
 
-def _why(standing: Standing, *, base_ran: bool) -> str:
-    match standing:
-        case Standing.PAIRED:
+def _why(status: CaseStatus, *, base_ran: bool) -> str:
+    match status:
+        case CaseStatus.PAIRED:
             return "" if base_ran else "the base did not run it"
-        case Standing.NEW:
+        case CaseStatus.NEW:
             return "not in the base's evaluation files"
-        case Standing.CHANGED:
+        case CaseStatus.CHANGED:
             return "the case changed since the base's results"
-        case Standing.REMOVED:
+        case CaseStatus.REMOVED:
             return "only on the base"

@@ -21,6 +21,7 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
+    CaseStatus,
     CaseVerdict,
     Change,
     Comparison,
@@ -32,7 +33,6 @@ from evalgate.model import (
     RelaxedRule,
     Run,
     Scale,
-    Standing,
     Suite,
     VerdictKind,
 )
@@ -205,7 +205,7 @@ class Reading:
 
     `generous`: head's missing scores at their best and base's at their worst; `harsh` the other way round. `total`
     cases were to be compared; `paired` have a score on both sides, `full` have every score; `unrun` lack only trials
-    that never ran. `apart`: the two sides were measured apart, so that nothing may be claimed.
+    that never ran. `clock_based`: the two sides were measured apart, so that nothing may be claimed.
     """
 
     measure: Measure
@@ -217,7 +217,7 @@ class Reading:
     measured: Estimate | None
     generous: Estimate | None
     harsh: Estimate | None
-    apart: bool = False
+    clock_based: bool = False
 
     @property
     def floor(self) -> float:
@@ -314,7 +314,7 @@ def claim(
     measured = {name: reading.odds(reading.measured) for name, reading in readings.items()}
     generous = {name: reading.odds(reading.generous) for name, reading in readings.items()}
     harsh = {name: reading.odds(reading.harsh) for name, reading in readings.items()}
-    sampled = [name for name, reading in readings.items() if not reading.fact and not reading.apart]
+    sampled = [name for name, reading in readings.items() if not reading.fact and not reading.clock_based]
 
     def adjusted(odds: Mapping[str, float]) -> dict[str, float]:
         found = tests.holm({name: odds[name] for name in sampled})
@@ -357,7 +357,7 @@ def _lacking(reading: Reading, *, min_measured: float, truncated: bool) -> Chang
 
 
 def _change(reading: Reading, *, regressed: bool, improved: bool, lacking: Change | None) -> Change:
-    if reading.apart:
+    if reading.clock_based:
         return Change.NOT_MEASURED
     if regressed:
         return Change.REGRESSED
@@ -408,18 +408,18 @@ def compare_runs(
     scales: Mapping[str, Scale],
     judged: frozenset[str],
     origin: BaseOrigin,
-    unpaired: Mapping[CaseKey, Standing],
+    unpaired: Mapping[CaseKey, CaseStatus],
     seed: int,
     relaxed: tuple[RelaxedRule, ...] = (),
     stage: Stage = Stage.ONLY,
     unreliable: frozenset[CaseKey] = frozenset(),
-    beside: bool = True,
+    run_together: bool = True,
 ) -> Comparison:
     """Head beside base, by head's cases and criteria.
 
     `judged`: criteria that a judge scores, whose scores vary though the agent does not. `unpaired`: cases that are left
     out of every difference. `unreliable`: cases that are shown and never decide, like those of advisory suites.
-    `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent. `beside`: whether both
+    `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent. `run_together`: whether both
     sides were run side by side; where not, nothing is claimed of what is read from a clock.
     """
     table = comparison_cases.of(head, base, policy=policy, scales=scales, unpaired=unpaired, unreliable=unreliable)
@@ -433,7 +433,7 @@ def compare_runs(
         draws=draws_for(len(table.pairs)),
         seed=seed,
         truncated=bool(head.truncated or base.truncated),
-        beside=beside,
+        run_together=run_together,
     )
     rows = _rows(table, settings)
     overall = _overall(table, settings)
@@ -470,7 +470,7 @@ class _Settings:
     draws: int
     seed: int
     truncated: bool
-    beside: bool
+    run_together: bool
 
 
 def _steady(pairs: Sequence[Pair]) -> bool:
@@ -524,7 +524,7 @@ def _readings(pairs: Sequence[Pair], settings: _Settings, *, advisory: bool) -> 
         samples = [pairing.scores(pair, name) for pair in pairs if any(use.name == name for use in pair.uses)]
         measure = measure_of(uses[name], settings.policy, settings.scales, advisory=advisory)
         reading = _read(measure, samples, settings, steady=settings.steady and name not in settings.judged)
-        readings[name] = dataclasses.replace(reading, apart=measure.scale.clocked and not settings.beside)
+        readings[name] = dataclasses.replace(reading, clock_based=measure.scale.clocked and not settings.run_together)
     return readings
 
 
@@ -586,7 +586,7 @@ def _row(reading: Reading, claim: Claim, *, turned: tuple[int, int], advisory: b
         advisory=advisory,
         broken=turned[0],
         fixed=turned[1],
-        apart=reading.apart,
+        clock_based=reading.clock_based,
         short=claim.short,
     )
 
@@ -597,21 +597,21 @@ def compare(
     *,
     policy: Policy,
     origin: BaseOrigin,
-    unpaired: Mapping[CaseKey, Standing],
+    unpaired: Mapping[CaseKey, CaseStatus],
     relaxed: tuple[RelaxedRule, ...],
     stage: Stage,
     unreliable: frozenset[CaseKey] = frozenset(),
-    beside: bool | None = None,
+    run_together: bool | None = None,
 ) -> Comparison:
     """The comparison; where nothing of the base could be measured, one that says so.
 
-    `beside`: whether all of the base was run side by side with head; None: as the origin says.
+    `run_together`: whether all of the base was run side by side with head; None: as the origin says.
     """
     problem = "" if _shares_no_case(head, unpaired) else _never_ran(base)
     if problem:
         return Comparison(origin=origin, problem=problem, relaxed=relaxed)
-    beside = origin.source is BaseSource.RERUN if beside is None else beside
-    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, beside=beside)))
+    run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
+    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
     return compare_runs(
         head,
         base,
@@ -624,7 +624,7 @@ def compare(
         relaxed=relaxed,
         stage=stage,
         unreliable=unreliable,
-        beside=beside,
+        run_together=run_together,
     )
 
 
@@ -639,10 +639,10 @@ def clocked(policy: Policy, suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(named) if policy.criteria.get(name, CriterionRule()).gating)
 
 
-def _shares_no_case(head: Run, unpaired: Mapping[CaseKey, Standing]) -> bool:
+def _shares_no_case(head: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> bool:
     """Whether every case is new or changed, so that nothing could be compared whatever became of the base."""
     keys = [(suite.key, case.case_id) for suite in head.suites for case in suite.eval_set.cases]
-    return bool(keys) and all(unpaired.get(key, Standing.PAIRED) is not Standing.PAIRED for key in keys)
+    return bool(keys) and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys)
 
 
 def _never_ran(base: Run) -> str:
@@ -655,11 +655,11 @@ def _never_ran(base: Run) -> str:
     return ""
 
 
-def _other_models(head: Run, base: Run, *, beside: bool) -> tuple[str, ...]:
+def _other_models(head: Run, base: Run, *, run_together: bool) -> tuple[str, ...]:
     """A note where other models answered: though the agent is the same, or at another time, when a provider may have
     moved as well. That difference is not the change's, or not its alone."""
     same = dict(head.codes) == dict(base.codes)
-    if not head.models or not base.models or head.models == base.models or (beside and not same):
+    if not head.models or not base.models or head.models == base.models or (run_together and not same):
         return ()
     then, now = (", ".join(sorted(run.models)) for run in (base, head))
     agent = "the same agent" if same else "the agent"

@@ -17,6 +17,7 @@ from evalgate.errors import Problem, Severity
 from evalgate.model import (
     CaseComparison,
     CaseKey,
+    CaseStatus,
     Change,
     Comparison,
     CriterionUse,
@@ -25,7 +26,6 @@ from evalgate.model import (
     Policy,
     Run,
     Scale,
-    Standing,
     Suite,
     ThresholdRule,
     VerdictKind,
@@ -45,7 +45,7 @@ def new_failures(comparison: Comparison, *, policy: Policy, unreliable: frozense
     keys = (
         (case.suite, case.case_id)
         for case in comparison.cases
-        if case.origin is FailureOrigin.NEW and case.standing is Standing.PAIRED and case.base is not None
+        if case.origin is FailureOrigin.NEW and case.status is CaseStatus.PAIRED and case.base is not None
     )
     return tuple(key for key in keys if key[0] not in policy.advisory and key not in unreliable)
 
@@ -157,10 +157,10 @@ def settle(
             [disagrees(heads.get(each), bases.get(each), own, alone=key in alone) for each in sorted({*heads, *bases})]
             for own in _looks(case, uses[key])
         ]
-        standing = [words.count(False) for words in looks if True not in words]
-        agreed = max(standing or [words.count(False) for words in looks])
+        kept = [words.count(False) for words in looks if True not in words]
+        agreed = max(kept or [words.count(False) for words in looks])
         origin = FailureOrigin.NEW if agreed >= pairs else FailureOrigin.UNCONFIRMED
-        return dataclasses.replace(case, origin=origin if standing else FailureOrigin.FLAKY, confirmations=agreed)
+        return dataclasses.replace(case, origin=origin if kept else FailureOrigin.FLAKY, confirmations=agreed)
 
     return dataclasses.replace(comparison, cases=tuple(settled(case) for case in comparison.cases))
 
@@ -300,7 +300,7 @@ def alone(base: Run) -> frozenset[CaseKey]:
     )
 
 
-def unsettled(comparison: Comparison) -> frozenset[CaseKey]:
+def unconfirmed(comparison: Comparison) -> frozenset[CaseKey]:
     """New failures of which too few fresh runs could be measured."""
     return frozenset(
         (case.suite, case.case_id) for case in comparison.cases if case.origin is FailureOrigin.UNCONFIRMED
@@ -323,7 +323,7 @@ def without_base(policy: Policy, suites: Collection[str], *, is_at_hand: bool) -
 
 def not_run(comparison: Comparison) -> tuple[Problem, ...]:
     """A warning where files lack the fresh runs that new failures ask for."""
-    cases = unsettled(comparison)
+    cases = unconfirmed(comparison)
     if not cases:
         return ()
     failures = text_words.counted(len(cases), "new failure")

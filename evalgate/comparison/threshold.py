@@ -29,7 +29,7 @@ from evalgate.text import words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How a suite's cases ended. `excused` failures are among `passed`; `unrun`: a budget kept them from running;
+    """How a suite's cases ended. `allowed` failures are among `passed`; `unrun`: a budget kept them from running;
     `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
     """
 
@@ -39,7 +39,7 @@ class Counts:
     unrun: int
     doubtful: int
     partial: int
-    excused: int
+    allowed: int
 
     @property
     def measured(self) -> int:
@@ -56,9 +56,9 @@ class Counts:
         )
 
 
-def count(cases: Sequence[CaseVerdict], *, excused: Collection[CaseKey] = ()) -> Counts:
+def count(cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = ()) -> Counts:
     """The counts of a suite's cases."""
-    own = [case for case in cases if (case.suite, case.case_id) not in excused]
+    own = [case for case in cases if (case.suite, case.case_id) not in allowed]
     failed = sum(case.kind is VerdictKind.FAIL for case in own)
     return Counts(
         total=len(cases),
@@ -67,7 +67,7 @@ def count(cases: Sequence[CaseVerdict], *, excused: Collection[CaseKey] = ()) ->
         unrun=sum(case.kind is VerdictKind.INCONCLUSIVE for case in cases),
         doubtful=sum(case.doubtful for case in own),
         partial=sum(case.partial for case in own),
-        excused=len(excused),
+        allowed=len(allowed),
     )
 
 
@@ -94,7 +94,7 @@ def judge(  # noqa: PLR0911 - a row each
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
         return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"
-    return VerdictKind.PASS, f"{words.counted(counts.excused, 'failure')} allowed" if counts.excused else ""
+    return VerdictKind.PASS, f"{words.counted(counts.allowed, 'failure')} allowed" if counts.allowed else ""
 
 
 def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset[VerdictKind]:

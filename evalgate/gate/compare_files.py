@@ -26,13 +26,13 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
+    CaseStatus,
     Grade,
     GradedTrial,
     Links,
     NotEvaluated,
     Reason,
     Run,
-    Standing,
     Suite,
     Transcript,
     Transcripts,
@@ -71,7 +71,7 @@ def compare(settings: Settings, *, base: Path, head: Path, reproduce: str) -> Ga
         unpaired=_unpaired(head_run, theirs.run),
         relaxed=bar.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
-        beside=_are_one_run(theirs, ours),
+        run_together=_are_one_run(theirs, ours),
     )
     settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=bar.policy)
     found = Measured(head=head_run, base=base_run, comparison=settled)
@@ -144,14 +144,14 @@ def _whole(path: Path, *, of: str) -> Stored:
     return read
 
 
-def _unpaired(head: Run, base: Run) -> dict[CaseKey, Standing]:
+def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
     ours, theirs = _contents(head), _contents(base)
-    unpaired = dict.fromkeys(sorted(theirs.keys() - ours.keys()), Standing.REMOVED)
+    unpaired = dict.fromkeys(sorted(theirs.keys() - ours.keys()), CaseStatus.REMOVED)
     for key, content in ours.items():
         if key not in theirs:
-            unpaired[key] = Standing.NEW
+            unpaired[key] = CaseStatus.NEW
         elif theirs[key] != content:
-            unpaired[key] = Standing.CHANGED
+            unpaired[key] = CaseStatus.CHANGED
     return unpaired
 
 

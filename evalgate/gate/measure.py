@@ -29,12 +29,12 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
+    CaseStatus,
     Comparison,
     Policy,
     RelaxedRule,
     Run,
     Shard,
-    Standing,
     Suite,
     ThresholdRule,
 )
@@ -226,7 +226,7 @@ class _Ring:
             self._confirm(open_ones & asked.alone, which=which, side=HEAD)
             head, base = self._measuring.run(HEAD), self._as_stored(self._measuring.run(BASE))
             settled = asked.settle(comparison, head=head, base=base)
-            open_ones = comparison_repeats.unsettled(settled)
+            open_ones = comparison_repeats.unconfirmed(settled)
             if len(head.confirmations) == before:  # cut off
                 break
         return dataclasses.replace(found, head=head, base=base, comparison=settled)
@@ -299,7 +299,7 @@ class _Ring:
             notes=(*origin.notes, *baseline_base.environments(base, *measured, reused=suites)),
         )
 
-    def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
+    def _unpaired(self, base: Base) -> dict[CaseKey, CaseStatus]:
         """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
         unpaired = baseline_base.unpaired(base, self._bout.suites, plan=self._planned())
         return unpaired | self._taken.unpaired if base.root is None else unpaired

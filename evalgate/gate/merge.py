@@ -179,7 +179,7 @@ def _compared(
         base.run,
         policy=policy,
         origin=told.origin,
-        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
         relaxed=told.relaxed,
         stage=stage,
         unreliable=unreliable,

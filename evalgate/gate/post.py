@@ -146,7 +146,7 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
         base.run,
         policy=policy,
         origin=told.origin,
-        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
         relaxed=told.relaxed,
         stage=Stage.LAST if run.more else Stage.ONLY,
     )

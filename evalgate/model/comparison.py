@@ -119,8 +119,8 @@ class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
     `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
-    it could not be measured. `admitted` False: it is shown and decides nothing yet (`admission`). `excused`: it fails,
-    and the comparison with the base lets that pass (`threshold: new`).
+    it could not be measured. `quarantined`: it is shown and decides nothing yet (`admission`). `allowed`: it fails,
+    and `threshold: new` allows that, for the base fails it too.
     """
 
     suite: str
@@ -131,8 +131,8 @@ class CaseVerdict:
     seconds: float = 0.0
     doubtful: bool = False
     partial: bool = False
-    admitted: bool = True
-    excused: bool = False
+    quarantined: bool = False
+    allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class Change(enum.StrEnum):
     NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
 
 
-class Standing(enum.StrEnum):
+class CaseStatus(enum.StrEnum):
     """Whether a case can be compared."""
 
     PAIRED = "paired"  # the same question on both sides
@@ -215,7 +215,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class CaseOutcome:
     """One side's trials of one case by outcome, and the threshold gate's word on the case.
 
     A trial passes when every deciding criterion reaches its threshold; `unmeasured` ones have no score.
@@ -233,7 +233,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
+class Divergence:
     """Where two conversations of one simulated user part, by turns counted from 1.
 
     `answers`: the first turn in which the user hears different things of the two agents; None: it never does. `users`:
@@ -251,20 +251,20 @@ class CaseComparison:
 
     `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head fails and the base
     passes; empty where it is only the case as a whole that turned. `confirmations`: fresh runs that agreed with a new
-    failure. `why`: what keeps it from being compared. `parting`: where the conversations of a simulated user part, in
+    failure. `why`: what keeps it from being compared. `divergence`: where the conversations of a simulated user part, in
     the first repeat that both sides have.
     """
 
     suite: str
     case_id: str
-    standing: Standing
-    head: Arm | None = None
-    base: Arm | None = None
+    status: CaseStatus
+    head: CaseOutcome | None = None
+    base: CaseOutcome | None = None
     origin: FailureOrigin | None = None
     newly: tuple[str, ...] = ()
     confirmations: int = 0
     why: str = ""
-    parting: Parting | None = None
+    divergence: Divergence | None = None
 
     @property
     def flaky(self) -> bool:
@@ -296,7 +296,7 @@ class CriterionComparison:
     the policy lets pass, absolute. `fact`: both sides repeat themselves exactly, so the difference is no sample.
     `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide. `broken`, `fixed`:
     cases that this criterion passes on base alone, and on head alone. `unpaired`: cases that are to be compared and
-    lack a score on either side. `apart`: read from a clock, and the sides were not run side by side. `short`: too
+    lack a score on either side. `clock_based`: read from a clock, and the sides were not run side by side. `short`: too
     little of it was measured, whatever else is claimed of it.
     """
 
@@ -318,7 +318,7 @@ class CriterionComparison:
     advisory: bool = False
     broken: int = 0
     fixed: int = 0
-    apart: bool = False
+    clock_based: bool = False
     short: bool = False
 
     @property

@@ -144,4 +144,4 @@ def _why(case: CaseView) -> str:
     if not case.failing:
         return wording.why_unmeasured(case)
     below = (f"{_name(each.name)} {cases.against(each)}" for each in case.failing)
-    return ", ".join(each for each in (*below, case.whose) if each)
+    return ", ".join(each for each in (*below, case.failure_origin) if each)

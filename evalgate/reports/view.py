@@ -547,7 +547,7 @@ def _has_failed(case: CaseView) -> bool:
 
 def _is_quiet(case: CaseView) -> bool:
     known = case.compared is not None and case.compared.origin is FailureOrigin.KNOWN
-    return known or case.excuse is not None
+    return known or case.allowed is not None
 
 
 def _remark(case: CaseView, level: Level, links: Links) -> Remark:
@@ -565,4 +565,4 @@ def _message(case: CaseView) -> str:
         shown = "" if case.failure is None else wording.last_words(case.failure)
         return "\n".join(each for each in (wording.why_unmeasured(case), shown) if each)
     lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
-    return "\n".join(each for each in (*lines, case.whose) if each)
+    return "\n".join(each for each in (*lines, case.failure_origin) if each)

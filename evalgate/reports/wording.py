@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from evalgate.model import (
     AgentFailure,
+    CaseStatus,
     CriterionVerdict,
     FailureKind,
     FailureOrigin,
@@ -18,7 +19,6 @@ from evalgate.model import (
     RelaxedKind,
     RelaxedRule,
     Report,
-    Standing,
     ThresholdRule,
     Verdict,
     VerdictKind,
@@ -225,7 +225,7 @@ def _deciding_failures(report: Report) -> set[tuple[str, str]]:
         (case.suite, case.case_id)
         for suite in report.verdict.suites
         for case in suite.cases
-        if case.kind is VerdictKind.FAIL and case.admitted and not suite.advisory
+        if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
     }
 
 
@@ -236,7 +236,7 @@ def _none_newly(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     old = {
         (case.suite, case.case_id)
         for case in report.comparison.cases
-        if case.standing is Standing.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
+        if case.status is CaseStatus.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
     }
     return old.issuperset(failed)
 
@@ -253,7 +253,7 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
-        if any(not case.admitted for suite in suites for case in suite.cases):
+        if any(case.quarantined for suite in suites for case in suite.cases):
             return "These cases are quarantined until enough runs of the base branch are recorded (`admission`)."
         return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)

@@ -23,11 +23,11 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     Case,
+    CaseStatus,
     Comparison,
     JudgeUse,
     Run,
     Shard,
-    Standing,
     Suite,
     Transcript,
     TrialKey,
@@ -358,7 +358,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
         (case.suite, case.case_id): case
         for each in told
         for case in each.cases
-        if case.standing is not Standing.REMOVED or (case.suite, case.case_id) not in have
+        if case.status is not CaseStatus.REMOVED or (case.suite, case.case_id) not in have
     }
     problems = [each.problem for each in told if each.problem]
     return Comparison(

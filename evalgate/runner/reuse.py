@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from evalgate.formats import fingerprints
-from evalgate.model import Case, GradedTrial, Run, Score, Standing, Trial, TrialKey
+from evalgate.model import Case, CaseStatus, GradedTrial, Run, Score, Trial, TrialKey
 from evalgate.results.file import Stored
 from evalgate.results.journal import Journal
 from evalgate.runner.session import Measuring
@@ -20,7 +20,7 @@ class TakenOver:
     """The trials that were taken over, and the cases that the stored run cannot be compared in."""
 
     keys: set[TrialKey] = field(default_factory=set)
-    unpaired: dict[tuple[str, str], Standing] = field(default_factory=dict)
+    unpaired: dict[tuple[str, str], CaseStatus] = field(default_factory=dict)
 
 
 def take_over(
@@ -41,9 +41,9 @@ def take_over(
     taken = TakenOver()
     for task in tasks:
         then = dataclasses.replace(task.key, suite=(renamed or {}).get(task.key.suite, task.key.suite))
-        standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, measuring)
-        if standing is not Standing.PAIRED:
-            taken.unpaired[task.key.suite, task.key.case_id] = standing
+        status = _status(cases.get((then.suite, then.case_id)), task, then, stored, measuring)
+        if status is not CaseStatus.PAIRED:
+            taken.unpaired[task.key.suite, task.key.case_id] = status
             continue
         known = graded.get(then)
         if known is not None and known.failure is None and _keep(known, task, stored, measuring, journal):
@@ -59,15 +59,15 @@ def marked(run: Run, taken: TakenOver) -> Run:
     return dataclasses.replace(run, trials=trials)
 
 
-def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, measuring: Measuring) -> Standing:
+def _status(before: Case | None, task: Task, then: TrialKey, stored: Stored, measuring: Measuring) -> CaseStatus:
     if before is None:
-        return Standing.NEW
+        return CaseStatus.NEW
     if _same_case(then, task, stored, measuring):
-        return Standing.PAIRED
+        return CaseStatus.PAIRED
     if task.case.scenario is not None:  # who plays the user is part of the question, and told by the fingerprint alone
-        return Standing.CHANGED
+        return CaseStatus.CHANGED
     same = fingerprints.of_task(before) == fingerprints.of_task(task.case)
-    return Standing.PAIRED if same else Standing.CHANGED
+    return CaseStatus.PAIRED if same else CaseStatus.CHANGED
 
 
 def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, journal: Journal) -> bool:

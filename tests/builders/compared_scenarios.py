@@ -15,6 +15,7 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     Case,
+    CaseStatus,
     Comparison,
     Finding,
     Invocation,
@@ -27,7 +28,6 @@ from evalgate.model import (
     RelaxedRule,
     Report,
     Score,
-    Standing,
     ThresholdRule,
     Trend,
 )
@@ -248,14 +248,14 @@ def apart() -> Report:
         run=2,
         notes=("the stored results are 30 days old, more than 14: run the base branch again",),
     )
-    standing = {
-        (build.SUITE, "case_5"): Standing.NEW,
-        (build.SUITE, "case_6"): Standing.NEW,
-        (build.SUITE, "case_7"): Standing.CHANGED,
-        (build.SUITE, "refund_policy"): Standing.REMOVED,
+    status = {
+        (build.SUITE, "case_5"): CaseStatus.NEW,
+        (build.SUITE, "case_6"): CaseStatus.NEW,
+        (build.SUITE, "case_7"): CaseStatus.CHANGED,
+        (build.SUITE, "refund_policy"): CaseStatus.REMOVED,
     }
     head = "pass*2 pass*2 pass*2 pass*2 fail*2 pass*2 pass*2"
-    report = comparing.report(head, "pass*2 " * 4 + "never never pass*2", origin=origin, unpaired=standing)
+    report = comparing.report(head, "pass*2 " * 4 + "never never pass*2", origin=origin, unpaired=status)
     assert report.comparison is not None
     assert report.comparison.base is not None
     *stored, one, other = report.comparison.base.trials
@@ -345,7 +345,7 @@ def hostile_beside() -> Report:
         distance=1,
         notes=(HOSTILE, blob),
     )
-    removed = {(suite_key, HOSTILE[::-1]): Standing.REMOVED, (suite_key, "\u202egone"): Standing.REMOVED}
+    removed = {(suite_key, HOSTILE[::-1]): CaseStatus.REMOVED, (suite_key, "\u202egone"): CaseStatus.REMOVED}
     links = Links(
         repository="https://github.com/example/travel", commit=build.LINKS.commit, workflow_run="javascript:alert(1)"
     )

@@ -19,6 +19,7 @@ from evalgate.model import (
     BaseSource,
     CaseComparison,
     CaseKey,
+    CaseStatus,
     Comparison,
     Content,
     FailureOrigin,
@@ -28,7 +29,6 @@ from evalgate.model import (
     RelaxedRule,
     Report,
     Run,
-    Standing,
     Suite,
     Transcript,
 )
@@ -46,7 +46,7 @@ def beside(
     *,
     policy: Policy | None = None,
     origin: BaseOrigin = RERUN,
-    unpaired: Mapping[tuple[str, str], Standing] | None = None,
+    unpaired: Mapping[tuple[str, str], CaseStatus] | None = None,
     relaxed: tuple[RelaxedRule, ...] = (),
     judged: frozenset[str] = frozenset(),
     start: int = 0,
@@ -134,10 +134,10 @@ def without(words: str, comparison: Comparison, **more: Any) -> Report:
 
 
 def compared(
-    case_id: str = "c", *, origin: FailureOrigin | None = None, standing: Standing = Standing.PAIRED
+    case_id: str = "c", *, origin: FailureOrigin | None = None, status: CaseStatus = CaseStatus.PAIRED
 ) -> CaseComparison:
     """One case of which no side is known."""
-    return CaseComparison(suite=build.SUITE, case_id=case_id, standing=standing, head=None, base=None, origin=origin)
+    return CaseComparison(suite=build.SUITE, case_id=case_id, status=status, head=None, base=None, origin=origin)
 
 
 def spread(word: str) -> list[str]:

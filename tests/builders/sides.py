@@ -23,6 +23,7 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     Case,
+    CaseStatus,
     Comparison,
     ConfigOrigin,
     CriteriaSource,
@@ -38,7 +39,6 @@ from evalgate.model import (
     Run,
     Scale,
     Score,
-    Standing,
     Suite,
     TrialKey,
 )
@@ -129,12 +129,12 @@ def compare_runs(
     base: Run,
     *,
     policy: Policy | None = None,
-    unpaired: Mapping[tuple[str, str], Standing] | None = None,
+    unpaired: Mapping[tuple[str, str], CaseStatus] | None = None,
     judged: frozenset[str] = frozenset(),
     stage: Stage = Stage.ONLY,
     scales: Mapping[str, Scale] | None = None,
     unreliable: frozenset[tuple[str, str]] = frozenset(),
-    beside: bool = True,
+    run_together: bool = True,
 ) -> Comparison:
     """The real comparison."""
     return comparison_compare.compare_runs(
@@ -148,7 +148,7 @@ def compare_runs(
         seed=7,
         stage=stage,
         unreliable=unreliable,
-        beside=beside,
+        run_together=run_together,
     )
 
 
@@ -159,6 +159,6 @@ def scales_of(head: Run) -> dict[str, Scale]:
 
 def compare(text: str, **more: object) -> Comparison:
     """`sides` compared."""
-    names = ("policy", "unpaired", "judged", "stage", "scales", "unreliable", "beside")
+    names = ("policy", "unpaired", "judged", "stage", "scales", "unreliable", "run_together")
     settings = {key: more.pop(key) for key in names if key in more}
     return compare_runs(*sides(text, **more), **settings)  # type: ignore[arg-type]

@@ -242,9 +242,9 @@ def test_only_stored_results_leave_new_and_changed_cases_out(repo: Repository, t
     code, said = repo.run("--baseline-folder", str(store), "--baseline", "store")
     assert code == 0, said
     assert repo.asked("base") == 0
-    standing = {case["case_id"]: case["standing"] for case in repo.results()["comparison"]["cases"]}
-    assert standing["case_9"] == "new"
-    assert standing.get("case_0") == "removed"
+    status = {case["case_id"]: case["status"] for case in repo.results()["comparison"]["cases"]}
+    assert status["case_9"] == "new"
+    assert status.get("case_0") == "removed"
 
 
 def test_seconds_decide_only_beside_a_base_that_is_run_along(repo: Repository, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evalgate.comparison import compare
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
+    CaseStatus,
     Change,
     CriterionRule,
     FailureOrigin,
@@ -22,7 +23,6 @@ from evalgate.model import (
     Run,
     Scale,
     Score,
-    Standing,
     VerdictKind,
 )
 from evalgate.model.trial import MOST
@@ -101,23 +101,23 @@ def test_one_unsteady_case_makes_all_a_sample() -> None:
 
 def test_cases_that_cannot_be_compared_stay_out_of_every_number() -> None:
     unpaired = {
-        (sides.SUITE, "c0"): Standing.NEW,
-        (sides.SUITE, "c1"): Standing.CHANGED,
-        (sides.SUITE, "gone"): Standing.REMOVED,
+        (sides.SUITE, "c0"): CaseStatus.NEW,
+        (sides.SUITE, "c1"): CaseStatus.CHANGED,
+        (sides.SUITE, "gone"): CaseStatus.REMOVED,
     }
     comparison = sides.compare("FF/.. FF/.. PP/PP PP/PP", unpaired=unpaired)
     row = comparison.criteria[0]
     assert (row.cases, row.base, row.head, row.unpaired) == (2, 1.0, 1.0, 0)
-    assert [case.standing for case in comparison.cases] == [
-        Standing.NEW,
-        Standing.CHANGED,
-        *[Standing.PAIRED] * 2,
-        Standing.REMOVED,
+    assert [case.status for case in comparison.cases] == [
+        CaseStatus.NEW,
+        CaseStatus.CHANGED,
+        *[CaseStatus.PAIRED] * 2,
+        CaseStatus.REMOVED,
     ]
     assert [case.origin for case in comparison.cases[:2]] == [FailureOrigin.UNKNOWN] * 2
     assert comparison.cases[0].base is None
     assert comparison.cases[-1].head is None
-    assert all(case.why for case in comparison.cases if case.standing is not Standing.PAIRED)
+    assert all(case.why for case in comparison.cases if case.status is not CaseStatus.PAIRED)
 
 
 def test_advisory_suites_and_unreliable_cases_have_rows_of_their_own() -> None:
@@ -170,9 +170,9 @@ def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
     scales = {"m": Scale(), "s": Scale(highest=None, clocked=True)}
     beside = sides.compare(text, uses=uses, scales=scales)
     assert [row.change.value for row in beside.criteria] == ["inconclusive", "unchanged"]
-    apart = sides.compare(text, uses=uses, scales=scales, beside=False)
+    apart = sides.compare(text, uses=uses, scales=scales, run_together=False)
     met, seconds = apart.criteria
-    assert (seconds.change, seconds.apart, seconds.p) == (Change.NOT_MEASURED, True, None)
+    assert (seconds.change, seconds.clock_based, seconds.p) == (Change.NOT_MEASURED, True, None)
     assert (seconds.base, seconds.head) == (beside.criteria[1].base, beside.criteria[1].head)
     assert met.change is Change.REGRESSED  # what can claim nothing is none of those that it is adjusted for
     told = comparison_verdict.regression_gate(*sides.sides(text, uses=uses)[:1], apart, Policy())
@@ -239,7 +239,7 @@ def test_a_criterion_without_a_say_makes_no_failure_new() -> None:
 
 
 def test_the_base_has_no_outcome_of_another_question() -> None:
-    unpaired = {(sides.SUITE, "c0"): Standing.CHANGED, (sides.SUITE, "c1"): Standing.NEW}
+    unpaired = {(sides.SUITE, "c0"): CaseStatus.CHANGED, (sides.SUITE, "c1"): CaseStatus.NEW}
     comparison = sides.compare("F/F F/P P/F", unpaired=unpaired)
     assert [(case.origin, case.base, case.broken) for case in comparison.cases[:2]] == [
         (FailureOrigin.UNKNOWN, None, False)

@@ -8,7 +8,7 @@ import pytest
 from builders import sides
 
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.model import Comparison, FailOn, FailureOrigin, GateKind, Policy, Run, Standing, ThresholdRule, Verdict
+from evalgate.model import CaseStatus, Comparison, FailOn, FailureOrigin, GateKind, Policy, Run, ThresholdRule, Verdict
 
 NEW = {"threshold": ThresholdRule.NEW}
 
@@ -57,7 +57,7 @@ def test_gates(text: str, policy: dict[str, object], threshold: str, regression:
 
 
 def test_a_case_that_the_change_adds_must_pass() -> None:
-    unpaired = {(sides.SUITE, "c0"): Standing.NEW}
+    unpaired = {(sides.SUITE, "c0"): CaseStatus.NEW}
     for base in ("FF", "PF", ".."):  # even where the base was run on it and fails it too
         verdict = decide(f"FF/{base} " + "PP/PP " * 4, policy=Policy(**NEW), unpaired=unpaired)  # type: ignore[arg-type]
         assert kinds(verdict)["threshold"] == "fail"
@@ -121,14 +121,14 @@ def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(origin: Failur
     ("text", "unpaired", "expected"),
     [
         ("FF/FF PP/PP", {}, "pass"),  # known
-        ("FF/FF PP/PP", {"c0": Standing.CHANGED}, "fail"),  # the base failed another question
-        ("FF/FF PP/PP", {"c0": Standing.NEW}, "fail"),
+        ("FF/FF PP/PP", {"c0": CaseStatus.CHANGED}, "fail"),  # the base failed another question
+        ("FF/FF PP/PP", {"c0": CaseStatus.NEW}, "fail"),
         ("FF/FF PP/PP ; PP/PP PP/PP", {}, "pass"),
         ("PP/FF PP/PP ; FF/PP PP/PP", {}, "fail"),  # the base fails it by another criterion
     ],
 )
 def test_threshold_new_lets_pass_what_the_base_fails_too(
-    text: str, unpaired: dict[str, Standing], expected: str
+    text: str, unpaired: dict[str, CaseStatus], expected: str
 ) -> None:
     head, base = sides.sides(text)
     policy = Policy(threshold=ThresholdRule.NEW)
@@ -168,7 +168,7 @@ def test_unreliable_cases_do_not_decide() -> None:
     assert verdict.reason.startswith(
         "All 4 deciding cases passed. 1 case is quarantined (`admission`: not yet reliable in 3 base runs): `c0`."
     )
-    assert [case.admitted for case in verdict.suites[0].cases] == [False, True, True, True, True]
+    assert [case.quarantined for case in verdict.suites[0].cases] == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -193,15 +193,18 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
 
 
 @pytest.mark.parametrize(
-    ("standings", "said"),
+    ("statuses", "said"),
     [
-        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
-        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Select cases that the base has, too."),
-        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep the old cases"),
+        ({"c0": CaseStatus.NEW, "c1": CaseStatus.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
+        ({"c0": CaseStatus.NEW, "c1": CaseStatus.NEW}, "2 new. Select cases that the base has, too."),
+        (
+            {"c0": CaseStatus.NEW, "c1": CaseStatus.NEW, "old": CaseStatus.REMOVED},
+            "2 new and 1 removed. Keep the old cases",
+        ),
     ],
 )
-def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: str) -> None:
-    verdict = decide("P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in standings.items()})
+def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said: str) -> None:
+    verdict = decide("P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in statuses.items()})
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
     assert verdict.blocks
     assert verdict.reason.startswith(f"No case can be compared with the base: {said}")

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.model import (
-    Arm,
     BaseOrigin,
     BaseSource,
     CaseComparison,
+    CaseOutcome,
+    CaseStatus,
     Change,
     Comparison,
     CriterionComparison,
@@ -25,7 +26,6 @@ from evalgate.model import (
     Power,
     RelaxedKind,
     RelaxedRule,
-    Standing,
     VerdictKind,
 )
 from evalgate.reports import cases, comment, view, wording
@@ -227,10 +227,10 @@ WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))
     ],
 )
 def test_a_suite_of_coin_tosses_is_called_unreliable(flaky: int, steady: int, power: Power | None, said: str) -> None:
-    arms = [Arm(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * flaky
-    arms += [Arm(passed=2, failed=0, unmeasured=0, kind=VerdictKind.PASS)] * steady
+    arms = [CaseOutcome(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * flaky
+    arms += [CaseOutcome(passed=2, failed=0, unmeasured=0, kind=VerdictKind.PASS)] * steady
     compared = tuple(
-        CaseComparison(suite="s", case_id=str(number), standing=Standing.PAIRED, head=arm, base=arm)
+        CaseComparison(suite="s", case_id=str(number), status=CaseStatus.PAIRED, head=arm, base=arm)
         for number, arm in enumerate(arms)
     )
     comparison = Comparison(origin=BaseOrigin(source=BaseSource.RERUN), cases=compared, power=power)
@@ -253,7 +253,7 @@ def test_what_one_coin_toss_could_have_made_is_not_called_a_fact_beside_facts() 
 
 def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparison:
     """A new failure of a case that ended like this on the base."""
-    arm = Arm(passed=1, failed=1, unmeasured=0, kind=base)
+    arm = CaseOutcome(passed=1, failed=1, unmeasured=0, kind=base)
     return dataclasses.replace(comparing.compared(origin=FailureOrigin.NEW), base=arm, newly=newly)
 
 
@@ -267,14 +267,14 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
         (ended(base=VerdictKind.PASS), "new failure"),
         (ended(base=VerdictKind.FAIL), "new failure: the base passes a criterion"),
         (ended(base=VerdictKind.PASS, newly=()), "new failure"),
-        (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.NEW), "new case"),
-        (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.CHANGED), "changed case"),
+        (comparing.compared(origin=FailureOrigin.UNKNOWN, status=CaseStatus.NEW), "new case"),
+        (comparing.compared(origin=FailureOrigin.UNKNOWN, status=CaseStatus.CHANGED), "changed case"),
     ],
 )
 def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
-    assert cases.whose(case).startswith(said)
-    assert ("a criterion" in cases.whose(case)) is ("a criterion" in said)
-    assert bool(said) == bool(cases.whose(case))
+    assert cases.failure_origin(case).startswith(said)
+    assert ("a criterion" in cases.failure_origin(case)) is ("a criterion" in said)
+    assert bool(said) == bool(cases.failure_origin(case))
 
 
 @pytest.mark.parametrize(

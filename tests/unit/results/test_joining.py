@@ -19,6 +19,7 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseComparison,
+    CaseStatus,
     Comparison,
     JudgeUse,
     Policy,
@@ -27,7 +28,6 @@ from evalgate.model import (
     Report,
     Run,
     Scale,
-    Standing,
     TrialKey,
     VerdictKind,
 )
@@ -251,8 +251,8 @@ def test_surroundings_that_differ_are_told(tmp_path: Path) -> None:
     assert [problem.code for problem in joined.problems] == ["shards-differ"]
 
 
-def case(case_id: str, standing: Standing) -> CaseComparison:
-    return CaseComparison(suite="s", case_id=case_id, standing=standing, head=None, base=None)
+def case(case_id: str, status: CaseStatus) -> CaseComparison:
+    return CaseComparison(suite="s", case_id=case_id, status=status, head=None, base=None)
 
 
 def told(**more: Any) -> Comparison:
@@ -263,7 +263,7 @@ def told(**more: Any) -> Comparison:
 def test_what_parts_tell_of_the_base_is_joined() -> None:
     relaxed = RelaxedRule(kind=RelaxedKind.POLICY, subject="fail-on", base="a", head="b")
     one = told(
-        cases=(case("mine", Standing.REMOVED), case("gone", Standing.REMOVED), case("new", Standing.NEW)),
+        cases=(case("mine", CaseStatus.REMOVED), case("gone", CaseStatus.REMOVED), case("new", CaseStatus.NEW)),
         relaxed=(relaxed,),
     )
     two = told(
@@ -271,7 +271,7 @@ def test_what_parts_tell_of_the_base_is_joined() -> None:
     )
     joined = shards.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
     assert joined is not None
-    assert {each.case_id: each.standing for each in joined.cases} == {"gone": Standing.REMOVED, "new": Standing.NEW}
+    assert {each.case_id: each.status for each in joined.cases} == {"gone": CaseStatus.REMOVED, "new": CaseStatus.NEW}
     assert joined.relaxed == (relaxed,)
     assert (joined.origin.source, joined.origin.reused, joined.origin.run) == (BaseSource.MIXED, 2, 4)
     assert (joined.origin.distance, joined.origin.age_days, joined.origin.notes) == (3, 2.0, ("stale",))
@@ -302,11 +302,11 @@ def written(comparison: Comparison, folder: Path) -> Path:
 def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
     relaxed = RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject="x", suite="s")
     comparison = told(
-        cases=(case("a", Standing.NEW), case("b", Standing.PAIRED)),
+        cases=(case("a", CaseStatus.NEW), case("b", CaseStatus.PAIRED)),
         relaxed=(relaxed,),
         problem="p",
         no_agent=True,
         by_base=True,
     )
     again = file.read_results(written(comparison, tmp_path)).comparison
-    assert again == dataclasses.replace(comparison, cases=(case("a", Standing.NEW),))
+    assert again == dataclasses.replace(comparison, cases=(case("a", CaseStatus.NEW),))

@@ -14,6 +14,7 @@ from evalgate.errors import ConfigError
 from evalgate.model import (
     FRESH,
     Case,
+    CaseStatus,
     Evidence,
     FailureKind,
     Grade,
@@ -21,7 +22,6 @@ from evalgate.model import (
     Report,
     Run,
     Scale,
-    Standing,
     Suite,
     TrialKey,
 )
@@ -242,7 +242,7 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
 
     now = pairs(suites=suites, name="now")
     taken = reuse.take_over(file.read_results(path), now.tasks(1, 2), now.measuring, now.journals[1])
-    assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
+    assert taken.unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
     assert len(taken.keys) == 6
     now.measuring.first(2)
     assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
