@@ -434,7 +434,7 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 def _timed(search: Search, base: Base) -> tuple[str, ...]:
     """What decides and cannot be compared with what was measured at another time, by the rules of either side."""
     rules = [load.policy_of(search.settings, search.suites), *([base.rules.policy] if base.rules else ())]
-    return tuple(dict.fromkeys(name for policy in rules for name in compare.clocked(policy, search.suites)))
+    return tuple(dict.fromkeys(name for policy in rules for name in compare.clock_based(policy, search.suites)))
 
 
 def _where_kept(head: Settings, base: Base) -> Settings:

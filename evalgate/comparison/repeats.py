@@ -25,7 +25,6 @@ from evalgate.model import (
     GradedTrial,
     Policy,
     Run,
-    Scale,
     Suite,
     ThresholdRule,
     VerdictKind,
@@ -91,17 +90,15 @@ def candidate_chance(repeats: int, *, alpha: float) -> float:
         (head, base)
         for head in range(repeats + 1)
         for base in range(repeats + 1)
-        if (head, base) == (0, repeats) or _worse(head, base, repeats, alpha=alpha)
+        if (head, base) == (0, repeats)
+        or tests.is_worse(
+            Stratum(head_passes=head, head_runs=repeats, base_passes=base, base_runs=repeats), alpha=alpha
+        )
     ]
     grid = [step / 200 for step in range(1, 200)]
     return max(
         math.fsum(_binomial(head, repeats, p) * _binomial(base, repeats, p) for head, base in worse) for p in grid
     )
-
-
-def _worse(head: int, base: int, repeats: int, *, alpha: float) -> bool:
-    stratum = Stratum(head_passes=head, head_runs=repeats, base_passes=base, base_runs=repeats)
-    return tests.exact([stratum]).drop <= alpha + 1e-12
 
 
 def _binomial(hits: int, total: int, p: float) -> float:
@@ -208,7 +205,6 @@ def undecided(
     base: Run | None,
     *,
     policy: Policy,
-    scales: Mapping[str, Scale],  # noqa: ARG001 - outcomes are all that counts; the same call as the other decisions
 ) -> tuple[CaseKey, ...]:
     """Cases whose first runs, of both sides together, do not all agree on every criterion that decides.
 
@@ -237,7 +233,11 @@ def _differ(patterns: list[Pattern]) -> bool:
 def early(comparison: Comparison, *, policy: Policy) -> bool:
     """Whether a comparison made at `Stage.FIRST` is decided: a criterion regressed by a fifth of alpha."""
     return any(
-        row.gating and row.change is Change.REGRESSED and row.p_adjusted is not None and row.p_adjusted < policy.alpha
+        row.rule.gating
+        and row.change is Change.REGRESSED
+        and row.difference is not None
+        and row.difference.p_adjusted is not None
+        and row.difference.p_adjusted.worse < policy.alpha
         for row in comparison.criteria
     )
 

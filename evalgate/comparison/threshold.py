@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from evalgate.model import (
-    OPEN,
     AgentFailure,
     CaseKey,
     CaseVerdict,
@@ -18,7 +17,6 @@ from evalgate.model import (
     GradedTrial,
     NotEvaluated,
     Reason,
-    Scale,
     Score,
     VerdictKind,
 )
@@ -120,7 +118,6 @@ def judge_case(
     criteria: Sequence[CriterionUse],
     trials: Sequence[GradedTrial],
     repeats: int,
-    scales: Mapping[str, Scale],
     adk_compat: bool,
 ) -> CaseVerdict:
     """The verdict on one case.
@@ -130,13 +127,7 @@ def judge_case(
     of criteria without a score, and an agent failure is a failure, as in ADK.
     """
     verdicts = tuple(
-        judge_criterion(
-            use,
-            [trial.grades.get(use.name) for trial in trials],
-            repeats=repeats,
-            scale=scales.get(use.name, OPEN),
-        )
-        for use in criteria
+        judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats) for use in criteria
     )
     kind, reason = combine(verdicts, adk_compat=adk_compat)
     failures = [trial.failure for trial in trials if trial.failure is not None]
@@ -164,9 +155,7 @@ def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
     return any(value is not None and not reaches(value, use) for value in verdict.values)
 
 
-def judge_criterion(
-    use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int, scale: Scale
-) -> CriterionVerdict:
+def judge_criterion(use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int) -> CriterionVerdict:
     """One criterion over the repeats of a case: the mean of its scores against the threshold.
 
     With repeats missing, the criterion is not measured, unless even the best possible scores in their place would
@@ -184,7 +173,7 @@ def judge_criterion(
         return CriterionVerdict(
             name=use.name, kind=None, value=mean, threshold=None, values=values, reason=reason, message=message
         )
-    kind = _kind(use, values=values, mean=mean, scale=scale)
+    kind = _kind(use, values=values, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
         reason, message = Reason.SKIPPED, "did not run"
     if kind is VerdictKind.FAIL and use.on_the_test:
@@ -209,12 +198,12 @@ def mean_of(values: Sequence[float]) -> float:
     return near + math.fsum((*values, *(-near,) * len(values))) / len(values)
 
 
-def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None, scale: Scale) -> VerdictKind:
+def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None) -> VerdictKind:
     if mean is None or math.isnan(mean):
         return VerdictKind.NOT_MEASURED
     if None not in values:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
-    best = scale.lowest if use.lower_is_better else scale.highest
+    best = use.scale.lowest if use.lower_is_better else use.scale.highest
     if best is not None and not reaches(mean_of([best if value is None else value for value in values]), use):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED

@@ -26,7 +26,6 @@ from evalgate.model import (
     NotEvaluated,
     Policy,
     Run,
-    Scale,
     Suite,
     SuiteVerdict,
     ThresholdRule,
@@ -105,7 +104,7 @@ def find(
 
 def regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that fell furthest for its floor in full, the others by name."""
-    worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.floor, 1e-9))
+    worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.rule.floor, 1e-9))
     others = [f"`{row.name}`" for row in rows if row is not worst]
     rest = f" {words.listed(others)} regressed as well." if others else ""
     turned = _turned(worst)
@@ -123,7 +122,7 @@ def moved(row: CriterionComparison) -> str:
 
 
 def _verb(row: CriterionComparison, delta: float) -> str:
-    return "rose" if delta > 0 else "dropped" if not row.lower_is_better else "fell"
+    return "rose" if delta > 0 else "dropped" if not row.rule.lower_is_better else "fell"
 
 
 def difference(row: CriterionComparison) -> str:
@@ -139,10 +138,10 @@ def difference(row: CriterionComparison) -> str:
 
 
 def _turned(row: CriterionComparison) -> str:
-    if not (row.broken or row.fixed):
+    if not (row.cases.broken or row.cases.fixed):
         return ""
-    broke = f"{words.counted(row.broken, 'case')} broke" if row.broken else "no case broke"
-    return f"{broke}, {row.fixed} {'was' if row.fixed == 1 else 'were'} fixed" if row.fixed else broke
+    broke = f"{words.counted(row.cases.broken, 'case')} broke" if row.cases.broken else "no case broke"
+    return f"{broke}, {row.cases.fixed} {'was' if row.cases.fixed == 1 else 'were'} fixed" if row.cases.fixed else broke
 
 
 def not_measured(rows: Sequence[CriterionComparison]) -> str:
@@ -152,9 +151,9 @@ def not_measured(rows: Sequence[CriterionComparison]) -> str:
             f"`{timed.name}` measures time and the base was measured at another time: "
             "set `baseline: rerun` to run the base alongside."
         )
-    worst = max(rows, key=lambda row: row.unpaired)
+    worst = max(rows, key=lambda row: row.cases.unpaired)
     others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
-    lack = f"{words.counted(worst.unpaired, 'case')} {'lacks' if worst.unpaired == 1 else 'lack'} a score"
+    lack = f"{words.counted(worst.cases.unpaired, 'case')} {'lacks' if worst.cases.unpaired == 1 else 'lack'} a score"
     return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
 
 
@@ -166,21 +165,21 @@ def cut_short(truncated: str) -> str:
 def inconclusive(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that could have fallen furthest."""
     worst = max(rows, key=_possible)
-    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases, 'case')}."
+    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases.compared, 'case')}."
 
 
 def _possible(row: CriterionComparison) -> float:
     if row.interval is None:
         return row.drop or 0.0
-    far = row.interval.high if row.lower_is_better else -row.interval.low
-    return far / max(row.floor, 1e-9)
+    far = row.interval.high if row.rule.lower_is_better else -row.interval.low
+    return far / max(row.rule.floor, 1e-9)
 
 
 def passed(rows: Sequence[CriterionComparison]) -> str:
     """That nothing fell by more than is tolerated."""
-    cases = words.counted(max(row.cases for row in rows), "compared case")
+    cases = words.counted(max(row.cases.compared for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
-    broken = max((row.broken for row in rows), default=0)
+    broken = max((row.cases.broken for row in rows), default=0)
     beyond = f" beyond the tolerated drop ({words.counted(broken, 'case')} broke)" if broken else ""
     rose = f"; {words.listed(better)} improved" if better else ""
     return f"No regression in {cases}{beyond}{rose}."
@@ -213,11 +212,11 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 """Most severe first: the most severe of the suites' kinds is the verdict's kind."""
 
 
-def threshold_gate(run: Run, policy: Policy, *, scales: Mapping[str, Scale], allowed: Allowed = NONE) -> Verdict:
+def threshold_gate(run: Run, policy: Policy, *, allowed: Allowed = NONE) -> Verdict:
     """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it ran, but for those of
     advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
     ended is inconclusive at best."""
-    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy, scales=scales)
+    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy)
     suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
     deciding = [suite for suite in suites if not suite.advisory]
     kind = _worst(deciding, run)
@@ -284,17 +283,11 @@ def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
 
 
 def case_verdicts(
-    run: Run,
-    uses: Mapping[CaseKey, Sequence[CriterionUse]],
-    *,
-    policy: Policy,
-    scales: Mapping[str, Scale],
+    run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
 ) -> dict[CaseKey, CaseVerdict]:
     """The verdict on each of the cases of `uses`, from the trials of a run."""
     by_case = pairing.trials_by_case(run)
-    return {
-        key: _judge_case(key, own, by_case.get(key, ()), run, policy=policy, scales=scales) for key, own in uses.items()
-    }
+    return {key: _judge_case(key, own, by_case.get(key, ()), run, policy=policy) for key, own in uses.items()}
 
 
 def _judge_case(
@@ -304,7 +297,6 @@ def _judge_case(
     run: Run,
     *,
     policy: Policy,
-    scales: Mapping[str, Scale],
 ) -> CaseVerdict:
     suite, case_id = key
     expected = run.expected(suite, case_id)
@@ -314,7 +306,6 @@ def _judge_case(
         criteria=uses,
         trials=trials,
         repeats=expected,
-        scales=scales,
         adk_compat=policy.adk_compat,
     )
     if verdict.kind is VerdictKind.FAIL:
@@ -428,7 +419,6 @@ def decide(
     run: Run,
     policy: Policy,
     *,
-    scales: Mapping[str, Scale],
     comparison: Comparison | None,
     unreliable: frozenset[CaseKey] = frozenset(),
 ) -> Verdict:
@@ -439,7 +429,7 @@ def decide(
     decide (`admission`).
     """
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
-    threshold = threshold_gate(run, policy, scales=scales, allowed=allowed)
+    threshold = threshold_gate(run, policy, allowed=allowed)
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     return Verdict(
@@ -466,7 +456,7 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
             # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
             return _gate({VerdictKind.PASS: f"Nothing to compare with yet: {why}."}, policy)
         return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
-    rows = [row for row in comparison.criteria if row.gating]
+    rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
         return _without_rows(comparison, policy)
     return _gate(_judge_rows(rows, truncated=run.truncated or comparison.base.truncated), policy)

@@ -163,9 +163,7 @@ class _Ring:
         self._measuring.first(runs.start)
         found = self._found(Stage.FIRST if runs.more else Stage.ONLY)
         if runs.more and self._measuring.goes_on and not (bout.shard is None and _is_early(found, bout.policy)):
-            cases = comparison_repeats.undecided(
-                found.head, found.base, policy=bout.policy, scales=compare.scales(found.head.suites)
-            )
+            cases = comparison_repeats.undecided(found.head, found.base, policy=bout.policy)
             if cases:
                 said = words.counted(len(cases), "flaky case")
                 bout.watcher.say(f"{said}: running {'it' if len(cases) == 1 else 'each'} {runs.more} more times")

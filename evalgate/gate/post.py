@@ -88,7 +88,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     run = dataclasses.replace(head.run, commit=links.commit, shard=None)
     policy = dataclasses.replace(load.policy_of(settings, run.suites), adk_compat=head.adk_compat)
     comparison = _comparison(head, base, run, policy=policy)
-    verdict = comparison_verdict.decide(run, policy, scales=compare.scales(run.suites), comparison=comparison)
+    verdict = comparison_verdict.decide(run, policy, comparison=comparison)
     lacking = () if comparison is None else repeats.not_run(comparison)
     return Report(
         run=run,

@@ -25,7 +25,6 @@ from evalgate.baseline import rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
-from evalgate.comparison import compare
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.context import Context
@@ -183,9 +182,7 @@ def conclude(
     """Decide and write every report; what could not be written is among the report's problems. Without `sources`
     there are results already, and none are written."""
     head = dataclasses.replace(found.head, root=events.root_of(ending.settings.root, ending.links))
-    verdict = comparison_verdict.decide(
-        head, policy, scales=compare.scales(head.suites), comparison=found.comparison, unreliable=unreliable
-    )
+    verdict = comparison_verdict.decide(head, policy, comparison=found.comparison, unreliable=unreliable)
     exit_code = exit_code_of(head, verdict)
     report = Report(
         run=head,
@@ -233,7 +230,7 @@ def exit_code_of(run: Run, verdict: Verdict) -> ExitCode:
 
 def _base_results(base: Run, report: Report, outcomes: RawOutcomes) -> Iterator[str]:
     """The base's run in a file of its own, with the threshold gate's word on it."""
-    verdict = comparison_verdict.decide(base, report.policy, scales=compare.scales(base.suites), comparison=None)
+    verdict = comparison_verdict.decide(base, report.policy, comparison=None)
     here = dataclasses.replace(base, root=report.run.root)
     own = dataclasses.replace(report, run=here, verdict=verdict, comparison=None, judged=(), problems=())
     return results_file.render_results(own, outcomes=outcomes, exit_code=exit_code_of(base, verdict))

@@ -324,10 +324,10 @@ def between(row: CriterionComparison, *, share: bool = False) -> str:
 def p_value(row: CriterionComparison) -> str:
     """The p of the direction in which it went, adjusted for the criteria that decide; `-` where it means nothing: of
     what decides nothing, of a fact, of what did not move."""
-    rose = row.drop is not None and row.drop < 0
-    value = row.p_rise_adjusted if rose else row.p_adjusted
-    if value is None or row.fact or not row.gating or not row.delta:
+    adjusted = None if row.difference is None else row.difference.p_adjusted
+    if adjusted is None or row.fact or not row.rule.gating or not row.delta:
         return "-"
+    value = adjusted.better if row.drop is not None and row.drop < 0 else adjusted.worse
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -343,15 +343,15 @@ def said(row: CriterionComparison) -> str:
 
 def turned(row: CriterionComparison) -> str:
     """`3 broke, 1 fixed`: the cases that turned by this criterion; "" where none did."""
-    parts = (f"{row.broken:,} broke" if row.broken else "", f"{row.fixed:,} fixed" if row.fixed else "")
-    return ", ".join(part for part in parts if part)
+    counts = ((row.cases.broken, "broke"), (row.cases.fixed, "fixed"))
+    return ", ".join(f"{count:,} {how}" for count, how in counts if count)
 
 
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:
     """The criteria that decide, worst first, and the others."""
     order = (Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE, Change.IMPROVED, Change.UNCHANGED)
-    deciding = sorted((row for row in comparison.criteria if row.gating), key=lambda row: order.index(row.change))
-    return deciding, [row for row in comparison.criteria if not row.gating]
+    deciding = sorted((row for row in comparison.criteria if row.rule.gating), key=lambda row: order.index(row.change))
+    return deciding, [row for row in comparison.criteria if not row.rule.gating]
 
 
 def origin_words(origin: BaseOrigin) -> str:
@@ -383,7 +383,7 @@ def certainty(comparison: Comparison) -> str:
     """What the differences are worth: exact where agents repeat themselves, or a sample and what it could have told; ""
     where nothing is known of it."""
     if comparison.overall is not None and comparison.overall.fact:
-        if all(row.fact for row in comparison.criteria if row.gating):
+        if all(row.fact for row in comparison.criteria if row.rule.gating):
             return "Both agents gave the same result in every run, so the differences are exact."
         return "Both agents gave the same result in every run: only differences marked exact are free of chance."
     return " ".join(each for each in (unreliable(comparison), power_sentence(comparison.power)) if each)

@@ -19,9 +19,7 @@ def decide(text: str, *, policy: Policy | None = None, **more: object) -> Verdic
     head, base = sides.sides(text, **more)
     comparison = sides.compare_runs(head, base, policy=policy, **inner)  # type: ignore[arg-type]
     unreliable = inner.get("unreliable", frozenset())
-    return comparison_verdict.decide(
-        head, policy, scales=sides.scales_of(head), comparison=comparison, unreliable=unreliable
-    )  # type: ignore[arg-type]
+    return comparison_verdict.decide(head, policy, comparison=comparison, unreliable=unreliable)  # type: ignore[arg-type]
 
 
 def kinds(verdict: Verdict) -> dict[str, str]:
@@ -65,14 +63,14 @@ def test_a_case_that_the_change_adds_must_pass() -> None:
 
 def test_without_a_comparison_there_is_one_gate() -> None:
     head, _ = sides.sides("FF/PP")
-    verdict = comparison_verdict.decide(head, Policy(**NEW), scales=sides.scales_of(head), comparison=None)  # type: ignore[arg-type]
+    verdict = comparison_verdict.decide(head, Policy(**NEW), comparison=None)  # type: ignore[arg-type]
     assert kinds(verdict) == {"threshold": "fail"}
 
 
 def test_a_base_that_could_not_be_measured_is_said_and_not_skipped() -> None:
     head, _ = sides.sides("PP/PP")
     comparison = Comparison(origin=sides.ORIGIN, problem="its agent does not start: No module named 'flights'")
-    verdict = comparison_verdict.decide(head, Policy(), scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(head, Policy(), comparison=comparison)
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
     assert verdict.reason == "Not compared with the base: its agent does not start: No module named 'flights'."
     assert verdict.blocks
@@ -83,7 +81,7 @@ def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, k
     head, _ = sides.sides(" ".join(f"{each}/PP" for each in text.split()))
     comparison = Comparison(origin=sides.ORIGIN, problem="it has no agent", no_agent=True)
     every = Policy(fail_on=frozenset(FailOn))
-    verdict = comparison_verdict.decide(head, every, scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(head, every, comparison=comparison)
     assert (verdict.kind.value, verdict.blocks) == (kind, kind != "pass")
     assert kinds(verdict) == {"threshold": kind, "regression": "pass"}
     if kind == "pass":
@@ -111,9 +109,7 @@ def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(origin: Failur
     policy = Policy(threshold=ThresholdRule.NEW)
     comparison = sides.compare_runs(head, base, policy=policy)
     cases = tuple(dataclasses.replace(case, origin=origin) if case.origin else case for case in comparison.cases)
-    verdict = comparison_verdict.decide(
-        head, policy, scales=sides.scales_of(head), comparison=dataclasses.replace(comparison, cases=cases)
-    )
+    verdict = comparison_verdict.decide(head, policy, comparison=dataclasses.replace(comparison, cases=cases))
     assert kinds(verdict)["threshold"] == "inconclusive"
 
 
@@ -135,7 +131,7 @@ def test_threshold_new_lets_pass_what_the_base_fails_too(
     comparison = sides.compare_runs(
         head, base, policy=policy, unpaired={(sides.SUITE, case_id): each for case_id, each in unpaired.items()}
     )
-    verdict = comparison_verdict.decide(head, policy, scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison)
     assert kinds(verdict)["threshold"] == expected
 
 
@@ -145,7 +141,7 @@ def test_advisory_suites_never_decide() -> None:
     policy = Policy(advisory=frozenset({"other"}))
     both = joined(head, other_head), joined(base, other_base)
     comparison = sides.compare_runs(*both, policy=policy)
-    verdict = comparison_verdict.decide(both[0], policy, scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(both[0], policy, comparison=comparison)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert [(suite.advisory, suite.kind.value) for suite in verdict.suites] == [(False, "pass"), (True, "fail")]
 

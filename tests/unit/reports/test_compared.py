@@ -24,6 +24,7 @@ from evalgate.model import (
     FailureOrigin,
     Interval,
     Power,
+    PValue,
     RelaxedKind,
     RelaxedRule,
     VerdictKind,
@@ -34,24 +35,10 @@ from evalgate.text import words
 SHA = comparing.BASE_SHA
 
 
-def row(**more: object) -> CriterionComparison:
-    given: dict[str, object] = {
-        "name": "m",
-        "gating": True,
-        "lower_is_better": False,
-        "cases": 4,
-        "base": 1.0,
-        "head": 0.75,
-        "interval": Interval(low=-0.4, high=-0.1),
-        "p": 0.01,
-        "p_rise": 0.99,
-        "p_adjusted": 0.02,
-        "p_rise_adjusted": 1.0,
-        "floor": 0.05,
-        "change": Change.REGRESSED,
-        **more,
-    }
-    return CriterionComparison(**given)  # type: ignore[arg-type]
+def row(base: float | None = 1.0, head: float | None = 0.75, **more: Any) -> CriterionComparison:
+    """A fall with an interval and an adjusted p of 0.02."""
+    given = {"interval": Interval(low=-0.4, high=-0.1), "p_adjusted": PValue(worse=0.02, better=1.0), **more}
+    return comparing.row(base, head, **given)
 
 
 def test_every_kind_has_words() -> None:
@@ -113,9 +100,9 @@ def test_an_interval_of_shares_names_its_unit_once() -> None:
     ("given", "shown"),
     [
         (row(), "0.020"),
-        (row(p_adjusted=0.0001), "< 0.001"),
-        (row(head=1.1, p_rise_adjusted=0.03), "0.030"),  # it rose: the p of a rise
-        (row(lower_is_better=True, head=0.5, p_rise_adjusted=0.04), "0.040"),  # lower is better: a fall is a rise
+        (row(p_adjusted=PValue(worse=0.0001, better=1.0)), "< 0.001"),
+        (row(head=1.1, p_adjusted=PValue(worse=1.0, better=0.03)), "0.030"),  # it rose: the p of a rise
+        (row(lower_is_better=True, head=0.5, p_adjusted=PValue(worse=1.0, better=0.04)), "0.040"),
         (row(fact=True), "-"),
         (row(head=1.0), "-"),  # nothing moved
         (row(gating=False), "-"),  # what decides nothing claims nothing
@@ -136,10 +123,10 @@ def test_p_stands_only_where_it_means_something(given: CriterionComparison, show
         (0.5, 0.9996, ("0.5000", "0.9996")),  # never a false 1.00
         (532.4, 410.66, ("532.4", "410.7")),  # with a change of 121.7
         (532.0, 411.0, ("532", "411")),
-        (None, 0.5, ("-", "0.50")),
+        (None, None, ("-", "-")),
     ],
 )
-def test_means(base: float | None, head: float, shown: tuple[str, str]) -> None:
+def test_means(base: float | None, head: float | None, shown: tuple[str, str]) -> None:
     assert cases.moved(row(base=base, head=head))[:2] == shown
 
 

@@ -27,7 +27,6 @@ from evalgate.model import (
     RelaxedRule,
     Report,
     Run,
-    Scale,
     TrialKey,
     VerdictKind,
 )
@@ -49,7 +48,7 @@ class Kept:
 
 def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None) -> str:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(run, policy)
     report = Report(run=run, verdict=verdict, policy=policy, version="1", comparison=comparison)
     return "".join(file.render_results(report, outcomes=kept or Kept(), exit_code=0))
 
@@ -103,17 +102,14 @@ def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     assert joined.missing == (2,)
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
-    verdict = comparison_verdict.threshold_gate(joined.run, Policy(), scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(joined.run, Policy())
     lost = {key[1] for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items() if home == 2}
     never = {case.case_id for suite in verdict.suites for case in suite.cases if case.reason == "never ran"}
     assert lost <= never
     only_passing = dataclasses.replace(
         joined.run, trials=tuple(trial for trial in joined.run.trials if trial.key.case_id in ("c2", "c4"))
     )
-    assert (
-        comparison_verdict.threshold_gate(only_passing, Policy(), scales={"m": Scale()}).kind
-        is VerdictKind.NOT_MEASURED
-    )
+    assert comparison_verdict.threshold_gate(only_passing, Policy()).kind is VerdictKind.NOT_MEASURED
     assert {case.case_id for case in joined.run.suites[0].eval_set.cases} == {f"c{number}" for number in range(6)}
 
 

@@ -21,7 +21,6 @@ from evalgate.model import (
     Policy,
     Report,
     Run,
-    Scale,
     Suite,
     TrialKey,
 )
@@ -98,7 +97,7 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(run, policy)
     report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
     path.write_text("".join(file.render_results(report, outcomes=journal, exit_code=0)))
     return path
