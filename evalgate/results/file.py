@@ -22,6 +22,7 @@ from evalgate.model import (
     AgentUse,
     Case,
     CaseComparison,
+    CaseStatus,
     Comparison,
     CriteriaSource,
     CriterionUse,
@@ -32,7 +33,6 @@ from evalgate.model import (
     Run,
     Shard,
     SimulatorUse,
-    Standing,
     Suite,
     SuiteVerdict,
     Transcript,
@@ -258,8 +258,8 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
 
 def _is_worth_telling(case: CaseComparison) -> bool:
     alike = case.head is not None and case.base is not None and case.head == case.base
-    told = case.flaky or case.origin is not None or case.parting is not None
-    return not alike or told or case.standing is not Standing.PAIRED
+    told = case.flaky or case.origin is not None or case.divergence is not None
+    return not alike or told or case.status is not CaseStatus.PAIRED
 
 
 def _suite_lines(
@@ -285,7 +285,7 @@ def _suite_lines(
             "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
-            "quarantined": not case_verdict.admitted,
+            "quarantined": case_verdict.quarantined,
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
         yield (",\n" if number else "\n") + _case_line({name: value for name, value in told.items() if value})
@@ -525,18 +525,18 @@ def _read_shard(read: Any) -> Shard:
 
 
 def _told(read: Any) -> Comparison:
-    cases = (each for each in read.cases if each.standing is not Standing.PAIRED)
+    cases = (each for each in read.cases if each.status is not CaseStatus.PAIRED)
     return Comparison(
         origin=read.origin,
         problem=read.problem,
         no_agent=read.no_agent,
         cases=tuple(
             CaseComparison(
-                suite=each.suite, case_id=each.case_id, standing=each.standing, head=None, base=None, why=each.why
+                suite=each.suite, case_id=each.case_id, status=each.status, head=None, base=None, why=each.why
             )
             for each in cases
         ),
-        loosened=read.loosened,
+        relaxed=read.relaxed,
         by_base=read.by_base,
     )
 

@@ -23,11 +23,11 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     Case,
+    CaseStatus,
     Comparison,
     JudgeUse,
     Run,
     Shard,
-    Standing,
     Suite,
     Transcript,
     TrialKey,
@@ -358,7 +358,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
         (case.suite, case.case_id): case
         for each in told
         for case in each.cases
-        if case.standing is not Standing.REMOVED or (case.suite, case.case_id) not in have
+        if case.status is not CaseStatus.REMOVED or (case.suite, case.case_id) not in have
     }
     problems = [each.problem for each in told if each.problem]
     return Comparison(
@@ -366,7 +366,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
         problem=problems[0] if len(problems) == len(told) else "",
         no_agent=all(each.no_agent for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
-        loosened=tuple(dict.fromkeys(each for comparison in told for each in comparison.loosened)),
+        relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
     )
 
 

@@ -15,6 +15,7 @@ from evalgate.errors import ConfigError
 from evalgate.model import (
     FRESH,
     Case,
+    CaseStatus,
     Evidence,
     FailureKind,
     Grade,
@@ -22,7 +23,6 @@ from evalgate.model import (
     Report,
     Run,
     Scale,
-    Standing,
     Suite,
     TrialKey,
 )
@@ -98,7 +98,7 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(run, policy)
     report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
     path.write_text("".join(file.render_results(report, outcomes=journal)))
     return path
@@ -242,7 +242,7 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
 
     now = pairs(suites=suites, name="now")
     taken = reuse.take_over(file.read_results(path), now.tasks(1, 2), now.sides[1])
-    assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
+    assert taken.unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
     assert len(taken.keys) == 6
     now.measuring.first(2)
     assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
