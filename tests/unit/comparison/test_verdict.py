@@ -164,7 +164,7 @@ def test_a_budget_is_looked_for_behind_failures_and_crashes() -> None:
             run, Policy(fail_on=frozenset({FailOn.INCONCLUSIVE})), scales={"m": Scale(lowest=0.0, highest=1.0)}
         )
         assert verdict.blocked_by is VerdictKind.INCONCLUSIVE, text
-        assert verdict.reason.startswith("The run stopped early (1.00 USD were spent)")
+        assert verdict.reason.startswith("The run was cut short (1.00 USD were spent)")
         assert ("failed." in verdict.reason) == ("fail" in text)
 
 
