@@ -58,7 +58,7 @@ TrialEntry: Any = entry(
     without={"key", "failure"},
     repeat=(
         Annotated[int, Field(ge=0, le=2 * FRESH)],
-        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: fresh runs that confirm a failure."),
+        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure."),
     ),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
     grades=(
@@ -74,9 +74,7 @@ CriterionEntry: Any = entry(
     fingerprint=(str, Field(default="", description="Equal where scores can be compared; thresholds do not count.")),
     calibration=(
         JudgedWire | None,
-        Field(
-            default=None, description="What people's labels say of its judge, where evalgate.yml names a calibration."
-        ),
+        Field(default=None, description="What human labels say of its judge, where evalgate.yml names a calibration."),
     ),
 )
 AgentEntry: Any = entry(
@@ -430,7 +428,7 @@ def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
 def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise _refused("is not a results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
+        raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
     if type(version) is not int or version != SCHEMA_VERSION:
         shown = repr(version)[:40]
         why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"

@@ -106,7 +106,7 @@ def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_
             base=tmp_path / "base",
             head=tmp_path / "head",
         )
-    assert caught.value.message == f"{side} is not a results.json: `schema_version` is missing"
+    assert caught.value.message == f"{side} does not fit results.json: `schema_version` is missing"
     assert caught.value.where is not None
     assert caught.value.where.file == str(tmp_path / bad)
     assert "evalgate run" in caught.value.hint

@@ -22,7 +22,6 @@ from evalgate.model import (
     Policy,
     Report,
     Run,
-    Scale,
     Suite,
     TrialKey,
 )
@@ -194,13 +193,13 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     ("text", "words"),
     [
         ("{", "is not JSON"),
-        ("[]", "is not a results.json: `schema_version` is missing"),
-        ("{}", "is not a results.json"),
+        ("[]", "does not fit results.json: `schema_version` is missing"),
+        ("{}", "does not fit results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 3}', "is not a valid results.json"),
+        ('{"schema_version": 3}', "does not fit results.json"),
         (
             '{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
-            "is not a valid results.json",
+            "does not fit results.json",
         ),
     ],
 )
@@ -255,7 +254,7 @@ def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs
     pair.measuring.first(1)
     path = results_of(pair.run(0), pair.journals[0], tmp_path / "base.json")
     path.write_text(path.read_text().replace('"value":1.0', f'"value":{written}', 1))
-    with pytest.raises(ConfigError, match=r"is not a valid results\.json") as refused:
+    with pytest.raises(ConfigError, match=r"does not fit results\.json") as refused:
         file.read_results(path)
     assert refused.value.where is not None
     assert refused.value.where.json_path == "suites[0].cases[0].trials[0].grades.m.value"
