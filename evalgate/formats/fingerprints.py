@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentUse,
     Case,
+    CaseKey,
     ConversationScenario,
     CriterionUse,
     Outcome,
     SimulatorUse,
+    Suite,
     Transcript,
     TrialKey,
     turns,
@@ -60,6 +63,15 @@ def of_case(case: Case, *, task: str = "") -> str:
             "state": case.expects_state,
         }
     )
+
+
+def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:
+    """`of_case` for every case, asked by its suite's simulated user."""
+    return {
+        (suite.key, case.case_id): of_case(case, task=of_task(case, simulator=suite.simulator))
+        for suite in suites
+        for case in suite.eval_set.cases
+    }
 
 
 def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int) -> str:

@@ -25,6 +25,7 @@ from evalgate.gate.run import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.github import events
 from evalgate.model import BaseSource, CaseKey, Comparison, Policy, Run, Shard, ThresholdRule
 from evalgate.results import file, shards
+from evalgate.results import history as results_history
 from evalgate.results.file import Stored
 from evalgate.results.shards import Joined, Part
 
@@ -50,10 +51,9 @@ def merge_gate(settings: Settings, places: Sequence[Path], scene: Context) -> Ga
     with ExitStack() as stack:
         cache = gate_run.cache_of(settings, scene.environ, say=scene.watcher.say)
         bar, renamed = _bar(settings, sides, head, scene, now=now, cache=cache)
-        keeping = gate_run.opened(settings if scene.on_base_branch else bar.settings, scene, cache, stack)
+        past = stack.enter_context(results_history.opened(settings if scene.on_base_branch else bar.settings, scene))
         settings, policy = bar.settings, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
-        past = dataclasses.replace(gate_run.past_of(keeping, policy, scene), renamed=renamed)
-        unreliable = gate_run.unreliable_of(keeping, past, lambda: head.run, policy, scene)
+        unreliable = past.unreliable(head.run.suites, policy=policy, renamed=renamed, prints=head.run.fingerprints)
         found, sources = _compared(sides, head, policy, unreliable=unreliable)
         remarks = dict.fromkeys((*settings.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
         problems = (*remarks, *_without_base(sides))
@@ -68,7 +68,7 @@ def merge_gate(settings: Settings, places: Sequence[Path], scene: Context) -> Ga
         gated = gate_run.conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
         gate_run.write_file(settings.root / settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
-        return gate_run.keep(gated, keeping, scene, settings, now=now)
+        return gate_run.keep(gated, past)
 
 
 def _read(places: Sequence[Path], *, apart: Path) -> Sides:

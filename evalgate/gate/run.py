@@ -9,7 +9,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,16 +34,16 @@ from evalgate.criteria import judges
 from evalgate.discovery import agents
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, ExitCode, Place, Problem, Severity
-from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.gate.measure import Bout, Measured
 from evalgate.github import events
 from evalgate.model import CaseKey, Links, Policy, Report, Run, Shard, Verdict, VerdictKind
 from evalgate.reports import Renderer
 from evalgate.results import file as results_file
-from evalgate.results import history, shards, stores
+from evalgate.results import history as results_history
+from evalgate.results import shards, stores
 from evalgate.results.file import RawOutcomes
-from evalgate.results.history import Keeping, Past
+from evalgate.results.history import History
 from evalgate.results.journal import Journal
 from evalgate.text import words
 
@@ -173,7 +173,7 @@ class Ending:
     problems: tuple[Problem, ...]
     links: Links
     reproduce: str
-    past: Past = field(default_factory=Past)
+    past: History | None = None
     by_base: bool = False
 
 
@@ -192,7 +192,7 @@ def conclude(
         verdict=verdict,
         policy=policy,
         comparison=found.comparison and dataclasses.replace(found.comparison, by_base=ending.by_base),
-        trends=history.trends(ending.past.history, history.means_of(head)),
+        trends=() if ending.past is None else ending.past.trends(head),
         asked=apply.asked(head.suites, ending.settings),
         problems=ending.problems,
         links=ending.links,
@@ -253,55 +253,10 @@ def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[s
     return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))
 
 
-# -- Stores of base runs around a run --
-
-
-def opened(settings: Settings, scene: Context, cache: Path, stack: ExitStack) -> Keeping | None:
-    """The stores that the settings name, to be kept in and for their history; opened before any agent runs."""
-    named = bool(settings.data_branch or settings.baseline_folder)
-    if not named or (settings.shard and not settings.admission):  # a part is not kept, and shows no trend
-        return None
-    found = history.opened(
-        settings, settings.root, environ=scene.environ, token=scene.token, cache=cache, say=scene.watcher.say
-    )
-    return stack.enter_context(found)
-
-
-def _is_saved(settings: Settings, scene: Context) -> bool:
-    if settings.shard:  # a part is no base for anybody
-        return False
-    return settings.save_baseline == "always" or (settings.save_baseline == "auto" and scene.on_base_branch)
-
-
-def past_of(keeping: Keeping | None, policy: Policy, scene: Context) -> Past:
-    """What the stores remember of base runs."""
-    if keeping is None:
-        return Past()
-    return history.past_of(keeping.stores, admission=policy.admission, say=scene.watcher.say)
-
-
-def unreliable_of(
-    keeping: Keeping | None, past: Past, run: Callable[[], Run], policy: Policy, scene: Context
-) -> frozenset[CaseKey]:
-    """The cases that the history does not let decide yet (`admission`)."""
-    if keeping is None or not policy.admission:
-        return frozenset()
-    return history.unreliable(past, run(), policy=policy, say=scene.watcher.say)
-
-
-def keep(gated: Gated, keeping: Keeping | None, scene: Context, settings: Settings, *, now: datetime) -> Gated:
-    """Keep a complete run on the base branch, whatever its verdict: later runs are compared with what is there."""
-    results, run = gated.files.get("results"), gated.report.run
-    if keeping is None or results is None or not _is_saved(settings, scene) or not run.complete:
-        return gated
-    if run.truncated:  # it would take the place of a whole run
-        scene.watcher.say(f"the results are not stored: {run.truncated}")
-        return gated
-    if not stores.has_conversation(run):  # an outage: nothing could be compared with it
-        scene.watcher.say("the results are not stored: the agent failed in every run")
-        return gated
-    problems = keeping.save(gated.report.run, results, policy=gated.report.policy, now=now)
-    report = dataclasses.replace(gated.report, problems=(*gated.report.problems, *problems))
+def keep(gated: Gated, past: History) -> Gated:
+    """Keep a complete run on the base branch."""
+    unkept = past.keep(gated.report, gated.files.get("results"))
+    report = dataclasses.replace(gated.report, problems=(*gated.report.problems, *unkept))
     return dataclasses.replace(gated, report=report)
 
 
@@ -341,7 +296,7 @@ def run_gate(settings: Settings, prepared: Project, scene: Context) -> Gated:
         bar = rules.of(settings, prepared.suites, load.policy_of(settings, prepared.suites), base)
         _insist(bar, scene)
         # what is on the base branch already has its own stores
-        keeping = opened(settings if scene.on_base_branch else bar.settings, scene, cache, stack)
+        past = stack.enter_context(results_history.opened(settings if scene.on_base_branch else bar.settings, scene))
         settings = bar.settings
         shard = shards.of(settings, bar.suites)
         if shard is not None:
@@ -352,8 +307,7 @@ def run_gate(settings: Settings, prepared: Project, scene: Context) -> Gated:
             base_journal = stack.enter_context(_open_journal(output / BASE_JOURNAL, settings, scene.watcher.say))
         journals = Journals(head=journal, base=base_journal)
         # by the history as it was, before agents ran: regressions of these cases do not decide either
-        past = dataclasses.replace(past_of(keeping, bar.policy, scene), renamed={} if base is None else base.renamed)
-        unreliable = unreliable_of(keeping, past, lambda: _unmeasured(bar, journal), bar.policy, scene)
+        unreliable = past.unreliable(bar.suites, policy=bar.policy, renamed={} if base is None else base.renamed)
         found = _measured(
             settings, bar, base, scene, journals, now=now, cache=cache, shard=shard, unreliable=unreliable
         )
@@ -372,7 +326,7 @@ def run_gate(settings: Settings, prepared: Project, scene: Context) -> Gated:
         sources = Sources(head=journals.head, base=journals.base)
         gated = conclude(found, policy, ending, sources, unreliable=unreliable)
         scene.present(gated.report)
-        return keep(gated, keeping, scene, settings, now=now)
+        return keep(gated, past)
 
 
 def _insist(bar: Rules, scene: Context) -> None:
@@ -391,18 +345,6 @@ def _insist(bar: Rules, scene: Context) -> None:
 def _tools_of(settings: Settings) -> Callable[[Path], str]:
     """The fingerprint of what answers tool calls in a side's checkout."""
     return lambda own: toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=own)
-
-
-def _unmeasured(bar: Rules, journal: Journal) -> Run:
-    """The run that is to be, with nothing in it yet."""
-    prints = {
-        (suite.key, case.case_id): fingerprints.of_case(
-            case, task=fingerprints.of_task(case, simulator=suite.simulator)
-        )
-        for suite in bar.suites
-        for case in suite.eval_set.cases
-    }
-    return Run(suites=bar.suites, trials=(), transcripts=journal, fingerprints=prints)
 
 
 def _measured(

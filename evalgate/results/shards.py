@@ -76,13 +76,7 @@ def plan(
     homes = divide(
         [(suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases], of=of, durations=durations
     )
-    contents = {
-        (suite.key, case.case_id): fingerprints.of_case(
-            case, task=fingerprints.of_task(case, simulator=suite.simulator)
-        )
-        for suite in suites
-        for case in suite.eval_set.cases
-    }
+    contents = fingerprints.of_cases(suites)
     return Shard(
         index=index,
         of=of,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from builders import build
 
 from evalgate.comparison import pairing
-from evalgate.errors import UnavailableError
-from evalgate.model import CriterionUse, History, Policy, Run
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.errors import Problem, UnavailableError
+from evalgate.model import CriterionUse, Policy, Run
+from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
-from evalgate.results.history import Past
+from evalgate.results.history import History, PastRuns
 from evalgate.results.stores import Store
 from tests.unit.runner.test_measure import SUITES
 
@@ -33,6 +39,11 @@ class Shelf:
         return self._history
 
 
+def history_of(past: PastRuns | None, problems: tuple[Problem, ...] = ()) -> History:
+    context = Context(environ={}, watcher=SilentWatcher(), cache=Path())
+    return History(settings=Settings(), context=context, past=past, problems=problems)
+
+
 @pytest.mark.parametrize(
     ("shelves", "unreliable", "warned"),
     [
@@ -47,19 +58,20 @@ class Shelf:
     ],
 )
 def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
-    said: list[str] = []
-    past = results_history.past_of(shelves, admission=3, say=said.append)
-    assert len(results_history.unreliable(past, RUN, policy=Policy(admission=3), say=said.append)) == unreliable
-    assert bool(said) is bool(warned)
-    assert [problem.code for problem in past.problems] == ["history-unread"] * bool(warned)
-    assert all(warned in problem.message for problem in past.problems)
-    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in past.problems)
+    past, problems = results_history.read_first(shelves, admission=3)
+    history = history_of(past, problems)
+    assert len(history.unreliable(RUN.suites, policy=Policy(admission=3), renamed={})) == unreliable
+    assert isinstance(history.context.watcher, SilentWatcher)
+    assert bool(history.context.watcher.lines) is (unreliable == 0)
+    assert [problem.code for problem in problems] == ["history-unread"] * bool(warned)
+    assert all(warned in problem.message for problem in problems)
+    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in problems)
 
 
 def test_without_admission_a_damaged_history_only_costs_the_trends() -> None:
-    (problem,) = results_history.past_of([Shelf(b"{")], admission=0, say=lambda _: None).problems
+    _, (problem,) = results_history.read_first([Shelf(b"{")], admission=0)
     assert not problem.hint
-    assert not results_history.past_of([], admission=0, say=lambda _: None).problems
+    assert results_history.read_first([], admission=0) == (PastRuns(), ())
 
 
 USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})
@@ -83,24 +95,24 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
     now: list[CriterionUse], *, adk_compat: bool, is_same: bool
 ) -> None:
     then = _asked()
-    past_runs = results_history.update(History(), results_history.summary_of(then, "c"))
+    past_runs = results_history.summarize(then, "c")
     assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
     head = _judged_by(then, now)
-    again = results_history.update(past_runs, results_history.summary_of(head, "d", adk_compat=adk_compat))
+    again = results_history.update(past_runs, results_history.summarize(head, "d", adk_compat=adk_compat))
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
     # a change that raises a threshold breaks what passed: that it may not decide by itself
     policy = Policy(admission=1, adk_compat=adk_compat)
-    assert not results_history.unreliable(Past(history=past_runs), head, policy=policy, say=lambda _: None)
+    assert not history_of(past_runs).unreliable(head.suites, policy=policy, renamed={}, prints=head.fingerprints)
 
 
 def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
     then = _asked()
-    past_runs = results_history.update(History(), results_history.summary_of(then, "c"))
+    past_runs = results_history.summarize(then, "c")
     policy = Policy(admission=1)
 
-    def unreliable(run: Run, **more: object) -> int:
-        past = dataclasses.replace(Past(history=past_runs), **more)  # type: ignore[arg-type]  # the fields that a test names
-        return len(results_history.unreliable(past, run, policy=policy, say=lambda _: None))
+    def unreliable(run: Run, renamed: Mapping[str, str] = MappingProxyType({})) -> int:
+        history = history_of(past_runs)
+        return len(history.unreliable(run.suites, policy=policy, renamed=renamed, prints=run.fingerprints))
 
     assert unreliable(_asked("y")) == 2
     (suite,) = then.suites
