@@ -116,7 +116,6 @@ def _under_new_names(base: Stored, names: Mapping[str, str]) -> Stored:
         base,
         run=run,
         criteria={(now(suite), name): known for (suite, name), known in base.criteria.items()},
-        prompts={(now(suite), name): known for (suite, name), known in base.prompts.items()},
     )
 
 
@@ -185,7 +184,7 @@ def _made_otherwise(base: Stored, head: Stored, suites: Sequence[Suite]) -> Iter
     for suite in suites:
         for use in suite.criteria:
             key = (suite.key, use.name)
-            then, now = base.prompts.get(key), head.prompts.get(key)
+            then, now = base.prompt_of(*key), head.prompt_of(*key)
             if key not in names:
                 continue
             if theirs[key] != ours[key]:

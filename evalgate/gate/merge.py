@@ -1,13 +1,11 @@
-"""Many machines' results as one gate: the parts joined, both sides compared again, one verdict, one set of reports."""
+"""Many machines' results as one gate: shards joined, both sides compared again, one verdict, one set of reports."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate.baseline import base as baseline_base
@@ -23,20 +21,10 @@ from evalgate.gate import run as gate_run
 from evalgate.gate.measure import Measured
 from evalgate.gate.run import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.github import events
-from evalgate.model import BaseSource, CaseKey, Comparison, Policy, Run, Shard, ThresholdRule
+from evalgate.model import BaseSource, CaseKey, Comparison, Policy, Run, Shard, Suite, ThresholdRule
 from evalgate.results import file, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
-from evalgate.results.shards import Joined, Part
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
-    """All parts of both sides; `told`: what each says of the base, in the order of the parts, as far as it says any."""
-
-    head: tuple[Part, ...]
-    base: tuple[Part, ...]
-    told: tuple[Comparison, ...]
 
 
 def merge_gate(settings: Settings, places: Sequence[Path], scene: Context) -> Gated:
@@ -44,22 +32,19 @@ def merge_gate(settings: Settings, places: Sequence[Path], scene: Context) -> Ga
 
     Raises ConfigError where results do not belong together, UnavailableError where there are none at all.
     """
-    now = datetime.now(UTC)
-    sides = _read(places, apart=settings.root / settings.output)
-    head = shards.join(sides.head)
+    heads, bases = _read(places, apart=settings.root / settings.output)
+    head = shards.join(heads)
     _insist_at_home(head.run, settings, scene)
     with ExitStack() as stack:
-        cache = gate_run.cache_of(settings, scene.environ, say=scene.watcher.say)
-        bar, renamed = _bar(settings, sides, head, scene, now=now, cache=cache)
+        bar, renamed = _rules(settings, head.run.suites, heads, scene)
         past = stack.enter_context(results_history.opened(settings if scene.on_base_branch else bar.settings, scene))
         settings, policy = bar.settings, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
         unreliable = past.unreliable(head.run.suites, policy=policy, renamed=renamed, prints=head.run.fingerprints)
-        found, sources = _compared(sides, head, policy, unreliable=unreliable)
-        remarks = dict.fromkeys((*settings.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
-        problems = (*remarks, *_without_base(sides))
+        found, sources = _compared(head, bases, shards.shard_of(heads[0]), policy=policy, unreliable=unreliable)
+        remarks = dict.fromkeys((*settings.problems, *bar.problems, *past.problems, *head.problems))
         ending = Ending(
             settings=settings,
-            problems=problems,
+            problems=(*remarks, *_without_base(heads, bases)),
             links=scene.links,
             reproduce=scene.reproduce,
             past=past,
@@ -71,30 +56,26 @@ def merge_gate(settings: Settings, places: Sequence[Path], scene: Context) -> Ga
         return gate_run.keep(gated, past)
 
 
-def _read(places: Sequence[Path], *, apart: Path) -> Sides:
-    head: list[tuple[str, Stored]] = []
-    base: list[tuple[str, Stored]] = []
-    for path in _files(places, apart=apart):
-        head.append((str(path), file.read_results(path)))
-        beside = path.with_name(BASE_RESULTS)
-        if beside.is_file():
-            base.append((str(beside), file.read_results(beside)))
-    if not head:
+def _read(places: Sequence[Path], *, apart: Path) -> tuple[tuple[Stored, ...], tuple[Stored, ...]]:
+    """The shards of both sides, head's and the base's."""
+    files = _files(places, apart=apart)
+    if not files:
         where = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
             f"no {RESULTS} of a shard in {where}",
             hint="All shards failed early, or their results were not downloaded: see their jobs.",
         )
-    heads, bases_ = shards.parts_of(head), shards.parts_of(base)
-    for part in bases_:
-        if part.shard.fingerprint != heads[0].shard.fingerprint:
+    heads = shards.parts_of(file.read_results(path) for path in files)
+    beside = (path.with_name(BASE_RESULTS) for path in files)
+    bases = shards.parts_of(file.read_results(path) for path in beside if path.is_file())
+    for part in bases:
+        if shards.shard_of(part).fingerprint != shards.shard_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", where=Place(file=part.file))
-    told = (part.stored.comparison for part in heads)
-    return Sides(head=heads, base=bases_, told=tuple(each for each in told if each is not None))
+    return heads, bases
 
 
 def _insist_at_home(run: Run, settings: Settings, scene: Context) -> None:
-    """Raises ConfigError where the parts are of another folder of the repository than the settings': its evalgate.yml
+    """Raises ConfigError where the shards are of another folder of the repository than the settings': its evalgate.yml
     and its links are not theirs."""
     here = events.root_of(settings.root, scene.links)
     if None in (run.root, here) or run.root == here:
@@ -124,15 +105,15 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
     return list(found)
 
 
-def _bar(
-    settings: Settings, sides: Sides, head: Joined, scene: Context, *, now: datetime, cache: Path
+def _rules(
+    settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], scene: Context
 ) -> tuple[Rules, Mapping[str, str]]:
-    """By which rules the parts are decided: the settings', or the base's where it or the base's own evalgate.yml says
-    `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
+    """By which rules the shards are decided: the settings', or the base's where it or the base's own evalgate.yml says
+    `policy: base`. Which base it is, the shards say. And the base's name of each evaluation file that has another one.
     """
-    suites = head.run.suites
     policy = load.policy_of(settings, suites)
-    origin = next((each.origin for each in sides.told if each.origin.commit), None)
+    origins = (part.comparison.origin for part in heads if part.comparison is not None)
+    origin = next((each for each in origins if each.commit), None)
     if origin is None or origin.source is BaseSource.FILE:
         return Rules(settings=settings, suites=suites, policy=policy), {}
     # its code and its rules, whatever was run of it
@@ -141,39 +122,30 @@ def _bar(
         settings=settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
         suites=suites,
         environ=scene.environ,
-        cache=cache,
-        say=scene.watcher.say,
-        now=now,
+        cache=scene.cache,
+        say=scene.say,
+        now=scene.now,
         token=scene.token,
     )
     with baseline_base.opened(search) as base:
         bar = rules.of(settings, suites, policy, base)
-        if base is not None and base.problem and not base.origin.commit:
-            bar = dataclasses.replace(bar, problems=tuple(_ruleless(bar.problems)))
+        if base is not None and base.problem and not base.origin.commit:  # git did not find it
+            hint = "Check out the repository in the merge job, so that git can fetch the base."
+            bar = dataclasses.replace(
+                bar, problems=tuple(dataclasses.replace(each, hint=hint) for each in bar.problems)
+            )
         return bar, {} if base is None else base.renamed
 
 
-def _ruleless(problems: Iterable[Problem]) -> Iterable[Problem]:
-    """What is said of rules that are not known, where it is git that did not find the base."""
-    hint = "Check out the repository in the merge job, so that git can fetch the base."
-    return (dataclasses.replace(each, hint=hint) for each in problems)
-
-
 def _compared(
-    sides: Sides, head: Joined, policy: Policy, *, unreliable: frozenset[CaseKey]
+    head: Stored, bases: Sequence[Stored], shard: Shard, *, policy: Policy, unreliable: frozenset[CaseKey]
 ) -> tuple[Measured, Sources]:
-    planned = {(suite.key, case.case_id) for suite in head.run.suites for case in suite.eval_set.cases}
-    told = shards.join_comparisons(sides.told, planned=planned)
-    if told is None:
-        return Measured(head=head.run), Sources(head=head.outcomes)
-    if not sides.base:
-        problem = told.problem or "no shard has base results"
-        return Measured(head=head.run, comparison=dataclasses.replace(told, problem=problem, cases=())), Sources(
-            head=head.outcomes
-        )
-    base = shards.join(sides.base)
-    sources = Sources(head=head.outcomes, base=base.outcomes)
-    stage = Stage.LAST if sides.head[0].shard.more else Stage.ONLY
+    told = head.comparison
+    if told is None or not bases:
+        if told is not None:
+            told = dataclasses.replace(told, problem=told.problem or "no shard has base results", cases=())
+        return Measured(head=head.run, comparison=told), Sources(head=head.outcomes)
+    base = shards.join(bases)
     comparison = compare.compare(
         head.run,
         base.run,
@@ -181,19 +153,19 @@ def _compared(
         origin=told.origin,
         unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
         loosened=told.loosened,
-        stage=stage,
+        stage=Stage.LAST if shard.more else Stage.ONLY,
         unreliable=unreliable,
     )
     if policy.threshold is ThresholdRule.NEW and not comparison.problem:
-        shard = sides.head[0].shard
         comparison = _settled(comparison, head.run, base.run, shard=shard, policy=policy, unreliable=unreliable)
-    return Measured(head=head.run, base=base.run, comparison=comparison), sources
+    found = Measured(head=head.run, base=base.run, comparison=comparison)
+    return found, Sources(head=head.outcomes, base=base.outcomes)
 
 
 def _settled(
     comparison: Comparison, head: Run, base: Run, *, shard: Shard, policy: Policy, unreliable: frozenset[CaseKey]
 ) -> Comparison:
-    """Every part's new failures, by as many fresh runs as that part had to make."""
+    """Every shard's new failures, by as many fresh runs as that shard had to make."""
     parts: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
     for key in repeats.new_failures(comparison, policy=policy, unreliable=unreliable):
         parts[shard.homes.get(key)].append(key)
@@ -203,22 +175,15 @@ def _settled(
     return comparison
 
 
-def _of_parts(sides: Sides) -> Iterable[Problem]:
-    """What the parts remarked about the evaluation files; each of them read all of these."""
-    for part in sides.head:
-        yield from (each for each in part.stored.problems if each != shards.note(part.shard))
-
-
-def _without_base(sides: Sides) -> Iterable[Problem]:
-    """A warning for every part that lacks the base's side while others have it."""
-    have = {part.shard.index for part in sides.base}
-    if not have:
-        return
-    for part in sides.head:
-        if part.shard.index not in have and part.shard.index in part.shard.homes.values():
-            why = (part.stored.comparison and part.stored.comparison.problem) or "it had no baseline"
+def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:
+    """A warning for every shard that lacks the base's side while others have it."""
+    have = {shards.shard_of(part).index for part in bases}
+    for part in heads if have else ():
+        shard = shards.shard_of(part)
+        if shard.index not in have and shard.index in shard.homes.values():
+            why = (part.comparison and part.comparison.problem) or "it had no baseline"
             yield Problem(
                 severity=Severity.WARNING,
                 code="shard-without-base",
-                message=f"shard {part.shard} has no base results: {why}",
+                message=f"shard {shard} has no base results: {why}",
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
 
@@ -364,12 +364,18 @@ class StoredOutcomes:
     """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`); parsed when they are looked at."""
 
     def __init__(self, raw: Mapping[TrialKey, dict[str, Any]], agents: Mapping[str, tuple[AgentDetails, ...]]) -> None:
-        self._raw = raw
+        self.raw = raw
         self._agents = dict(agents)
+
+    @classmethod
+    def joined(cls, several: Sequence[StoredOutcomes]) -> StoredOutcomes:
+        """Those of several files, which have no trial in common."""
+        raw = {key: outcome for each in several for key, outcome in each.raw.items()}
+        return cls(raw, {address: details for each in several for address, details in each.agents().items()})
 
     def find(self, key: TrialKey) -> Transcript | None:
         """See `model.Transcripts`; an outcome that cannot be read is none."""
-        raw = self._raw.get(key)
+        raw = self.raw.get(key)
         if raw is None:
             return None
         try:
@@ -380,7 +386,7 @@ class StoredOutcomes:
 
     def find_json(self, key: TrialKey) -> dict[str, Any] | None:
         """The outcome as it was written."""
-        return self._raw.get(key)
+        return self.raw.get(key)
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
         """What agents were told and given."""
@@ -394,7 +400,7 @@ class Stored:
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
     `comparison`: where the base came from or why there is none, what was relaxed, which cases are not paired; what was
     computed from runs is to be computed from them again. `problems`: what was remarked about the evaluation files and
-    the inputs. `prompts`: version of the question to a criterion's judge, by suite key and name, where the file tells.
+    the inputs. `file`: where they were read.
     """
 
     run: Run
@@ -404,7 +410,12 @@ class Stored:
     adk_compat: bool = False
     comparison: Comparison | None = None
     problems: tuple[Problem, ...] = ()
-    prompts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    file: str = ""
+
+    def prompt_of(self, suite: str, name: str) -> str:
+        """Version of the question to a criterion's judge, "" where the file does not tell."""
+        uses = (use for each in self.run.suites if each.key == suite for use in each.criteria)
+        return next((use.prompt_version for use in uses if use.name == name), "")
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
@@ -436,7 +447,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
         raise _refused(why, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted.")
     try:
-        return _stored(ResultsFile.model_validate(raw))
+        return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, why = shapes.where(raw, error)
         at = dataclasses.replace(place, json_path=json_source.spelled(path))
@@ -447,7 +458,7 @@ def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
     return ConfigError(f"{of} {why}".lstrip(), where=place, hint=hint)
 
 
-def _stored(read: Any) -> Stored:
+def _stored(read: Any, *, file: str) -> Stored:
     raw: dict[TrialKey, dict[str, Any]] = {}
     graded: list[GradedTrial] = []
     for suite in read.suites:
@@ -484,7 +495,7 @@ def _stored(read: Any) -> Stored:
         adk_compat=read.adk_compat,
         comparison=None if read.comparison is None else _told(read.comparison),
         problems=tuple(read.problems),
-        prompts={key: use.prompt_version for key, use in uses.items() if use.prompt_version},
+        file=file,
     )
 
 
