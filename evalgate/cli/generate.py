@@ -34,7 +34,7 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
 def command(**values: Any) -> None:
     """Generate conversation scenarios that test the agent's abilities; or record conversations that
     simulated users led as cases of their own (docs/simulation.md)."""
-    sys.exit(cli.guarded(lambda: generate(values), debug=bool(values.get("debug"))))
+    sys.exit(cli.run_command(lambda: generate(values), debug=bool(values.get("debug"))))
 
 
 def generate(values: dict[str, Any]) -> int:

@@ -90,7 +90,7 @@ def _samples(use: CriterionUse, specs: Mapping[str, CriterionSpec], *, all_sampl
 @click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
 def command(with_cases: bool, **values: Any) -> None:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
-    sys.exit(cli.guarded(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
+    sys.exit(cli.run_command(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
 
 
 def show(given: dict[str, Any], *, with_cases: bool) -> int:

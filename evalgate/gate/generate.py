@@ -196,7 +196,7 @@ def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], sa
         )
     defaults = judges.defaults_of(settings)
     _insist(model, defaults, environ)
-    introduction = _introduce(use, settings, environ=environ, say=say)
+    introduction = _ask_agent(use, settings, environ=environ, say=say)
     panel = opening.open_panel(
         [model],
         drivers=judges_module.JUDGES,
@@ -261,7 +261,7 @@ def _insist(model: str, defaults: JudgeDefaults, environ: Mapping[str, str]) -> 
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
 
 
-def _introduce(
+def _ask_agent(
     use: AgentUse, settings: Settings, *, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> Invocation:
     """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
@@ -444,9 +444,9 @@ def _turn(turn: Invocation) -> Invocation:
     events = tuple(
         Event(author=event.author, content=aloud)
         for event in turn.events or ()
-        if event.content is not None and (aloud := _aloud(event.content)).parts
+        if event.content is not None and (aloud := _without_thought(event.content)).parts
     )
-    final = None if turn.final_response is None else _aloud(turn.final_response)
+    final = None if turn.final_response is None else _without_thought(turn.final_response)
     return Invocation(
         user_content=turn.user_content,
         final_response=final if final is not None and final.parts else None,
@@ -456,7 +456,7 @@ def _turn(turn: Invocation) -> Invocation:
     )
 
 
-def _aloud(content: Content) -> Content:
+def _without_thought(content: Content) -> Content:
     """Without the model's thoughts."""
     parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
     return dataclasses.replace(content, parts=parts)

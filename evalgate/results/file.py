@@ -249,11 +249,16 @@ def render_results(report: Report, *, outcomes: RawOutcomes, exit_code: int) -> 
         head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
     # the key that tells whose file it is comes first: it is looked for there (`project.source_files`)
-    yield _dump({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head)[:-1] + ',"suites":['
+    yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
         yield from _suite_lines(suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes)
     yield "\n]}\n"
+
+
+def _opened(head: dict[str, Any], name: str) -> str:
+    """The object, open behind the bracket of one more list."""
+    return f'{shapes.encode(head).decode()[:-1]},"{name}":['
 
 
 def _is_worth_telling(case: CaseComparison) -> bool:
@@ -275,7 +280,7 @@ def _suite_lines(
         head["required_pass_rate"] = verdict.required_pass_rate
     if verdict.advisory:
         head["advisory"] = True
-    yield _dump(head)[:-1] + ',"cases":['
+    yield _opened(head, "cases")
     for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
         key = (suite.key, case.case_id)
         told: dict[str, Any] = {
@@ -351,10 +356,6 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
     )
     judged = next((each for each in report.judged if (each.suite, each.criterion) == (suite, use.name)), None)
     return told if judged is None else {**told, "calibration": calibration_file.judged_json(judged)}
-
-
-def _dump(value: Any) -> str:
-    return shapes.encode(value).decode()
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -573,7 +574,7 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
     raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
     validate_untrusted(raw, place)
     read = _parse(raw, place=place, of="")
-    _insist_plausible(read.run, place)
+    _insist_possible(read.run, place)
     return read
 
 
@@ -592,30 +593,30 @@ def validate_untrusted(raw: Any, place: Place) -> None:
                 case list():
                     below += value
                 case str() if len(value) > MOST_TEXT:
-                    raise _strange(f"has a text of {len(value):,} characters", place)
+                    raise _untrusted(f"has a text of {len(value):,} characters", place)
                 case float() if not math.isfinite(value) or abs(value) > MOST_NUMBER:
-                    raise _strange("contains an invalid number", place)
+                    raise _untrusted("contains an invalid number", place)
                 case int() if abs(value) > MOST_NUMBER:
-                    raise _strange("contains a number that is too large", place)
+                    raise _untrusted("contains a number that is too large", place)
         if nodes > MOST_NODES:
-            raise _strange(f"has more than {MOST_NODES:,} values", place)
+            raise _untrusted(f"has more than {MOST_NODES:,} values", place)
         if not below:
             return
         level = below
-    raise _strange(f"is nested deeper than {MOST_DEPTH} deep", place)
+    raise _untrusted(f"is nested deeper than {MOST_DEPTH} deep", place)
 
 
-def _insist_plausible(run: Run, place: Place) -> None:
+def _insist_possible(run: Run, place: Place) -> None:
     """As many repeats and cases as a run can have, and each of them once."""
     cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
     names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
     most = run.repeats + run.more
     if run.shard is not None:
-        raise _strange("is a shard", place)
+        raise _untrusted("is a shard", place)
     if not (1 <= run.repeats <= MOST_RUNS and 0 <= run.more <= MOST_RUNS):
-        raise _strange("has an invalid number of repeats", place)
+        raise _untrusted("has an invalid number of repeats", place)
     if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
-        raise _strange(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
+        raise _untrusted(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
     for what, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
@@ -623,14 +624,14 @@ def _insist_plausible(run: Run, place: Place) -> None:
         ("run of a case", [trial.key for trial in (*run.trials, *run.confirmations)]),
     ):
         if len(set(keys)) != len(keys):
-            raise _strange(f"has the same {what} twice", place)
+            raise _untrusted(f"has the same {what} twice", place)
     if not all(_is_possible(trial.key, most) for trial in (*run.trials, *run.confirmations)):
-        raise _strange("has a run of a case with an invalid number", place)
+        raise _untrusted("has a run of a case with an invalid number", place)
 
 
 def _is_possible(key: TrialKey, most: int) -> bool:
     return 0 <= key.repeat < most or FRESH <= key.repeat < FRESH + MOST_RUNS
 
 
-def _strange(what: str, place: Place) -> ConfigError:
+def _untrusted(what: str, place: Place) -> ConfigError:
     return ConfigError(what, where=place, hint="It is not used because it came from a pull request.")
