@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import rules
+from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare, repeats
 from evalgate.comparison.repeats import Stage
@@ -18,42 +18,47 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import run as gate_run
-from evalgate.gate.measure import Measured
-from evalgate.gate.run import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.github import events
-from evalgate.model import BaseSource, CaseKey, Comparison, Policy, Run, Shard, Suite, ThresholdRule
-from evalgate.results import file, shards
+from evalgate.model import BaseSource, CaseKey, Comparison, Report, Run, Shard, Suite, ThresholdRule
+from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
+from evalgate.results.output import BASE_RESULTS, RESULTS
 
 
-def merge_gate(settings: Settings, places: Sequence[Path], scene: Context) -> Gated:
+def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> Report:
     """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
 
     Raises ConfigError where results do not belong together, UnavailableError where there are none at all.
     """
     heads, bases = _read(places, apart=settings.root / settings.output)
     head = shards.join(heads)
-    _insist_at_home(head.run, settings, scene)
+    _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
-        bar, renamed = _rules(settings, head.run.suites, heads, scene)
-        past = stack.enter_context(results_history.opened(settings if scene.on_base_branch else bar.settings, scene))
-        settings, policy = bar.settings, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
-        unreliable = past.unreliable(head.run.suites, policy=policy, renamed=renamed, prints=head.run.fingerprints)
-        found, sources = _compared(head, bases, shards.shard_of(heads[0]), policy=policy, unreliable=unreliable)
-        remarks = dict.fromkeys((*settings.problems, *bar.problems, *past.problems, *head.problems))
-        ending = Ending(
-            settings=settings,
-            problems=(*remarks, *_without_base(heads, bases)),
-            links=scene.links,
-            reproduce=scene.reproduce,
-            past=past,
-            by_base=bar.by_base,
+        rules, renamed = _rules(settings, head.run.suites, heads, context)
+        policy = dataclasses.replace(rules.policy, adk_compat=head.adk_compat)
+        stores = settings if context.on_base_branch else rules.settings
+        history = stack.enter_context(
+            results_history.opened(stores, context, admission=policy.admission, renamed=renamed)
         )
-        gated = gate_run.conclude(found, policy, ending, sources, unreliable=unreliable)
-        scene.present(gated.report)
-        gate_run.write_file(settings.root / settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
-        return gate_run.keep(gated, past)
+        quarantined = history.quarantined(head.run.fingerprints, policy)
+        rules = dataclasses.replace(rules, policy=policy, quarantined=quarantined)
+        base = shards.join(bases) if bases and head.comparison is not None else None
+        comparison = _compared(head, base, shards.shard_of(heads[0]), rules)
+        remarks = (*settings.problems, *rules.problems, *history.problems, *head.problems)
+        report = gate_run.conclude(
+            head.run,
+            None if base is None else base.run,
+            comparison,
+            rules,
+            context,
+            problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
+            trends=history.trends(head.run),
+            outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
+        )
+        context.present(report)
+        output.write_file(settings.root / settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
+        return history.keep(report)
 
 
 def _read(places: Sequence[Path], *, apart: Path) -> tuple[tuple[Stored, ...], tuple[Stored, ...]]:
@@ -74,10 +79,10 @@ def _read(places: Sequence[Path], *, apart: Path) -> tuple[tuple[Stored, ...], t
     return heads, bases
 
 
-def _insist_at_home(run: Run, settings: Settings, scene: Context) -> None:
+def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
     """Raises ConfigError where the shards are of another folder of the repository than the settings': its evalgate.yml
     and its links are not theirs."""
-    here = events.root_of(settings.root, scene.links)
+    here = events.root_of(settings.root, context.links)
     if None in (run.root, here) or run.root == here:
         return
     theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
@@ -106,7 +111,7 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
 
 
 def _rules(
-    settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], scene: Context
+    settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
 ) -> tuple[Rules, Mapping[str, str]]:
     """By which rules the shards are decided: the settings', or the base's where it or the base's own evalgate.yml says
     `policy: base`. Which base it is, the shards say. And the base's name of each evaluation file that has another one.
@@ -121,14 +126,14 @@ def _rules(
     search = baseline_base.Search(
         settings=settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
         suites=suites,
-        environ=scene.environ,
-        cache=scene.cache,
-        say=scene.say,
-        now=scene.now,
-        token=scene.token,
+        environ=context.environ,
+        cache=context.cache,
+        say=context.say,
+        now=context.now,
+        token=context.token,
     )
     with baseline_base.opened(search) as base:
-        bar = rules.of(settings, suites, policy, base)
+        bar = baseline_rules.of(settings, suites, policy, base)
         if base is not None and base.problem and not base.origin.commit:  # git did not find it
             hint = "Check out the repository in the merge job, so that git can fetch the base."
             bar = dataclasses.replace(
@@ -137,41 +142,32 @@ def _rules(
         return bar, {} if base is None else base.renamed
 
 
-def _compared(
-    head: Stored, bases: Sequence[Stored], shard: Shard, *, policy: Policy, unreliable: frozenset[CaseKey]
-) -> tuple[Measured, Sources]:
+def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> Comparison | None:
+    """What comparing both sides says; None where no shard was compared."""
     told = head.comparison
-    if told is None or not bases:
-        if told is not None:
-            told = dataclasses.replace(told, problem=told.problem or "no shard has base results", cases=())
-        return Measured(head=head.run, comparison=told), Sources(head=head.outcomes)
-    base = shards.join(bases)
+    if told is None or base is None:
+        return told and dataclasses.replace(told, problem=told.problem or "no shard has base results", cases=())
     comparison = compare.compare(
         head.run,
         base.run,
-        policy=policy,
+        policy=rules.policy,
         origin=told.origin,
         unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
         loosened=told.loosened,
         stage=Stage.LAST if shard.more else Stage.ONLY,
-        unreliable=unreliable,
+        unreliable=rules.quarantined,
     )
-    if policy.threshold is ThresholdRule.NEW and not comparison.problem:
-        comparison = _settled(comparison, head.run, base.run, shard=shard, policy=policy, unreliable=unreliable)
-    found = Measured(head=head.run, base=base.run, comparison=comparison)
-    return found, Sources(head=head.outcomes, base=base.outcomes)
-
-
-def _settled(
-    comparison: Comparison, head: Run, base: Run, *, shard: Shard, policy: Policy, unreliable: frozenset[CaseKey]
-) -> Comparison:
-    """Every shard's new failures, by as many fresh runs as that shard had to make."""
-    parts: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
-    for key in repeats.new_failures(comparison, policy=policy, unreliable=unreliable):
-        parts[shard.homes.get(key)].append(key)
-    for own in parts.values():
-        asked = repeats.ask(own, head.suites, base, repeats=head.repeats, policy=policy, parts=shard.of)
-        comparison = asked.settle(comparison, head=head, base=base)
+    if rules.policy.threshold is not ThresholdRule.NEW or comparison.problem:
+        return comparison
+    # every shard's new failures, by as many fresh runs as that shard had to make
+    new: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
+    for key in repeats.new_failures(comparison, policy=rules.policy, unreliable=rules.quarantined):
+        new[shard.homes.get(key)].append(key)
+    for own in new.values():
+        asked = repeats.ask(
+            own, head.run.suites, base.run, repeats=head.run.repeats, policy=rules.policy, parts=shard.of
+        )
+        comparison = asked.settle(comparison, head=head.run, base=base.run)
     return comparison
 
 

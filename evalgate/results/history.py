@@ -95,6 +95,7 @@ class History:
     """What the stores remember of base runs, and where a finished run is kept.
 
     `past` None: nobody knows, as there is no store, or none that can be read. `problems`: what could not be read.
+    `renamed`: the base's name of an evaluation file by head's, where they differ.
     """
 
     settings: Settings
@@ -103,18 +104,11 @@ class History:
     stores: Sequence[Store] = ()
     past: PastRuns | None = None
     problems: tuple[Problem, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
-    def unreliable(
-        self,
-        suites: Sequence[Suite],
-        *,
-        policy: Policy,
-        renamed: Mapping[str, str],
-        prints: Mapping[CaseKey, str] | None = None,
-    ) -> frozenset[CaseKey]:
-        """The cases that have not been reliable in the policy's `admission` base runs yet. `renamed`: the
-        base's name of an evaluation file by head's, where they differ; `prints`: fingerprints of the cases' content,
-        where they are known.
+    def quarantined(self, prints: Mapping[CaseKey, str], policy: Policy) -> frozenset[CaseKey]:
+        """The cases that have not been reliable in the policy's `admission` base runs yet. `prints`: the fingerprints
+        of all cases.
 
         Without a history that can be read there are none: an outage must not make a gate decide nothing.
         """
@@ -122,15 +116,16 @@ class History:
             return frozenset()
         if self.past is None:
             if self.problems:
-                self.context.say("no case is quarantined because the history is unknown")
+                self.context.say("no case is quarantined: the history of base runs is unknown")
             return frozenset()
         known = self.past.by_case()
-        questions = _questions(suites, fingerprints.of_cases(suites) if prints is None else prints)
         return frozenset(
             (suite, case_id)
-            for (suite, case_id), question in questions.items()
+            for (suite, case_id), question in prints.items()
             if not is_reliable(
-                known.get((renamed.get(suite, suite), case_id)), question=question, runs=policy.admission
+                known.get((self.renamed.get(suite, suite), case_id)),
+                question=question or UNKNOWN,
+                runs=policy.admission,
             )
         )
 
@@ -138,25 +133,26 @@ class History:
         """How each criterion of this run went in the last base runs."""
         return trends(self.past or PastRuns(), means_of(run))
 
-    def keep(self, report: Report, results: Path | None) -> tuple[Problem, ...]:
+    def keep(self, report: Report) -> Report:
         """Keep a complete run on the base branch, whatever its verdict: later runs are compared with what is there.
 
-        `results`: its results.json, None where it could not be written. Returns what could not be kept.
+        Returns the report with what could not be kept.
         """
-        run, settings = report.run, self.settings
+        run, settings, results = report.run, self.settings, report.files.get("results")
         wanted = settings.save_baseline == "always" or (
             settings.save_baseline == "auto" and self.context.on_base_branch
         )
         # a shard is no base for anybody
         if not self.stores or results is None or settings.shard or not wanted or not run.complete:
-            return ()
+            return report
         if run.truncated:  # it would take the place of a whole run
             self.context.say(f"the results are not stored: {run.truncated}")
-            return ()
+            return report
         if not results_stores.has_conversation(run):  # an outage: nothing could be compared with it
             self.context.say("the results are not stored: the agent failed in every run")
-            return ()
-        return tuple(self._save(run, results, adk_compat=report.policy.adk_compat))
+            return report
+        unkept = self._save(run, Path(results), adk_compat=report.policy.adk_compat)
+        return replace(report, problems=(*report.problems, *unkept))
 
     def _save(self, run: Run, results: Path, *, adk_compat: bool) -> Iterator[Problem]:
         commit = run.commit or (self.repo.head if self.repo is not None else "")
@@ -172,7 +168,9 @@ class History:
 
 
 @contextlib.contextmanager
-def opened(settings: Settings, context: Context) -> Iterator[History]:
+def opened(
+    settings: Settings, context: Context, *, admission: int, renamed: Mapping[str, str] | None = None
+) -> Iterator[History]:
     """The stores that the settings name and what they remember, as it is before any agent runs; with a line instead
     where git does not know the folder."""
     unknown = History(settings=settings, context=context)
@@ -191,10 +189,18 @@ def opened(settings: Settings, context: Context) -> Iterator[History]:
             context.say(f"the stores of base results cannot be used: {error.message}")
             yield unknown
             return
-        past, problems = read_first(stores, admission=settings.admission)
+        past, problems = read_first(stores, admission=admission)
         for problem in problems:
             context.say(problem.message)
-        yield replace(unknown, repo=repo, stores=stores, past=past, problems=problems)
+        yield History(
+            settings=settings,
+            context=context,
+            repo=repo,
+            stores=stores,
+            past=past,
+            problems=problems,
+            renamed=renamed or {},
+        )
 
 
 def read_first(stores: Sequence[Store], *, admission: int) -> tuple[PastRuns | None, tuple[Problem, ...]]:
@@ -300,12 +306,12 @@ def render_badge(past: PastRuns) -> str:
 def summarize(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
     """A run as the history of nothing else."""
     by_case = pairing.trials_by_case(run)
-    questions = _questions(run.suites, run.fingerprints)
     rules = {suite.key: _rules(suite, adk_compat=adk_compat) for suite in run.suites}
     cases = []
     for key, uses in pairing.uses_by_case(run).items():
         deciding = pairing.deciding(uses)
         outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())]
+        question = run.fingerprints.get(key) or UNKNOWN
         outcome = PastOutcome(
             number=1,
             passes=outcomes.count(True),
@@ -315,8 +321,8 @@ def summarize(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
         case = CaseHistory(
             suite=key[0],
             case_id=key[1],
-            question=questions[key],
-            fingerprint=fingerprints.digest([questions[key], rules[key[0]]]),
+            question=question,
+            fingerprint=fingerprints.digest([question, rules[key[0]]]),
             outcomes=(outcome,),
         )
         cases.append(case)
@@ -352,12 +358,6 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
         if outcomes:
             recent.append(replace(case, outcomes=outcomes))
     return PastRuns(runs=runs, cases=tuple(recent))
-
-
-def _questions(suites: Iterable[Suite], prints: Mapping[CaseKey, str]) -> dict[CaseKey, str]:
-    """Equal for equal content of a case."""
-    keys = ((suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases)
-    return {key: prints.get(key, "") or UNKNOWN for key in keys}
 
 
 def _rules(suite: Suite, *, adk_compat: bool) -> list[object]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
 import pytest
 from builders import build
@@ -13,7 +12,8 @@ from builders import build
 from evalgate.comparison import pairing
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import Problem, UnavailableError
+from evalgate.errors import UnavailableError
+from evalgate.formats import fingerprints
 from evalgate.model import CriterionUse, Policy, Run
 from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
@@ -39,9 +39,17 @@ class Shelf:
         return self._history
 
 
-def history_of(past: PastRuns | None, problems: tuple[Problem, ...] = ()) -> History:
-    context = Context(environ={}, watcher=SilentWatcher(), cache=Path())
-    return History(settings=Settings(), context=context, past=past, problems=problems)
+class Noting(SilentWatcher):
+    """Keeps what is said where a test looks."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__(lines=said)
+
+
+def history_of(said: list[str], past: PastRuns | None, **more: Any) -> History:
+    """What stores remember."""
+    context = Context(environ={}, watcher=Noting(said), cache=Path())
+    return History(settings=Settings(), context=context, past=past, **more)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +66,11 @@ def history_of(past: PastRuns | None, problems: tuple[Problem, ...] = ()) -> His
     ],
 )
 def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
+    said: list[str] = []
     past, problems = results_history.read_first(shelves, admission=3)
-    history = history_of(past, problems)
-    assert len(history.unreliable(RUN.suites, policy=Policy(admission=3), renamed={})) == unreliable
-    assert isinstance(history.context.watcher, SilentWatcher)
-    assert bool(history.context.watcher.lines) is (unreliable == 0)
+    history = history_of(said, past, problems=problems)
+    assert len(history.quarantined(fingerprints.of_cases(RUN.suites), Policy(admission=3))) == unreliable
+    assert bool(said) is (unreliable == 0)
     assert [problem.code for problem in problems] == ["history-unread"] * bool(warned)
     assert all(warned in problem.message for problem in problems)
     assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in problems)
@@ -102,7 +110,7 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
     # a change that raises a threshold breaks what passed: that it may not decide by itself
     policy = Policy(admission=1, adk_compat=adk_compat)
-    assert not history_of(past_runs).unreliable(head.suites, policy=policy, renamed={}, prints=head.fingerprints)
+    assert not history_of([], past_runs).quarantined(head.fingerprints, policy)
 
 
 def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
@@ -110,9 +118,8 @@ def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_q
     past_runs = results_history.summarize(then, "c")
     policy = Policy(admission=1)
 
-    def unreliable(run: Run, renamed: Mapping[str, str] = MappingProxyType({})) -> int:
-        history = history_of(past_runs)
-        return len(history.unreliable(run.suites, policy=policy, renamed=renamed, prints=run.fingerprints))
+    def unreliable(run: Run, **more: Any) -> int:
+        return len(history_of([], past_runs, **more).quarantined(run.fingerprints, policy))
 
     assert unreliable(_asked("y")) == 2
     (suite,) = then.suites
@@ -123,6 +130,38 @@ def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_q
     )
     assert unreliable(moved) == 2
     assert unreliable(moved, renamed={"moved": suite.key}) == 0
+
+
+class Kept:
+    """A store that only remembers what it was given."""
+
+    name = "store"
+
+    def __init__(self) -> None:
+        self.saved: list[Path] = []
+
+    def save(self, commit: str, results: Path, **_: object) -> None:
+        self.saved.append(results)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "kept"),
+    [
+        ("pass fail", True),
+        ("error pass", True),  # what there is can be compared with
+        ("error timeout", False),  # an outage would be every pull request's base
+        ("never never", False),
+    ],
+)
+def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bool) -> None:
+    said: list[str] = []
+    store = Kept()
+    report = dataclasses.replace(build.report(outcomes), files={"results": "results.json"})
+    report = dataclasses.replace(report, run=dataclasses.replace(report.run, commit="c" * 40))
+    context = Context(environ={}, watcher=Noting(said), cache=Path(), on_base_branch=True)
+    History(settings=Settings(), context=context, stores=[store]).keep(report)  # type: ignore[list-item]  # all that is asked of it
+    assert store.saved == [Path("results.json")] * kept
+    assert any("not stored: the agent failed in every run" in line for line in said) is not kept
 
 
 def _asked(content: str = "x") -> Run:
