@@ -61,12 +61,12 @@ def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
     return dataclasses.replace(run, **{"suites": own, "trials": trials, "shard": shard, **changes})
 
 
-def read(texts: Iterable[str], folder: Path) -> list[tuple[str, file.Stored]]:
+def read(texts: Iterable[str], folder: Path) -> list[file.Stored]:
     found = []
     for number, text in enumerate(texts):
         path = folder / f"{number}.json"
         path.write_text(text)
-        found.append((path.name, file.read_results(path)))
+        found.append(file.read_results(path, shown_as=path.name))
     return found
 
 
@@ -89,17 +89,15 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
     run = whole()
     texts = data.draw(st.permutations([text_of(part_of(run, index, of)) for index in range(1, of + 1)]))
     joined = shards.join(shards.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
-    assert joined.missing == ()
     assert joined.problems == ()
     again = text_of(joined.run, kept=joined.outcomes)
-    straight = read([text_of(run)], tmp_path_factory.mktemp("whole"))[0][1]
+    straight = read([text_of(run)], tmp_path_factory.mktemp("whole"))[0]
     assert again == text_of(straight.run, kept=straight.outcomes)
 
 
 def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     run = dataclasses.replace(whole(), trials=whole().trials)
     joined = shards.join(shards.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path)))
-    assert joined.missing == (2,)
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
     verdict = comparison_verdict.threshold_gate(joined.run, Policy())
