@@ -11,7 +11,7 @@ from pathlib import Path
 from evalgate import agents
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import rules
-from evalgate.baseline.base import Base, BaseRules
+from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.comparison import compare as comparison_compare
 from evalgate.comparison import repeats
 from evalgate.comparison.repeats import Stage
@@ -56,8 +56,8 @@ def compare(settings: Settings, *, base: Path, head: Path, reproduce: str) -> Ga
     )
     policy = dataclasses.replace(load.policy_of(settings, ours.run.suites), adk_compat=ours.adk_compat)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
-    known = Base(origin=origin, rules=BaseRules(suites=theirs.run.suites, policy=policy), renamed=renamed)
-    bar = rules.of(settings, ours.run.suites, policy, known)
+    project = BaseProject(rules=BaseRules(suites=theirs.run.suites, policy=policy), renamed=renamed)
+    bar = rules.of(settings, ours.run.suites, Base(origin=origin, project=project), policy=policy)
     theirs = _under_new_names(theirs, {then: now for now, then in renamed.items()})
     head_run = dataclasses.replace(ours.run, suites=bar.suites)
     base_run, notes = _comparable(theirs, ours, head_run.suites)

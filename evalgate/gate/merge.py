@@ -137,17 +137,10 @@ def _bar(
         return Rules(settings=settings, suites=suites, policy=policy), {}
     # its code and its rules, whatever was run of it
     given = {**settings.given, "baseline": "rerun"}
-    search = baseline_base.Search(
-        settings=settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
-        suites=suites,
-        environ=scene.environ,
-        cache=cache,
-        say=scene.watcher.say,
-        now=now,
-        token=scene.token,
-    )
-    with baseline_base.opened(search) as base:
-        bar = rules.of(settings, suites, policy, base)
+    chosen = settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given})
+    context = dataclasses.replace(scene, cache=cache, now=now, event_base="")
+    with baseline_base.opened(chosen, suites, context) as base:
+        bar = rules.of(settings, suites, base)
         if base is not None and base.problem and not base.origin.commit:
             bar = dataclasses.replace(bar, problems=tuple(_ruleless(bar.problems)))
         return bar, {} if base is None else base.renamed

@@ -27,7 +27,6 @@ from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import compare
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
@@ -324,21 +323,12 @@ def run_gate(settings: Settings, prepared: Project, scene: Context) -> Gated:
     """
     now = datetime.now(UTC)
     cache = cache_of(settings, scene.environ, say=scene.watcher.say)
-    search = baseline_base.Search(
-        settings=settings,
-        suites=prepared.suites,
-        environ=scene.environ,
-        cache=cache,
-        say=scene.watcher.say,
-        now=now,
-        event_base=scene.event_base,
-        token=scene.token,
-        tools=_tools_of(settings),
-    )
     output = settings.root / settings.output
     with ExitStack() as stack:
-        base = stack.enter_context(baseline_base.opened(search))
-        bar = rules.of(settings, prepared.suites, load.policy_of(settings, prepared.suites), base)
+        base = stack.enter_context(
+            baseline_base.opened(settings, prepared.suites, dataclasses.replace(scene, cache=cache, now=now))
+        )
+        bar = rules.of(settings, prepared.suites, base)
         _insist(bar, scene)
         # what is on the base branch already has its own stores
         keeping = opened(settings if scene.on_base_branch else bar.settings, scene, cache, stack)

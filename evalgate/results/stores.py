@@ -707,18 +707,16 @@ def has_conversation(run: Run) -> bool:
     return any(trial.failure is None for trial in run.trials)
 
 
-def aged(origin: BaseOrigin, *, settings: Settings, now: datetime) -> BaseOrigin:
-    """The origin with the age of its results in days, and a note where they are older than `max_baseline_age`."""
+def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
+    """The origin with the age of its results in days, a note where they are older than `max_baseline_age`, and `notes`
+    behind it."""
     try:
         measured = datetime.fromisoformat(origin.measured_at)
     except ValueError:
-        return origin
+        return dataclasses.replace(origin, notes=(*origin.notes, *notes))
     if measured.tzinfo is None:
         measured = measured.replace(tzinfo=UTC)
-    age_days = max(0.0, (now - measured).total_seconds() / DAY_S)
-    notes = origin.notes
-    if age_days > settings.max_baseline_age:
-        most = settings.max_baseline_age
-        stale = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
-        notes = (*notes, stale)
-    return dataclasses.replace(origin, age_days=age_days, notes=notes)
+    age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
+    stale = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
+    told = (*origin.notes, *([stale] if age_days > most else ()), *notes)
+    return dataclasses.replace(origin, age_days=age_days, notes=told)
