@@ -45,14 +45,16 @@ def discover(
     places: Locator | None = None,
     criteria_file: Path | None = None,
     specs: Mapping[str, CriterionSpec],
+    tree: Tree | None = None,
 ) -> Discovery:
     """Find what is to be evaluated; nothing is imported or run.
 
     `places`: of what stands in the gate file. `criteria_file`: for every suite, relative to `root` unless absolute.
+    `tree`: the walk of `root`, where it is known.
     Raises NothingToDo where no file or case is left and no problem explains it.
     """
     rules = gate_file or GateFile()
-    seen, chosen, unmatched = _select(root, [_relative(text, root) for text in selections], rules.exclude)
+    seen, chosen, unmatched = _select(root, [_relative(text, root) for text in selections], rules.exclude, tree)
     keys = {key for each in chosen for key in each.keys} if selections else set(seen.evaluation_files)
     read = _read_sets(root, sorted(keys), named=_named(chosen))
     sets, unknown = select.pick_cases(read.sets, chosen)
@@ -128,10 +130,10 @@ class _Read:
 
 
 def _select(
-    root: Path, texts: Sequence[str], exclude: Sequence[str]
+    root: Path, texts: Sequence[str], exclude: Sequence[str], tree: Tree | None
 ) -> tuple[Tree, list[Selection], tuple[Problem, ...]]:
     """The tree, walked a second time where a selection names a folder that was passed over, and the selections."""
-    seen = walk.walk(root, exclude=exclude)
+    seen = walk.walk(root, exclude=exclude) if tree is None else tree
     files = _files(root, seen)
     passed_over = select.folders_named(texts, files=files)
     if passed_over:

@@ -16,6 +16,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents
 from evalgate.discovery import discover, lint
+from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.simulation import user
@@ -44,8 +45,9 @@ class Project:
         return any(problem.severity in worst for problem in self.problems)
 
 
-def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
+def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None = None) -> Project:
+    """Find and check all that a run needs; `tree`: the walk of the root, where it is known. Raises NothingToDo where
+    nothing matched."""
     found = discover.discover(
         settings.root,
         selections=settings.paths,
@@ -54,6 +56,7 @@ def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
         places=settings.places,
         criteria_file=Path(settings.criteria) if settings.criteria else None,
         specs=criteria.CRITERIA,
+        tree=tree,
     )
     suites = tuple(
         dataclasses.replace(suite, agent=agents.with_defaults(suite.agent, settings)) for suite in found.suites

@@ -10,7 +10,7 @@ from pathlib import Path
 from evalgate import agents
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import rules
-from evalgate.baseline.base import Base, BaseRules
+from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.comparison import compare as comparison_compare
 from evalgate.comparison import repeats
 from evalgate.comparison.repeats import Stage
@@ -54,8 +54,8 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     )
     policy = dataclasses.replace(load.policy_of(settings, ours.run.suites), adk_compat=ours.adk_compat)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
-    known = Base(origin=origin, rules=BaseRules(suites=theirs.run.suites, policy=policy), renamed=renamed)
-    bar = rules.of(settings, ours.run.suites, policy, known)
+    project = BaseProject(rules=BaseRules(suites=theirs.run.suites, policy=policy), renamed=renamed)
+    bar = rules.of(settings, ours.run.suites, Base(origin=origin, project=project), policy=policy)
     theirs = _under_new_names(theirs, {then: now for now, then in renamed.items()})
     head_run = dataclasses.replace(ours.run, suites=bar.suites)
     base_run, notes = _base_to_compare(theirs, ours, head_run.suites)

@@ -174,25 +174,19 @@ def _proxies(url: str, environment: Mapping[str, str]) -> dict[str, str]:
     return {scheme: proxy} if proxy else {}
 
 
-def _innermost(error: BaseException) -> BaseException:
-    """What a chain of wrapped errors began with."""
-    while True:
-        inner = getattr(error, "reason", None) or next(
-            (arg for arg in getattr(error, "args", ()) if isinstance(arg, BaseException)), None
-        )
-        if not isinstance(inner, BaseException):
-            return error
-        error = inner
-
-
 def _plain(error: BaseException) -> str:
     """The innermost reason that a chain of wrapped errors gives, without object addresses."""
-    reason = _innermost(error)
-    text = str(reason)
+    inner: object = error
+    while isinstance(inner, BaseException):
+        error = inner
+        inner = getattr(error, "reason", None) or next(
+            (arg for arg in error.args if isinstance(arg, BaseException)), None
+        )
+    text = str(error)
     if text.startswith("<") and "object at 0x" in text:
         text = text.partition(">: ")[2] or text
     text = text.partition("): ")[2] or text if "object at 0x" in text or text.startswith("HTTP") else text
-    return " ".join(text.split())[:300] or type(reason).__name__
+    return " ".join(text.split())[:300] or type(error).__name__
 
 
 def parse_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -205,7 +199,15 @@ def parse_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | N
         return milliseconds / 1000
     value = headers.get("retry-after", "")
     seconds = _number(value)
-    return seconds if seconds is not None else _until(value, now=now)
+    if seconds is not None:
+        return seconds
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
 
 
 def _number(text: str) -> float | None:
@@ -214,13 +216,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and value >= 0 else None
-
-
-def _until(text: str, *, now: datetime) -> float | None:
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())

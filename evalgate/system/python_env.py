@@ -87,7 +87,9 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
         return Interpreter(python=base, origin=f"{wanted.python}, as configured")
     needs = needs or nearest_needs(wanted.folder, wanted.root)
     if needs is not None:
-        base = base or _base(world)
+        base = base or next(iter(_on_path(world)), "")
+        if not base:
+            raise InstallFailed("there is no python3 on PATH to make the agent's environment with")
         return Interpreter(
             python=_made(needs, base, world),
             origin=f"made from {needs}",
@@ -108,14 +110,6 @@ def _named(python: str, root: str, world: World) -> str:
     return command
 
 
-def _base(world: World) -> str:
-    for name in ("python3", "python"):
-        command = shutil.which(name, path=world.environment.get("PATH"))
-        if command is not None:
-            return command
-    raise InstallFailed("there is no python3 on PATH to make the agent's environment with")
-
-
 def _found(wanted: Wanted, world: World) -> Interpreter:
     """Without requirements: a `.venv` of the checkout, else PATH, where the framework can be imported."""
     looked = []
@@ -124,22 +118,26 @@ def _found(wanted: Wanted, world: World) -> Interpreter:
             return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
         looked.append(python)
     what = f"that has {wanted.framework}" if wanted.framework else "at all"
+    folder, root = Path(wanted.folder), Path(wanted.root)
+    start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else wanted.folder
     raise InstallFailed(
         f"there is no Python {what} for the agent. Looked for uv.lock, pyproject.toml (with [project]) and "
-        f"requirements.txt from {_relative(wanted.folder, wanted.root)} up to the checkout's root, then asked "
+        f"requirements.txt from {start} up to the checkout's root, then asked "
         f"{', '.join(looked) or 'PATH, which has no python3'}. Add a requirements.txt, or set python or requirements."
     )
 
 
 def _candidates(wanted: Wanted, world: World) -> list[str]:
-    places = [place for place in (Path(wanted.folder), *Path(wanted.folder).parents) if _is_below(place, wanted.root)]
+    """A `.venv` from the agent's folder up to the checkout's root, then what is on PATH."""
+    root = Path(wanted.root)
+    places = [place for place in (Path(wanted.folder), *Path(wanted.folder).parents) if place.is_relative_to(root)]
     found = [str(python) for place in places if (python := place / ".venv" / "bin" / "python").is_file()]
+    return list(dict.fromkeys([*found, *_on_path(world)]))
+
+
+def _on_path(world: World) -> list[str]:
     on_path = [shutil.which(name, path=world.environment.get("PATH")) for name in ("python3", "python")]
-    return list(dict.fromkeys([*found, *(python for python in on_path if python)]))
-
-
-def _is_below(place: Path, root: str) -> bool:
-    return place == Path(root) or Path(root) in place.parents
+    return [python for python in on_path if python]
 
 
 def _can_import(python: str, module: str, root: str, world: World) -> bool:
@@ -151,13 +149,6 @@ def _can_import(python: str, module: str, root: str, world: World) -> bool:
     except process.ChildStartError:
         return False
     return finished.returncode == 0
-
-
-def _relative(path: str, root: str) -> str:
-    try:
-        return Path(path).relative_to(root).as_posix()
-    except ValueError:
-        return path
 
 
 # --- what an agent needs, as its folder says --------------------------------------------------------
@@ -214,9 +205,13 @@ def named_needs(requirements: Sequence[str], root: str) -> Needs:
 def nearest_needs(folder: str, root: str) -> Needs | None:
     """The nearest needs from `folder` up to `root`; None where there are none."""
     for place in _upward(Path(folder), Path(root)):
-        found = _project_needs(place, Path(root)) or _requirements_needs(place, root)
+        found = _project_needs(place, Path(root))
         if found is not None:
             return found
+        file = place / "requirements.txt"
+        if file.is_file():
+            kind, text = NeedKind.REQUIREMENTS, _file_text(file, root)
+            return Needs(kind=kind, root=root, folder=str(place), files=(str(file),), text=text)
     return None
 
 
@@ -231,43 +226,25 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     project = place / "pyproject.toml"
     if not project.is_file():
         return None
-    text = project.read_text(encoding="utf-8", errors="replace")
+    text = _text(project)
     try:
         table = tomllib.loads(text).get("project")
     except tomllib.TOMLDecodeError:
         table = {}  # let the installer say what is wrong with it
     if table is None:
         return None  # settings of tools only, or another manager's own tables
-    roots = tuple(str(path) for path in (place / "src", place) if path.is_dir())
+    kind, file = NeedKind.PROJECT, project
     for above in _upward(place, root):
         lock = above / "uv.lock"
-        if lock.is_file() and (above == place or _is_workspace(above)):
-            locked = f"{lock.read_text(encoding='utf-8', errors='replace')}\n{text}"
-            return Needs(
-                kind=NeedKind.LOCK,
-                root=str(root),
-                folder=str(place),
-                files=(str(lock),),
-                text=locked,
-                import_roots=roots,
-            )
-    return Needs(
-        kind=NeedKind.PROJECT, root=str(root), folder=str(place), files=(str(project),), text=text, import_roots=roots
-    )
+        if lock.is_file() and (above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")):
+            kind, file, text = NeedKind.LOCK, lock, f"{_text(lock)}\n{text}"
+            break
+    roots = tuple(str(path) for path in (place / "src", place) if path.is_dir())
+    return Needs(kind=kind, root=str(root), folder=str(place), files=(str(file),), text=text, import_roots=roots)
 
 
-def _is_workspace(folder: Path) -> bool:
-    project = folder / "pyproject.toml"
-    return project.is_file() and "tool.uv.workspace" in project.read_text(encoding="utf-8", errors="replace")
-
-
-def _requirements_needs(place: Path, root: str) -> Needs | None:
-    file = place / "requirements.txt"
-    if not file.is_file():
-        return None
-    return Needs(
-        kind=NeedKind.REQUIREMENTS, root=root, folder=str(place), files=(str(file),), text=_file_text(file, root)
-    )
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
 
 
 def _looks_like_file(entry: str, root: str) -> bool:
@@ -284,7 +261,7 @@ def _file_text(file: Path, root: str) -> str:
         if current in seen or not current.is_file():
             continue
         seen.add(current)
-        text = current.read_text(encoding="utf-8", errors="replace")
+        text = _text(current)
         lines = text.splitlines()
         texts += [text, _local_mark(lines, root)]
         queue += [current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))]

@@ -12,7 +12,7 @@ import pytest
 from evalgate.errors import UnavailableError
 from evalgate.results import history as results_history
 from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns
-from evalgate.results.stores import Revise, Stored
+from evalgate.results.stores import Revise, StoredRun
 
 OUTCOME = PastOutcome(number=1, passes=1, measured=2, runs=2)
 RUN = PastRuns(
@@ -32,7 +32,7 @@ class Held:
     def read(self, name: str) -> bytes | None:
         return self.history if name == "history.json" else None
 
-    def find(self, candidates: Sequence[str]) -> Stored | None:
+    def find(self, candidates: Sequence[str]) -> StoredRun | None:
         raise AssertionError
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
