@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from evalgate.comparison import threshold
 from evalgate.model import (
     AgentFailure,
     BaseOrigin,
@@ -169,7 +170,7 @@ class CaseView:
         )
 
     @property
-    def which_run(self) -> str:
+    def run_shown(self) -> str:
         """`showing run 2 of 3`; "" where there is one run, or none."""
         runs = self.report.run.expected(self.verdict.suite, self.verdict.case_id)
         return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.repeat + 1} of {runs}"
@@ -229,20 +230,13 @@ def of_kind(found: Sequence[CaseView], *kinds: VerdictKind) -> tuple[CaseView, .
     return tuple(each for each in found if each.kind in kinds)
 
 
-def meets(value: float, use: CriterionUse) -> bool:
-    """ADK's rule for one value: at least the threshold, at most where lower is better."""
-    if use.threshold is None:
-        return True
-    return value <= use.threshold if use.lower_is_better else value >= use.threshold
-
-
 def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
     grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
-    return sum(1 for use, grade in grades if isinstance(grade, Score) and not meets(grade.value, use))
+    return sum(1 for use, grade in grades if isinstance(grade, Score) and not threshold.reaches(grade.value, use))
 
 
 def _is_flaky(verdict: CriterionVerdict, use: CriterionUse) -> bool:
-    known = [meets(value, use) for value in verdict.values if value is not None]
+    known = [threshold.reaches(value, use) for value in verdict.values if value is not None]
     return verdict.kind is not None and any(known) and not all(known)
 
 
@@ -306,7 +300,7 @@ def failure_origin(case: CaseComparison | None) -> str:
     return OTHERWISE if case.origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[case.origin]
 
 
-def moved(row: CriterionComparison) -> tuple[str, str, str]:
+def compared(row: CriterionComparison) -> tuple[str, str, str]:
     """Both sides' means and head - base, signed, with decimals that agree on paper; `-` for what is not known."""
     return words.compared(row.base, row.head)
 
@@ -317,7 +311,7 @@ def between(row: CriterionComparison, *, share: bool = False) -> str:
         return "exact"
     if row.interval is None:
         return "-"
-    like = "" if share or row.delta is None else moved(row)[2]
+    like = "" if share or row.delta is None else compared(row)[2]
     return words.between(row.interval.low, row.interval.high, share=share, like=like)
 
 
@@ -365,13 +359,13 @@ def origin_words(origin: BaseOrigin) -> str:
     stored = origin.source is not BaseSource.RERUN
     parts = [how]
     if stored and origin.age_days is not None:
-        parts.append(_age(origin.age_days))
+        parts.append(_days_old(origin.age_days))
     if stored and origin.distance:
         parts.append(f"{words.counted(origin.distance, 'commit')} before the base")
     return ", ".join(parts)
 
 
-def _age(days: float) -> str:
+def _days_old(days: float) -> str:
     if days < 1 / 24:
         return "less than an hour old"
     if days < 2:

@@ -344,7 +344,7 @@ def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
         cells[at] = mark if cells[at] in (" ", LINE) else cells[at]
     cells[_at(better * (row.delta or 0.0), reach)] = POINT
     name = plain.label(row.name, CHART_NAME)
-    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {reports_cases.moved(row)[2]}"
+    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {reports_cases.compared(row)[2]}"
 
 
 def _draw(cells: list[str], interval: Interval, *, better: float, reach: float) -> None:

@@ -23,6 +23,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
+from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain
 
@@ -184,6 +185,14 @@ def why_unmeasured(case: CaseView) -> str:
         first = case.unmeasured[0]
         return f"{first.name}: {unmeasured_sentence(first)}"
     return plain.one_line(plain.clip(case.verdict.reason, WHY_LIMIT)) or "No criterion decides this case."
+
+
+def why(case: CaseView, *, width: int) -> str:
+    """What is wrong with a case, and whose failure it is; "" of one that passed. Names take at most `width`."""
+    if not case.failing:
+        return "" if case.kind is VerdictKind.PASS else why_unmeasured(case)
+    below = (f"{plain.label(each.name, width)} {reports_cases.against(each)}" for each in case.failing)
+    return ", ".join(each for each in (*below, case.failure_origin) if each)
 
 
 def next_step(report: Report, *, lies: Lies = "below") -> str:
