@@ -387,6 +387,7 @@ def compare_runs(
         alpha=policy.alpha,
         seed=head.seed,
         draws=criteria.draws,
+        decided=table.head.verdicts,
     )
 
 

@@ -41,7 +41,7 @@ def new_failures(comparison: Comparison, *, policy: Policy, unreliable: frozense
     `unreliable` cases do not block at all.
     """
     keys = (
-        (case.suite, case.case_id)
+        case.key
         for case in comparison.cases
         if case.origin is FailureOrigin.NEW and case.status is CaseStatus.PAIRED and case.base is not None
     )
@@ -145,7 +145,7 @@ def settle(
     fresh_head, fresh_base = _by_repeat(head.confirmations), _by_repeat(base.confirmations)
 
     def settled(case: CaseComparison) -> CaseComparison:
-        key = (case.suite, case.case_id)
+        key = case.key
         if key not in only:
             return case
         heads, bases = fresh_head.get(key, {}), fresh_base.get(key, {})
@@ -294,9 +294,7 @@ def alone(base: Run) -> frozenset[CaseKey]:
 
 def unconfirmed(comparison: Comparison) -> frozenset[CaseKey]:
     """New failures of which too few fresh runs could be measured."""
-    return frozenset(
-        (case.suite, case.case_id) for case in comparison.cases if case.origin is FailureOrigin.UNCONFIRMED
-    )
+    return frozenset(case.key for case in comparison.cases if case.origin is FailureOrigin.UNCONFIRMED)
 
 
 def without_base(policy: Policy, suites: Collection[str], *, is_at_hand: bool) -> tuple[Problem, ...]:

@@ -55,7 +55,7 @@ class Counts:
 
 def count(cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = ()) -> Counts:
     """The counts of a suite's cases."""
-    own = [case for case in cases if (case.suite, case.case_id) not in allowed]
+    own = [case for case in cases if case.key not in allowed]
     failed = sum(case.kind is VerdictKind.FAIL for case in own)
     return Counts(
         total=len(cases),
@@ -143,7 +143,6 @@ def judge_case(
         kind=kind,
         criteria=verdicts,
         reason=reason,
-        seconds=sum(trial.seconds for trial in trials),
         doubtful=kind is VerdictKind.NOT_MEASURED and any(map(_is_doubtful, criteria, verdicts)),
     )
 

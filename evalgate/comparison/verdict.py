@@ -23,6 +23,7 @@ from evalgate.model import (
     GateKind,
     GateVerdict,
     GradedTrial,
+    NonBlocking,
     NotEvaluated,
     Policy,
     Run,
@@ -70,6 +71,7 @@ SAID: Mapping[FailureOrigin, str] = {
 }
 
 NONE = Allowed()
+NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 
 
 def find(
@@ -82,7 +84,7 @@ def find(
     """
     if comparison is None or comparison.base is None:
         return Allowed(unreliable=unreliable)
-    failures = {(case.suite, case.case_id): case for case in comparison.cases if case.origin is not None}
+    failures = {case.key: case for case in comparison.cases if case.origin is not None}
     origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
     if policy.threshold is not ThresholdRule.NEW:
         return Allowed(origins=origins, unreliable=unreliable)
@@ -205,11 +207,14 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 """Most severe first: the most severe of the suites' kinds is the verdict's kind."""
 
 
-def threshold_gate(run: Run, policy: Policy, *, allowed: Allowed = NONE) -> Verdict:
+def threshold_gate(
+    run: Run, policy: Policy, *, allowed: Allowed = NONE, decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS
+) -> Verdict:
     """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it ran, but for those of
     advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
-    ended is inconclusive at best."""
-    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy)
+    ended is inconclusive at best. `decided`: its cases, where they are decided already."""
+    uses = pairing.uses_by_case(run)
+    verdicts = decided if decided.keys() == uses.keys() else case_verdicts(run, uses, policy=policy)
     suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
     deciding = [suite for suite in suites if not suite.advisory]
     kind = _worst(deciding, run)
@@ -324,13 +329,13 @@ def _judge_suite(
 ) -> SuiteVerdict:
     keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
-    cases = tuple(_marked(verdicts[key], key, quarantined=quarantined, allowed=allowed) for key in keys)
+    cases = tuple(_marked(verdicts[key], quarantined=quarantined, allowed=allowed) for key in keys)
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     kind, reason = comparison_threshold.judge(
         comparison_threshold.count(counted), required=required, min_measured=policy.min_measured
     )
-    failures = {(case.suite, case.case_id) for case in counted if case.kind is VerdictKind.FAIL}
+    failures = {case.key for case in counted if case.kind is VerdictKind.FAIL}
     settled = comparison_threshold.count(
         [_unconfirmed(case, allowed) for case in counted], allowed=failures & allowed.failures
     )
@@ -348,15 +353,16 @@ def _judge_suite(
     )
 
 
-def _marked(case: CaseVerdict, key: CaseKey, *, quarantined: Collection[CaseKey], allowed: Allowed) -> CaseVerdict:
-    is_allowed = case.kind is VerdictKind.FAIL and key in allowed.failures
-    if key not in quarantined and not is_allowed:
-        return case
-    return dataclasses.replace(case, quarantined=key in quarantined, allowed=is_allowed)
+def _marked(case: CaseVerdict, *, quarantined: Collection[CaseKey], allowed: Allowed) -> CaseVerdict:
+    if case.key in quarantined:
+        return dataclasses.replace(case, nonblocking=NonBlocking.QUARANTINED)
+    if case.kind is VerdictKind.FAIL and case.key in allowed.failures:
+        return dataclasses.replace(case, nonblocking=NonBlocking.ALLOWED)
+    return case
 
 
 def _unconfirmed(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    unconfirmed = (case.suite, case.case_id) in allowed.unconfirmed
+    unconfirmed = case.key in allowed.unconfirmed
     return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unconfirmed else case
 
 
@@ -370,13 +376,13 @@ def _sentence(
     by: VerdictKind | None,
 ) -> str:
     """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
-    counted = [case for suite in suites for case in suite.cases if (case.suite, case.case_id) not in allowed.unreliable]
+    counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
     cases = len(counted)
     failed = [case for case in counted if case.kind is VerdictKind.FAIL]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
     told = by or kind
     where = words.listed((suite.suite for suite in suites if told in (suite.kind, *suite.beside)), limit=3)
-    origins = allowed.in_words((case.suite, case.case_id) for case in failed)
+    origins = allowed.in_words(case.key for case in failed)
     match told:
         case VerdictKind.PASS:
             return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
@@ -422,7 +428,9 @@ def decide(
     decide (`admission`).
     """
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
-    threshold = threshold_gate(run, policy, allowed=allowed)
+    # what a budget cut short after the comparison is decided anew
+    decided = NO_VERDICTS if comparison is None or run.truncated else comparison.decided
+    threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     return Verdict(

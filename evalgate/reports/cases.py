@@ -24,6 +24,7 @@ from evalgate.model import (
     FailureOrigin,
     GateKind,
     GradedTrial,
+    NonBlocking,
     Power,
     Reason,
     Report,
@@ -156,7 +157,10 @@ class CaseView:
     @property
     def shortfall(self) -> float:
         """How far the worst criterion is from its threshold, in units of the threshold's size; 0.0 where none fails."""
-        return max((_shortfall(each) for each in self.failing), default=0.0)
+        known = ((each.value, each.threshold) for each in self.failing if each.value is not None)
+        return max(
+            (abs(limit - value) / max(abs(limit), 1e-9) for value, limit in known if limit is not None), default=0.0
+        )
 
     @property
     def shown(self) -> GradedTrial | None:
@@ -182,6 +186,11 @@ class CaseView:
         return ", ".join(each for each in (failure_origin(self.compared), allowed) if each)
 
     @property
+    def seconds(self) -> float:
+        """The agent's time in all of its runs."""
+        return sum(trial.seconds for trial in self.trials)
+
+    @property
     def flaky(self) -> tuple[CriterionVerdict, ...]:
         """The deciding criteria that reached their threshold in some repeats and not in others."""
         if len(self.trials) < 2:
@@ -193,7 +202,7 @@ class CaseView:
 def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
     suites = {suite.key: suite for suite in report.run.suites}
-    compared = {(case.suite, case.case_id): case for case in report.comparison.cases} if report.comparison else {}
+    compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
     allowed = allowed_cases(report)
     trials: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
@@ -202,7 +211,7 @@ def collect(report: Report) -> Iterator[CaseView]:
         if suite.suite in suites:
             known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
             for verdict in suite.cases:
-                name = (verdict.suite, verdict.case_id)
+                name = verdict.key
                 yield CaseView(
                     report=report,
                     verdict=verdict,
@@ -214,15 +223,24 @@ def collect(report: Report) -> Iterator[CaseView]:
                 )
 
 
+URGENCY: Final[Sequence[FailureOrigin | None]] = (
+    FailureOrigin.NEW,
+    FailureOrigin.UNCONFIRMED,
+    FailureOrigin.UNKNOWN,
+    None,
+    FailureOrigin.FLAKY,
+    FailureOrigin.KNOWN,
+)
+"""Whose failures are told first."""
+
+
 def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
     """What the change broke first, then the furthest below its threshold; equals keep their order."""
-    return tuple(sorted(found, key=lambda each: (_urgency(each), -each.shortfall)))
-
-
-def _urgency(case: CaseView) -> int:
-    origin = case.compared.origin if case.compared is not None else None
-    new = (FailureOrigin.NEW, FailureOrigin.UNCONFIRMED, FailureOrigin.UNKNOWN)
-    return (*new, None, FailureOrigin.FLAKY, FailureOrigin.KNOWN).index(origin)
+    return tuple(
+        sorted(
+            found, key=lambda each: (URGENCY.index(each.compared.origin if each.compared else None), -each.shortfall)
+        )
+    )
 
 
 def of_kind(found: Sequence[CaseView], *kinds: VerdictKind) -> tuple[CaseView, ...]:
@@ -238,12 +256,6 @@ def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
 def _is_flaky(verdict: CriterionVerdict, use: CriterionUse) -> bool:
     known = [threshold.reaches(value, use) for value in verdict.values if value is not None]
     return verdict.kind is not None and any(known) and not all(known)
-
-
-def _shortfall(verdict: CriterionVerdict) -> float:
-    if verdict.value is None or verdict.threshold is None:
-        return 0.0
-    return abs(verdict.threshold - verdict.value) / max(abs(verdict.threshold), 1e-9)
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:
@@ -264,7 +276,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     for suite in report.verdict.suites:
         advisory = suite.suite in report.policy.advisory
         for case in suite.cases:
-            key = case.suite, case.case_id
+            key = case.key
             why = None if case.kind is VerdictKind.PASS else _why_allowed(case, suite, advisory=advisory)
             if why is not None and not (why == ENOUGH and key in decisive):
                 found[key] = why
@@ -275,7 +287,7 @@ def _broken(report: Report) -> Collection[CaseKey]:
     """The cases that the change broke, where that is a regression: what a pass rate allows may still be worse."""
     regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
-    return {(case.suite, case.case_id) for case in compared if case.broken}
+    return {case.key for case in compared if case.broken}
 
 
 def _why_allowed(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> str | None:
@@ -283,7 +295,7 @@ def _why_allowed(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> s
         return ADVISORY
     if case.quarantined:
         return QUARANTINED
-    if case.allowed:
+    if case.nonblocking is NonBlocking.ALLOWED:
         return ""
     return WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
 

@@ -58,9 +58,9 @@ def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
-            test_case.set("time", _time(case.verdict.seconds))
+            test_case.set("time", _time(case.seconds))
         test_cases.append(_within(element))
-    head.set("time", _time(sum(case.verdict.seconds for case in found)))
+    head.set("time", _time(sum(case.seconds for case in found)))
     return head, test_cases
 
 

@@ -513,8 +513,8 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     unknown = [
         each for each in found if each.kind is not VerdictKind.PASS and not _has_failed(each) and not each.skipped
     ]
-    loud = [each for each in failing if not _is_quiet(each)]
-    quiet = [each for each in failing if _is_quiet(each)]
+    loud = [each for each in failing if not _is_warning(each)]
+    quiet = [each for each in failing if _is_warning(each)]
     relaxed = report.comparison.relaxed if report.comparison is not None else ()
     return (
         *(_remark(each, Level.ERROR, report.links) for each in loud),
@@ -537,7 +537,7 @@ def _has_failed(case: CaseView) -> bool:
     return case.kind is VerdictKind.FAIL and not case.agent_failed
 
 
-def _is_quiet(case: CaseView) -> bool:
+def _is_warning(case: CaseView) -> bool:
     known = case.compared is not None and case.compared.origin is FailureOrigin.KNOWN
     return known or case.allowed is not None
 

@@ -224,26 +224,26 @@ def _after_pass(report: Report, lies: Lies) -> str:
     if not failed:
         return f"The failures {lies} are non-blocking."
     which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(failed) else "failures"
-    if report.policy.threshold is ThresholdRule.NEW and _none_newly(report, failed):
+    if report.policy.threshold is ThresholdRule.NEW and _all_old(report, failed):
         return f"The {which} {lies} are not new: `threshold: new` allows them."
     return f"The {which} {lies} are within the required pass rate."
 
 
 def _deciding_failures(report: Report) -> set[tuple[str, str]]:
     return {
-        (case.suite, case.case_id)
+        case.key
         for suite in report.verdict.suites
         for case in suite.cases
         if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
     }
 
 
-def _none_newly(report: Report, failed: Collection[tuple[str, str]]) -> bool:
+def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     """Whether the base is known to have had each of these failures, or chance alone made them."""
     if report.comparison is None:
         return False
     old = {
-        (case.suite, case.case_id)
+        case.key
         for case in report.comparison.cases
         if case.status is CaseStatus.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
     }
