@@ -24,13 +24,13 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
+    CaseStatus,
     Grade,
     GradedTrial,
     NotEvaluated,
     Reason,
     Report,
     Run,
-    Standing,
     Suite,
     Transcript,
     Transcripts,
@@ -67,9 +67,9 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
         policy=bar.policy,
         origin=dataclasses.replace(origin, notes=(*origin.notes, *notes)),
         unpaired=_unpaired(head_run, theirs.run),
-        loosened=bar.loosened,
+        relaxed=bar.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
-        beside=_are_one_run(theirs, ours),
+        run_together=_are_one_run(theirs, ours),
     )
     settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=bar.policy)
     problems = (*settings.problems, *repeats.not_run(settled))
@@ -139,14 +139,14 @@ def _whole(path: Path, *, of: str) -> Stored:
     return read
 
 
-def _unpaired(head: Run, base: Run) -> dict[CaseKey, Standing]:
+def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
     ours, theirs = _contents(head), _contents(base)
-    unpaired = dict.fromkeys(sorted(theirs.keys() - ours.keys()), Standing.REMOVED)
+    unpaired = dict.fromkeys(sorted(theirs.keys() - ours.keys()), CaseStatus.REMOVED)
     for key, content in ours.items():
         if key not in theirs:
-            unpaired[key] = Standing.NEW
+            unpaired[key] = CaseStatus.NEW
         elif theirs[key] != content:
-            unpaired[key] = Standing.CHANGED
+            unpaired[key] = CaseStatus.CHANGED
     return unpaired
 
 

@@ -152,8 +152,8 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
         base.run,
         policy=rules.policy,
         origin=told.origin,
-        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
-        loosened=told.loosened,
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
+        relaxed=told.relaxed,
         stage=Stage.LAST if shard.more else Stage.ONLY,
         unreliable=rules.quarantined,
     )

@@ -22,6 +22,7 @@ from evalgate.model import (
     AgentUse,
     Case,
     CaseComparison,
+    CaseStatus,
     Comparison,
     CriteriaSource,
     CriterionUse,
@@ -32,7 +33,6 @@ from evalgate.model import (
     Run,
     Shard,
     SimulatorUse,
-    Standing,
     Suite,
     SuiteVerdict,
     Transcript,
@@ -58,7 +58,7 @@ TrialEntry: Any = entry(
     without={"key", "failure"},
     repeat=(
         Annotated[int, Field(ge=0, le=2 * FRESH)],
-        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: fresh runs that confirm a failure."),
+        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure."),
     ),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
     grades=(
@@ -74,9 +74,7 @@ CriterionEntry: Any = entry(
     fingerprint=(str, Field(default="", description="Equal where scores can be compared; thresholds do not count.")),
     calibration=(
         JudgedWire | None,
-        Field(
-            default=None, description="What people's labels say of its judge, where evalgate.yml names a calibration."
-        ),
+        Field(default=None, description="What human labels say of its judge, where evalgate.yml names a calibration."),
     ),
 )
 AgentEntry: Any = entry(
@@ -263,8 +261,8 @@ def _opened(head: dict[str, Any], name: str) -> str:
 
 def _is_worth_telling(case: CaseComparison) -> bool:
     alike = case.head is not None and case.base is not None and case.head == case.base
-    told = case.flaky or case.origin is not None or case.parting is not None
-    return not alike or told or case.standing is not Standing.PAIRED
+    told = case.flaky or case.origin is not None or case.divergence is not None
+    return not alike or told or case.status is not CaseStatus.PAIRED
 
 
 def _suite_lines(
@@ -290,7 +288,7 @@ def _suite_lines(
             "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
-            "quarantined": not case_verdict.admitted,
+            "quarantined": case_verdict.quarantined,
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
         yield (",\n" if number else "\n") + _case_line({name: value for name, value in told.items() if value})
@@ -442,7 +440,7 @@ def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
 def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise _refused("is not a results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
+        raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
     if type(version) is not int or version != SCHEMA_VERSION:
         shown = repr(version)[:40]
         why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
@@ -537,18 +535,18 @@ def _read_shard(read: Any) -> Shard:
 
 
 def _told(read: Any) -> Comparison:
-    cases = (each for each in read.cases if each.standing is not Standing.PAIRED)
+    cases = (each for each in read.cases if each.status is not CaseStatus.PAIRED)
     return Comparison(
         origin=read.origin,
         problem=read.problem,
         no_agent=read.no_agent,
         cases=tuple(
             CaseComparison(
-                suite=each.suite, case_id=each.case_id, standing=each.standing, head=None, base=None, why=each.why
+                suite=each.suite, case_id=each.case_id, status=each.status, head=None, base=None, why=each.why
             )
             for each in cases
         ),
-        loosened=read.loosened,
+        relaxed=read.relaxed,
         by_base=read.by_base,
     )
 

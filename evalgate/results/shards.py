@@ -8,31 +8,38 @@ import heapq
 import json
 import math
 import statistics
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import TypeAdapter, ValidationError
-
+from typing import Any
+from typing import TypeVar
+from pydantic import TypeAdapter
+from pydantic import ValidationError
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, Place, Problem, Severity
+from evalgate.errors import ConfigError
+from evalgate.errors import Place
+from evalgate.errors import Problem
+from evalgate.errors import Severity
 from evalgate.formats import fingerprints
-from evalgate.model import (
-    BaseOrigin,
-    BaseSource,
-    Case,
-    CaseKey,
-    Comparison,
-    JudgeUse,
-    Run,
-    Shard,
-    Standing,
-    Suite,
-    TrialKey,
-)
+from evalgate.model import BaseOrigin
+from evalgate.model import BaseSource
+from evalgate.model import Case
+from evalgate.model import CaseKey
+from evalgate.model import Comparison
+from evalgate.model import JudgeUse
+from evalgate.model import Run
+from evalgate.model import Shard
+from evalgate.model import Suite
+from evalgate.model import TrialKey
 from evalgate.results import file as results_file
-from evalgate.results.file import Stored, StoredOutcomes
+from evalgate.results.file import Stored
+from evalgate.results.file import StoredOutcomes
 from evalgate.text import words
+from evalgate.model import CaseStatus
 
 DURATIONS = "durations.json"
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
@@ -349,7 +356,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         (case.suite, case.case_id): case
         for each in told
         for case in each.cases
-        if case.standing is not Standing.REMOVED or (case.suite, case.case_id) not in planned
+        if case.status is not CaseStatus.REMOVED or (case.suite, case.case_id) not in planned
     }
     problems = [each.problem for each in told if each.problem]
     return Comparison(
@@ -357,7 +364,7 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey])
         problem=problems[0] if len(problems) == len(told) else "",
         no_agent=all(each.no_agent for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
-        loosened=tuple(dict.fromkeys(each for comparison in told for each in comparison.loosened)),
+        relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
     )
 
 

@@ -116,7 +116,7 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
     found = view.of(report).cases
     expected: Counter[int] = Counter()
     rows = report.comparison.criteria if report.comparison is not None else ()
-    for family in ([row for row in rows if row.gating], [row for row in rows if not row.gating]):
+    for family in ([row for row in rows if row.rule.gating], [row for row in rows if not row.rule.gating]):
         tested = any(cases.p_value(row) != "-" for row in family)
         expected[7 if tested else 6] += 1 + len(family) if family else 0
     if summary or not rows:

@@ -252,7 +252,7 @@ def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
         (final_response_match_v2.VERSION, []),
         (
             "0",
-            [f"with prompt 0, today's is {final_response_match_v2.VERSION}: this calibration holds"],
+            [f"with prompt 0, the current one is {final_response_match_v2.VERSION}: this calibration applies"],
         ),
         ("", ["lack the prompt version"]),
     ],
