@@ -8,38 +8,31 @@ import heapq
 import json
 import math
 import statistics
-from collections.abc import Callable
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-from typing import TypeVar
-from pydantic import TypeAdapter
-from pydantic import ValidationError
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError
-from evalgate.errors import Place
-from evalgate.errors import Problem
-from evalgate.errors import Severity
+from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import BaseOrigin
-from evalgate.model import BaseSource
-from evalgate.model import Case
-from evalgate.model import CaseKey
-from evalgate.model import Comparison
-from evalgate.model import JudgeUse
-from evalgate.model import Run
-from evalgate.model import Shard
-from evalgate.model import Suite
-from evalgate.model import TrialKey
+from evalgate.model import (
+    BaseOrigin,
+    BaseSource,
+    Case,
+    CaseKey,
+    CaseStatus,
+    Comparison,
+    JudgeUse,
+    Run,
+    Shard,
+    Suite,
+    TrialKey,
+)
 from evalgate.results import file as results_file
-from evalgate.results.file import Stored
-from evalgate.results.file import StoredOutcomes
+from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.text import words
-from evalgate.model import CaseStatus
 
 DURATIONS = "durations.json"
 _DURATIONS = TypeAdapter(dict[str, dict[str, float]])
