@@ -417,11 +417,11 @@ def _unused(case_id: str, names: Container[str]) -> str:
 def _turn(turn: Invocation) -> Invocation:
     """What a reference has: the user's words, the agents' words and calls, the answer."""
     events = tuple(
-        Event(author=event.author, content=aloud)
+        Event(author=event.author, content=answer)
         for event in turn.events or ()
-        if event.content is not None and (aloud := _without_thought(event.content)).parts
+        if event.content is not None and (answer := _answer_of(event.content)).parts
     )
-    final = None if turn.final_response is None else _without_thought(turn.final_response)
+    final = None if turn.final_response is None else _answer_of(turn.final_response)
     return Invocation(
         user_content=turn.user_content,
         final_response=final if final is not None and final.parts else None,
@@ -431,7 +431,7 @@ def _turn(turn: Invocation) -> Invocation:
     )
 
 
-def _without_thought(content: Content) -> Content:
+def _answer_of(content: Content) -> Content:
     """Without the model's thoughts."""
     parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
     return dataclasses.replace(content, parts=parts)

@@ -1,4 +1,4 @@
-"""What a run on somebody's pull request claims, posted by a workflow of ours that runs nothing of it (`mode: post`).
+"""Results that a pull request's own run claims, posted by a workflow of ours that runs nothing of it (`mode: post`).
 
 The pull request is found by the API from the commit of the run that ended; of the artifact only numbers and texts are
 taken, the verdict is made anew from them, and every text is escaped as always.
@@ -163,14 +163,14 @@ def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, j
         try:
             comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as failed:
-            problems.append(_problem(f"the comment could not be posted: {failed.message}", failed.hint))
+            problems.append(_not_posted(f"the comment could not be posted: {failed.message}", failed.hint))
     if settings.check_run:
         try:
             ended = _check_run(client, pull, report, decided, job=job, lead=lead)
         except GitHubFailed as failed:
-            problems.append(_problem(f"the check run could not be posted: {failed.message}", failed.hint))
+            problems.append(_not_posted(f"the check run could not be posted: {failed.message}", failed.hint))
         else:
-            problems += [] if ended is None else [_problem(f"no check run: {ended.message}", ended.hint)]
+            problems += [] if ended is None else [_not_posted(f"no check run: {ended.message}", ended.hint)]
     return problems
 
 
@@ -197,5 +197,5 @@ def _check_run(
     return ended if isinstance(ended, NotPermitted) else None
 
 
-def _problem(message: str, hint: str) -> Problem:
+def _not_posted(message: str, hint: str) -> Problem:
     return Problem(severity=Severity.WARNING, code="not-posted", message=message, hint=hint)

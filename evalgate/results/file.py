@@ -5,60 +5,45 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-from typing import Any
-from typing import Final
-from typing import Protocol
-from pydantic import Field
-from pydantic import TypeAdapter
-from pydantic import ValidationError
-from pydantic import model_validator
-from evalgate.errors import ConfigError
-from evalgate.errors import Place
-from evalgate.errors import Problem
-from evalgate.formats import adk_shapes
-from evalgate.formats import fingerprints
-from evalgate.formats import json_source
-from evalgate.formats.adk_shapes import AgentDetailsWire
-from evalgate.formats.adk_shapes import EvalCaseWire
-from evalgate.model import FRESH
-from evalgate.model import AgentDetails
-from evalgate.model import AgentFailure
-from evalgate.model import AgentUse
-from evalgate.model import Case
-from evalgate.model import CaseComparison
-from evalgate.model import CaseStatus
-from evalgate.model import Comparison
-from evalgate.model import CriteriaSource
-from evalgate.model import CriterionUse
-from evalgate.model import EvalSet
-from evalgate.model import GradedTrial
-from evalgate.model import Outcome
-from evalgate.model import Report
-from evalgate.model import Run
-from evalgate.model import Shard
-from evalgate.model import SimulatorUse
-from evalgate.model import Suite
-from evalgate.model import SuiteVerdict
-from evalgate.model import Transcript
-from evalgate.model import TrialKey
-from evalgate.model import Verdict
-from evalgate.model import VerdictKind
+from typing import Annotated, Any, Final, Protocol
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from evalgate.errors import ConfigError, Place, Problem
+from evalgate.formats import adk_shapes, fingerprints, json_source
+from evalgate.formats.adk_shapes import AgentDetailsWire, EvalCaseWire
+from evalgate.model import (
+    FRESH,
+    AgentDetails,
+    AgentFailure,
+    AgentUse,
+    Case,
+    CaseComparison,
+    CaseStatus,
+    Comparison,
+    CriteriaSource,
+    CriterionUse,
+    EvalSet,
+    GradedTrial,
+    Outcome,
+    Report,
+    Run,
+    Shard,
+    SimulatorUse,
+    Suite,
+    SuiteVerdict,
+    Transcript,
+    TrialKey,
+    Verdict,
+    VerdictKind,
+)
 from evalgate.model.run import ShardIndex
-from evalgate.results import calibration_file
-from evalgate.results import shapes
+from evalgate.results import calibration_file, shapes
 from evalgate.results.calibration_file import JudgedWire
-from evalgate.results.shapes import AnyGrade
-from evalgate.results.shapes import Described
-from evalgate.results.shapes import Entry
-from evalgate.results.shapes import OutcomeEntry
-from evalgate.results.shapes import Places
-from evalgate.results.shapes import entry
+from evalgate.results.shapes import AnyGrade, Described, Entry, OutcomeEntry, Places, entry
 
 SCHEMA_VERSION: Final = 3
 MOST_BYTES: Final = 2 * 1024**3
