@@ -107,7 +107,7 @@ def test_a_second_push_updates_the_same_comment(fork, client, tmp_path) -> None:
     upload(fork, written("pass fail"))
     post(client, tmp_path)
     (comment,) = comments(fork)
-    assert "1 of 2 cases below" in comment["body"]
+    assert "1 of 2 cases failed" in comment["body"]
 
 
 def test_the_verdict_is_made_anew_from_the_grades(fork, client, tmp_path) -> None:
