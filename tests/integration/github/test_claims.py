@@ -9,19 +9,20 @@ import re
 import zipfile
 from pathlib import Path
 from typing import Any
-
 import cmarkgfm
 import pytest
 from builders import build
 from builders.github_state import zipped
 from cmarkgfm.cmark import Options
-
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError, EvalgateError, UnavailableError
+from evalgate.errors import ConfigError
+from evalgate.errors import EvalgateError
+from evalgate.errors import UnavailableError
 from evalgate.gate import post as gate_post
 from evalgate.github.client import GitHubFailed
 from evalgate.github.comment import Speaker
-from evalgate.github.events import EventContext, EventKind
+from evalgate.github.events import EventContext
+from evalgate.github.events import EventKind
 from evalgate.github.publish import Job
 from evalgate.model import Links
 from evalgate.results import file
@@ -107,7 +108,7 @@ def test_a_second_push_updates_the_same_comment(fork, client, tmp_path) -> None:
     upload(fork, written("pass fail"))
     post(client, tmp_path)
     (comment,) = comments(fork)
-    assert "1 of 2 cases below" in comment["body"]
+    assert "1 of 2 cases failed" in comment["body"]
 
 
 def test_the_verdict_is_made_anew_from_the_grades(fork, client, tmp_path) -> None:
