@@ -217,7 +217,7 @@ def _timed(settings: Settings, suites: tuple[Suite, ...], rules: BaseRules | Non
     return tuple(dict.fromkeys(name for policy in policies for name in compare.clock_based(policy, suites)))
 
 
-def decides(head: Settings, base: Settings | None) -> bool:
+def is_by_base(head: Settings, base: Settings | None) -> bool:
     """Whether the base's rules decide: one of both evalgate.yml says so, and head's cannot take back the base's."""
     return head.policy == "base" or (base is not None and base.policy == "base")
 
@@ -225,7 +225,7 @@ def decides(head: Settings, base: Settings | None) -> bool:
 def _settings_of_stores(head: Settings, base: BaseProject) -> Settings:
     """Head's settings; where the base's rules decide, with the base's stores: others may hold whatever the change
     likes to be compared with."""
-    if base.settings is None or not decides(head, base.settings):
+    if base.settings is None or not is_by_base(head, base.settings):
         return head
     return head.model_copy(update={name: getattr(base.settings, name) for name in STORES})
 

@@ -156,17 +156,17 @@ def _default_branch(repo: Repository) -> str:
 def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
     """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note, where there is none."""
     _ensure(repo, tip)
-    found = _common_ancestor(repo, tip, head)
+    found = _find_merge_base(repo, tip, head)
     why = "they have no common ancestor"
     for depth in DEEPENING:
         if found or not repo.is_shallow:
             break
         try:
-            _deepen(repo, tip, head, depth)
+            _fetch_history(repo, tip, head, depth)
         except GitFailed as error:
             why = f"history could not be fetched ({error.words.splitlines()[-1]})"
             break
-        found = _common_ancestor(repo, tip, head)
+        found = _find_merge_base(repo, tip, head)
         why = f"they have no common ancestor in the last {depth:,} commits"
     if found:
         return BaseCommit(sha=found, how="merge-base")
@@ -177,7 +177,7 @@ def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
     return BaseCommit(sha=tip, how="base", note=note)
 
 
-def _common_ancestor(repo: Repository, tip: str, head: str) -> str | None:
+def _find_merge_base(repo: Repository, tip: str, head: str) -> str | None:
     try:
         return repo.run("merge-base", tip, head) or None
     except GitFailed as error:
@@ -186,7 +186,7 @@ def _common_ancestor(repo: Repository, tip: str, head: str) -> str | None:
         return None
 
 
-def _deepen(repo: Repository, tip: str, head: str, depth: int) -> None:
+def _fetch_history(repo: Repository, tip: str, head: str, depth: int) -> None:
     try:
         repo.fetch(tip, head, depth=depth)
     except GitFailed as error:

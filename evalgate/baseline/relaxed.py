@@ -36,6 +36,8 @@ EXCUSED = " (failures on both sides are tolerated)"
 """Under `threshold: new` a higher threshold makes pre-existing failures of what the base passed by its own."""
 WIDTH, LED_UP, MOST = 60, 20, 100_000
 """Of a long value: what is shown, what of it stands before the difference, and what is looked at."""
+IsWeaker = Callable[[Any, Any], bool]
+"""Whether head's value (the second) asks for less than the base's."""
 PLAYS_USERS = ("model", "config", "max_turns", "custom_instructions", "include_function_calls", "stop_signal")
 
 
@@ -86,7 +88,7 @@ def _suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> I
         kept = after.get(use.name)
         if not _is_shown_only(use) or before.criteria.get(use.name, CriterionRule()).gating:
             yield from _criterion(use, kept, suite=head.key)
-        if kept is not None and policy.threshold is ThresholdRule.NEW and _is_easier(kept, use):
+        if kept is not None and policy.threshold is ThresholdRule.NEW and _is_relaxed(kept, use):
             yield _changed(use, kept, suite=head.key, was=_threshold(use), now=_threshold(kept) + EXCUSED)
 
 
@@ -100,7 +102,7 @@ def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> 
     if head.lower_is_better != base.lower_is_better:
         was, now = (f"{'lower' if each.lower_is_better else 'higher'} is better" for each in (base, head))
         yield _changed(base, head, suite=suite, was=was, now=now)
-    elif not _is_shown_only(base) and _is_easier(base, head):
+    elif not _is_shown_only(base) and _is_relaxed(base, head):
         kind = RelaxedKind.THRESHOLD
         yield _changed(base, head, suite=suite, was=_threshold(base), now=_threshold(head), kind=kind)
     if head.code != base.code:
@@ -132,7 +134,7 @@ def _threshold(use: CriterionUse) -> str:
     return "informational" if use.informational or use.threshold is None else words.threshold(use.threshold)
 
 
-def _is_easier(base: CriterionUse, head: CriterionUse) -> bool:
+def _is_relaxed(base: CriterionUse, head: CriterionUse) -> bool:
     """Whether head's threshold is easier to reach, where both have one and agree which way is better."""
     if base.threshold is None or head.threshold is None:
         return False
@@ -154,23 +156,22 @@ def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[R
     for word in FailOn:
         if word in base.fail_on and word not in head.fail_on:
             yield _rule("fail_on", f"with {word.value}", f"without {word.value}")
-    yield from _lowered("pass_rate", base.pass_rate, head.pass_rate)
-    yield from _lowered("min_measured", base.min_measured, head.min_measured)
     # the smaller alpha, the surer a regression must be before it counts
-    yield from _lowered("alpha", base.alpha, head.alpha)
-    yield from _raised("max_drop", base.max_drop, head.max_drop)
+    for name in ("pass_rate", "min_measured", "alpha"):
+        yield from _compared(name, getattr(base, name), getattr(head, name), operator.gt)
+    yield from _compared("max_drop", base.max_drop, head.max_drop, operator.lt)
     for suite in sorted({*base.suite_pass_rate, *head.suite_pass_rate} & {*known}):
         was, now = (each.suite_pass_rate.get(suite, each.pass_rate) for each in (base, head))
-        yield from _lowered(f"pass_rate of {suite}", was, now)
+        yield from _compared(f"pass_rate of {suite}", was, now, operator.gt)
     if head.threshold is ThresholdRule.NEW and base.threshold is ThresholdRule.ALL:
         yield _rule("threshold", base.threshold.value, head.threshold.value)
     if head.threshold is ThresholdRule.NEW and base.threshold is ThresholdRule.NEW:
-        yield from _raised("confirm", base.confirm, head.confirm)
+        yield from _compared("confirm", base.confirm, head.confirm, operator.lt)
     if head.adk_compat and not base.adk_compat:
         yield _rule("adk_compat", "false", "true")
     for suite in sorted((head.advisory - base.advisory) & {*known}):
         yield _rule(f"severity of {suite}", "gating", "advisory")
-    yield from _raised("admission", base.admission, head.admission)
+    yield from _compared("admission", base.admission, head.admission, operator.lt)
     for name in sorted({*base.criteria, *head.criteria}):
         yield from _criterion_rule(name, base, head)
 
@@ -178,23 +179,18 @@ def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[R
 def _criterion_rule(name: str, base: Policy, head: Policy) -> Iterator[RelaxedRule]:
     was, now = (each.criteria.get(name, CriterionRule()) for each in (base, head))
     if (was.max_drop, now.max_drop) != (None, None):
-        drops = [
+        before, after = (
             policy.max_drop if rule.max_drop is None else rule.max_drop for policy, rule in ((base, was), (head, now))
-        ]
-        yield from _raised(f"max_drop of {name}", *drops)
+        )
+        yield from _compared(f"max_drop of {name}", before, after, operator.lt)
     if (now.gating is False and was.gating is not False) or (was.gating is True and now.gating is None):
         yield _rule(f"gating of {name}", _value(was.gating), _value(now.gating))
     if was.lower_is_better != now.lower_is_better:
         yield _rule(f"lower_is_better of {name}", _value(was.lower_is_better), _value(now.lower_is_better))
 
 
-def _lowered(name: str, base: float, head: float) -> Iterator[RelaxedRule]:
-    if head < base:
-        yield _rule(name, *(str(each) if isinstance(each, int) else words.threshold(each) for each in (base, head)))
-
-
-def _raised(name: str, base: float, head: float) -> Iterator[RelaxedRule]:
-    if head > base:
+def _compared(name: str, base: float, head: float, is_weaker: IsWeaker) -> Iterator[RelaxedRule]:
+    if is_weaker(base, head):
         yield _rule(name, *(str(each) if isinstance(each, int) else words.threshold(each) for each in (base, head)))
 
 
@@ -226,9 +222,6 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
 
 
 # -- Settings, and what evalgate.yml says of judges and tools --
-
-IsWeaker = Callable[[Any, Any], bool]
-"""Whether head's value (the second) asks for less than the base's."""
 
 
 def _is_tightened(base: float | None, head: float | None) -> bool:

@@ -62,13 +62,13 @@ def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, poli
         return Rules(
             settings=settings,
             suites=suites,
-            policy=_at_least(own, settings, base),
+            policy=_own_policy(own, settings, base),
             relaxed=tuple(_relaxed(settings, suites, own, project, renamed={})),
             problems=tuple(_unknown(settings, base)),
         )
     renamed = project.renamed or baseline_base.renames(rules.suites, suites)
     relaxed = tuple(_relaxed(settings, suites, own, project, renamed=renamed))
-    by_base = baseline_base.decides(settings, theirs)
+    by_base = baseline_base.is_by_base(settings, theirs)
     problems = tuple(_unreadable(rules, by_base=by_base))
     if not by_base:
         return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems)
@@ -120,7 +120,7 @@ def _unknown(settings: Settings, base: Base | None) -> Iterator[Problem]:
         yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message)
 
 
-def _at_least(policy: Policy, settings: Settings, base: Base | None) -> Policy:
+def _own_policy(policy: Policy, settings: Settings, base: Base | None) -> Policy:
     """Head's policy; where the base's was to decide and something is wrong with the base, head's cannot tolerate
     that."""
     if base is None or not base.problem or base.no_agent or settings.policy != "base":

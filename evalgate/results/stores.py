@@ -104,7 +104,7 @@ def pick(entries: Iterable[Entry], candidates: Sequence[str]) -> list[tuple[int,
     ]
 
 
-def pick_dropped(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
+def pick_removed(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
     """What goes when `new` comes: earlier runs of its commit, and the oldest beyond `keep`; never `new` itself."""
     others = sorted(entry for entry in entries if entry != new)
     repeated = [entry for entry in others if entry.commit == new.commit and entry < new]
@@ -217,7 +217,7 @@ class Store(Protocol):
         ...
 
 
-def _first_readable(
+def _find_first(
     picked: Iterable[tuple[int, Entry]],
     read: Callable[[Entry], bytes | None],
     *,
@@ -254,7 +254,7 @@ _BRANCH_NAME = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tip:
+class _Branch:
     """The branch as it was fetched: its commit ("" where it does not exist), its plain files, names of what else stands
     at its top (links, folders), how many commits it has."""
 
@@ -321,12 +321,12 @@ class DataBranch:
 
         def read(entry: Entry) -> bytes:
             try:
-                return self._blob(tip.files[f"{RUNS}/{entry.name}"], MOST_PACKED_BYTES)
+                return self._content(tip.files[f"{RUNS}/{entry.name}"], MOST_PACKED_BYTES)
             except GitFailed as error:
                 raise Unreadable(error.words) from error
 
         picked = pick(tip.entries, candidates)
-        return _first_readable(picked, read, scratch=self._repo.folder, where=f"on the {self.name}", warn=self._warn)
+        return _find_first(picked, read, scratch=self._repo.folder, where=f"on the {self.name}", warn=self._warn)
 
     def read(self, name: str) -> bytes | None:
         """See `Store`."""
@@ -365,19 +365,19 @@ class DataBranch:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def _fetched(self) -> _Tip:
+    def _fetched(self) -> _Branch:
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1", "--filter=blob:none")
         try:
             self._repo.run_with_remote("fetch", *options, "origin", f"+{self._ref}:refs/evalgate/data")
         except GitFailed as error:
             if error.complaint is Complaint.MISSING and "couldn't find remote ref" in error.words:
-                return _Tip()
+                return _Branch()
             raise
         commit = self._repo.run("rev-parse", "--verify", "refs/evalgate/data")
         message = self._repo.run_bytes("cat-file", "commit", commit).decode("utf-8", "replace")
         found = re.findall(rf"^{_HISTORY}: (\d{{1,9}})$", message, re.MULTILINE)
         listed = list(self._listed(commit))
-        return _Tip(
+        return _Branch(
             commit=commit,
             files={name: blob for name, blob in listed if blob},
             others=frozenset(name for name, blob in listed if not blob),
@@ -397,22 +397,22 @@ class DataBranch:
                 if name:
                     yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
 
-    def _read(self, tip: _Tip, name: str) -> bytes | None:
-        return self._blob(tip.files[name], MOST_HISTORY_BYTES) if name in tip.files else None
+    def _read(self, tip: _Branch, name: str) -> bytes | None:
+        return self._content(tip.files[name], MOST_HISTORY_BYTES) if name in tip.files else None
 
-    def _blob(self, blob: str, most_bytes: int) -> bytes:
+    def _content(self, blob: str, most_bytes: int) -> bytes:
         return self._repo.run_with_remote("cat-file", "blob", blob, most_bytes=most_bytes)
 
     # --- writing -----------------------------------------------------------------------------------
 
-    def _made(self, tip: _Tip, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
+    def _made(self, tip: _Branch, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
         """A commit that adds the run to the tip."""
         files = {f"{RUNS}/{entry.name}": run}
         for name, data in _files_beside(tip.files.keys(), revise, lambda: self._read(tip, HISTORY)).items():
             path = self._repo.folder / "file"
             path.write_bytes(data)
             files[name] = self._repo.run("hash-object", "-w", "--no-filters", str(path))
-        dropped = pick_dropped(tip.entries, keep=self._keep, new=entry)
+        dropped = pick_removed(tip.entries, keep=self._keep, new=entry)
         lines = [f"100644 {blob}\t{name}\0" for name, blob in files.items()]
         lines += [f"0 {'0' * len(run)}\t{RUNS}/{each.name}\0" for each in dropped]
         index = self._repo.folder / "index"
@@ -431,7 +431,7 @@ class DataBranch:
         parents = () if anew else ("-p", tip.commit)
         return self._repo.run("commit-tree", tree, *parents, given=message.encode(), environment=who)
 
-    def _starts_anew(self, tip: _Tip) -> bool:
+    def _starts_anew(self, tip: _Branch) -> bool:
         return tip.history >= 2 * self._keep and not tip.has_more
 
 
@@ -466,8 +466,8 @@ class Folder:
 
     def find(self, candidates: Sequence[str]) -> StoredRun | None:
         """See `Store`."""
-        with _in_reach(self._folder):
-            return _first_readable(
+        with _unavailable(self._folder):
+            return _find_first(
                 pick(self._entries(), candidates),
                 lambda entry: _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES),
                 scratch=self._scratch,
@@ -477,7 +477,7 @@ class Folder:
 
     def read(self, name: str) -> bytes | None:
         """See `Store`."""
-        with _in_reach(self._folder):
+        with _unavailable(self._folder):
             try:
                 return _read(self._folder / name, MOST_HISTORY_BYTES)
             except Unreadable as error:
@@ -487,7 +487,7 @@ class Folder:
         """See `Store`."""
         entry = made_now(commit, now)
         runs = self._folder / RUNS
-        with _in_reach(self._folder):
+        with _unavailable(self._folder):
             runs.mkdir(parents=True, exist_ok=True)
             packed = _fresh(runs)
             try:
@@ -499,9 +499,9 @@ class Folder:
                         fresh = _fresh(self._folder)
                         fresh.write_bytes(data)
                         fresh.replace(self._folder / name)
-                    for dropped in pick_dropped(self._entries(), keep=self._keep, new=entry):
+                    for dropped in pick_removed(self._entries(), keep=self._keep, new=entry):
                         (runs / dropped.name).unlink(missing_ok=True)
-                    _remove_leftovers(runs, now)
+                    _remove_stale(runs, now)
             finally:
                 packed.unlink(missing_ok=True)
 
@@ -526,7 +526,7 @@ def _fresh(folder: Path) -> Path:
     return folder / f".new-{secrets.token_hex(8)}"
 
 
-def _remove_leftovers(folder: Path, now: datetime) -> None:
+def _remove_stale(folder: Path, now: datetime) -> None:
     """Remove what killed writers left a day ago and longer."""
     for path in folder.glob(".new-*"):
         with contextlib.suppress(FileNotFoundError):
@@ -554,7 +554,7 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _in_reach(folder: Path) -> Iterator[None]:
+def _unavailable(folder: Path) -> Iterator[None]:
     """Raises UnavailableError for what the system says of the folder."""
     try:
         yield
@@ -662,7 +662,10 @@ def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], No
         distance = behind + kept.distance
         try:
             stored = results_file.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
-            why = _unusable(stored.run, kept.commit)
+            run = stored.run
+            why = "" if has_conversation(run) else "the agent failed in every run"
+            if run.commit and run.commit != kept.commit:
+                why = f"they are of {run.commit[:12]}"
         except EvalgateError as error:
             why = error.message
         else:
@@ -671,12 +674,6 @@ def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], No
         say(f"the results of {kept.commit[:12]} in the {store.name} were skipped: {why}")
         behind = distance + 1
     return None
-
-
-def _unusable(run: Run, commit: str) -> str:
-    if run.commit and run.commit != commit:
-        return f"they are of {run.commit[:12]}"
-    return "" if has_conversation(run) else "the agent failed in every run"
 
 
 def has_conversation(run: Run) -> bool:

@@ -317,7 +317,7 @@ def find_source(root: Path) -> Source:
     """
     start = root.resolve()
     for folder in (start, *start.parents):
-        git_dir = _git_dir(folder)
+        git_dir = _git_folder(folder)
         if git_dir is not None:
             pointer = git_dir / "commondir"
             common = git_dir
@@ -330,7 +330,7 @@ def find_source(root: Path) -> Source:
     )
 
 
-def _git_dir(working_tree: Path) -> Path | None:
+def _git_folder(working_tree: Path) -> Path | None:
     """The git directory of a working tree, through a `.git` file where it is one; None where there is none."""
     git_dir = working_tree / ".git"
     if git_dir.is_file():

@@ -100,7 +100,7 @@ class Exchange:
             self._session = requests.Session()
             self._session.trust_env = False
             # Redirects are followed here, by hand; requests would still read their bodies whole and parse their target.
-            self._session.get_redirect_target = _nowhere  # type: ignore[method-assign]  # a session's own hook
+            self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # noqa: ARG005
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise ExchangeFailed(Fault.TIMEOUT, "no time left for the request")
@@ -147,10 +147,6 @@ class Exchange:
             if time.monotonic() > deadline:
                 raise ExchangeFailed(Fault.TIMEOUT, "the request timed out")
         return bytes(content)
-
-
-def _nowhere(resp: requests.Response) -> str | None:  # noqa: ARG001 - the signature of requests
-    return None
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

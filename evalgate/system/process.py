@@ -108,7 +108,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 """
 
 
-class _Guardian:
+class _Guard:
     """Ends the process groups of our children when we are killed ourselves and cannot do it.
 
     A shell of a few hundred kilobytes waits at the end of a pipe that only we hold. While children live it is told of
@@ -165,7 +165,7 @@ class _Guardian:
                 shell.communicate()
 
 
-_GUARDIAN = _Guardian()
+_GUARD = _Guard()
 
 
 # --- starting -----------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str
     return f"the file is there, but the interpreter that its first line names is not: {shown}{why}"
 
 
-def _cap_memory(pid: int, limit: int) -> bool:
+def _limit_memory(pid: int, limit: int) -> bool:
     """Bound the private memory of a running process in bytes; False where the system does not do that."""
     if resource is None or not hasattr(resource, "prlimit"):
         return False
@@ -286,8 +286,8 @@ class Child:
         """Start the command. Raises ChildStartError."""
         self._process = _start(command, cwd=cwd, environment=environment, reads_input=reads_input)
         self.pid = self._process.pid
-        _GUARDIAN.guard(self.pid)
-        self.memory_capped = memory_bytes is not None and _cap_memory(self.pid, memory_bytes)
+        _GUARD.guard(self.pid)
+        self.memory_capped = memory_bytes is not None and _limit_memory(self.pid, memory_bytes)
         self.stderr = Tail(limit=TAIL_BYTES)
         self._signals: list[tuple[float, signal.Signals]] = []
         self._ended: Ended | None = None
@@ -370,11 +370,11 @@ class Child:
 
     def _listen(self) -> None:
         try:
-            self._relay()
+            self._read_output()
         finally:
             self._reap()
 
-    def _relay(self) -> None:
+    def _read_output(self) -> None:
         """Hand on what it says until it has ended, and send the signals that are due."""
         poll = select.poll()
         streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
@@ -392,17 +392,17 @@ class Child:
                     os.read(fd, 1024)
                 elif fd in exit_fds:
                     poll.unregister(fd)
-                elif not self._drain(fd, feeds):
+                elif not self._read_from(fd, feeds):
                     poll.unregister(fd)
                     del feeds[fd]
             self._send_due_signals()
-            if drain_until is None and self._has_exited():
+            if drain_until is None and self._has_ended():
                 drain_until = time.monotonic() + DRAIN_S
                 self._signal_group(signal.SIGKILL)  # who is left may hold the pipes open
         for fd in exit_fds:
             os.close(fd)
 
-    def _drain(self, fd: int, feeds: Mapping[int, Callable[[bytes], None]]) -> bool:
+    def _read_from(self, fd: int, feeds: Mapping[int, Callable[[bytes], None]]) -> bool:
         """Hand on what is there; False at its end. Before a word on standard output comes all that was said on
         standard error before it: it may explain the word."""
         chunk = _read(fd)
@@ -427,7 +427,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
-    def _has_exited(self) -> bool:
+    def _has_ended(self) -> bool:
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
             return self._process.poll() is not None
         try:
@@ -438,7 +438,7 @@ class Child:
     def _reap(self) -> None:
         self._leaving.set()
         self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
-        _GUARDIAN.release(self.pid)
+        _GUARD.release(self.pid)
         ended = Ended(returncode=self._process.wait())
         with self._writing:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):

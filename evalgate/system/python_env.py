@@ -113,7 +113,7 @@ def _named(python: str, root: str, world: World) -> str:
 def _found(wanted: Wanted, world: World) -> Interpreter:
     """Without requirements: a `.venv` of the checkout, else PATH, where the framework can be imported."""
     looked = []
-    for python in _candidates(wanted, world):
+    for python in _pythons(wanted, world):
         if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
             return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
         looked.append(python)
@@ -127,7 +127,7 @@ def _found(wanted: Wanted, world: World) -> Interpreter:
     )
 
 
-def _candidates(wanted: Wanted, world: World) -> list[str]:
+def _pythons(wanted: Wanted, world: World) -> list[str]:
     """A `.venv` from the agent's folder up to the checkout's root, then what is on PATH."""
     root = Path(wanted.root)
     places = [place for place in (Path(wanted.folder), *Path(wanted.folder).parents) if place.is_relative_to(root)]
@@ -189,8 +189,8 @@ class Needs:
 
 def named_needs(requirements: Sequence[str], root: str) -> Needs:
     """The needs that a user lists: names of files below `root`, all else specifiers (`google-adk>=2`)."""
-    files = [Path(root, entry) for entry in requirements if _looks_like_file(entry, root)]
-    specifiers = [entry for entry in requirements if not _looks_like_file(entry, root)]
+    files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
+    specifiers = [entry for entry in requirements if not _is_file(entry, root)]
     texts = [_file_text(file, root) for file in files] + [*specifiers, _local_mark(specifiers, root)]
     return Needs(
         kind=NeedKind.NAMED,
@@ -247,7 +247,7 @@ def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
 
 
-def _looks_like_file(entry: str, root: str) -> bool:
+def _is_file(entry: str, root: str) -> bool:
     return Path(root, entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
 
 
@@ -288,7 +288,7 @@ def _made(needs: Needs, base: str, world: World) -> str:
     if _is_ready(folder):
         return str(python)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_suffix(".lock"), world.log):
+    with _lock(folder.with_suffix(".lock"), world.log):
         if not _is_ready(folder):
             world.log(f"installing {needs} for the agent")
             began = time.monotonic()
@@ -300,7 +300,7 @@ def _made(needs: Needs, base: str, world: World) -> str:
 
 
 @contextlib.contextmanager
-def _locked(file: Path, log: Callable[[str], None]) -> Iterator[None]:
+def _lock(file: Path, log: Callable[[str], None]) -> Iterator[None]:
     """Hold `file` against other threads and processes; the system lets go of it however we end."""
     import filelock  # noqa: PLC0415 - it takes 0.05 s to import, and most runs make no environment
 
@@ -323,13 +323,13 @@ def _is_ready(folder: Path) -> bool:
 
 def _about(base: str, world: World) -> str:
     """Implementation, version and platform of a Python, as it says itself."""
-    environment = _installing(world)
+    environment = _install_environment(world)
     try:
         finished = process.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=CHECK_TIMEOUT_S)
     except process.ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     if finished.returncode != 0 or not finished.stdout_tail.strip():
-        raise InstallFailed(f"{base} is not a working Python", _tail(finished, environment))
+        raise InstallFailed(f"{base} is not a working Python", _last_lines(finished, environment))
     return finished.stdout_tail.strip()
 
 
@@ -356,7 +356,7 @@ def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]
 
 
 def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> None:
-    environment = _installing(world)
+    environment = _install_environment(world)
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
     settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
@@ -366,19 +366,19 @@ def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> 
         raise InstallFailed(f"uv cannot be started: {error}") from error
     if finished.timed_out:
         message = f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s"
-        raise InstallFailed(message, _tail(finished, environment))
+        raise InstallFailed(message, _last_lines(finished, environment))
     if finished.returncode != 0:
         what = " ".join(["uv", *command[1:3]])
         raise InstallFailed(
-            f"installing {needs} failed: `{what}` ended with {finished.returncode}", _tail(finished, environment)
+            f"installing {needs} failed: `{what}` ended with {finished.returncode}", _last_lines(finished, environment)
         )
 
 
-def _installing(world: World) -> Mapping[str, str]:
+def _install_environment(world: World) -> Mapping[str, str]:
     return world.install_environment or world.environment
 
 
-def _tail(finished: process.Finished, environment: Mapping[str, str]) -> str:
+def _last_lines(finished: process.Finished, environment: Mapping[str, str]) -> str:
     text = finished.stderr_tail.strip() or finished.stdout_tail.strip()
     lines = text.splitlines()[-DETAIL_LINES:]
     return _URL_PASSWORD.sub("***@", redact.redactor(environment)("\n".join(lines)))

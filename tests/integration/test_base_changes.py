@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
 import pytest
 from builders import forked_command
 from builders.gated_repository import Repository

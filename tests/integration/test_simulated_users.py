@@ -11,15 +11,15 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
-from http.server import ThreadingHTTPServer
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
 import pytest
 import yaml
 from builders import forked_command
+
 from tests.integration.agents.line_client import adk_python
 
 pytestmark = pytest.mark.integration

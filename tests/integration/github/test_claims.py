@@ -9,20 +9,19 @@ import re
 import zipfile
 from pathlib import Path
 from typing import Any
+
 import cmarkgfm
 import pytest
 from builders import build
 from builders.github_state import zipped
 from cmarkgfm.cmark import Options
+
 from evalgate.config.settings import Settings
-from evalgate.errors import ConfigError
-from evalgate.errors import EvalgateError
-from evalgate.errors import UnavailableError
+from evalgate.errors import ConfigError, EvalgateError, UnavailableError
 from evalgate.gate import post as gate_post
 from evalgate.github.client import GitHubFailed
 from evalgate.github.comment import Speaker
-from evalgate.github.events import EventContext
-from evalgate.github.events import EventKind
+from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Job
 from evalgate.model import Links
 from evalgate.results import file
