@@ -62,7 +62,7 @@ class CommandDriver(AgentDriver):
         launch = Launch(
             command=options.command,
             cwd=str(Path(setting.root, options.cwd)),
-            environment={**setting.environment, **options.env},
+            environment={**setting.world.environment, **options.env},
         )
         return WorkerPool(launch, setting=setting, grades_metrics=False)
 

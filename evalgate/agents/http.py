@@ -492,7 +492,7 @@ class HttpAgent:
         self._headers = _expanded(options.headers, setting)
         secrets = dict(enumerate(self._headers.values()))
         self._redact = system_redact.redactor(
-            {**setting.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
+            {**setting.world.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
         )
 
     @contextlib.contextmanager
@@ -500,7 +500,7 @@ class HttpAgent:
         """A session of its own for each trial. Raises AgentFailed."""
         limits = self._setting.limits
         exchange = Exchange(
-            environment=self._setting.environment, headers=self._headers, most_bytes=limits.output_bytes
+            environment=self._setting.world.environment, headers=self._headers, most_bytes=limits.output_bytes
         )
         client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
@@ -554,7 +554,7 @@ def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, st
     expanded = {}
     for name, value in headers.items():
         try:
-            expanded[name] = expand(value, setting.environment)
+            expanded[name] = expand(value, setting.world.environment)
         except KeyError as error:
             variable = str(error.args[0])
             message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"

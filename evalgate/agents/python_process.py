@@ -17,7 +17,7 @@ from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
 from evalgate.system import python_env
-from evalgate.system.python_env import InstallFailed, Interpreter, Wanted, World
+from evalgate.system.python_env import InstallFailed, Interpreter, Wanted
 from evalgate.text import words
 
 WORKER = Path(__file__).parent / "worker" / "server.py"
@@ -111,21 +111,15 @@ def find_launch(
         requirements=options.requirements,
         framework=framework,
     )
-    world = World(
-        environment=setting.environment,
-        install_environment=setting.install_environment,
-        cache=setting.cache,
-        log=setting.log,
-    )
     try:
-        interpreter = python_env.provide(wanted, world)
+        interpreter = python_env.provide(wanted, setting.world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
     return Launch(
         command=(interpreter.python, str(WORKER), kind),
         cwd=setting.root,
-        environment=_with_its_scripts(setting.environment, interpreter),
+        environment=_with_its_scripts(setting.world.environment, interpreter),
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
     )

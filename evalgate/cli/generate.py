@@ -12,10 +12,12 @@ import click
 from evalgate import cli
 from evalgate.cli import commands
 from evalgate.config import load
+from evalgate.config.context import Context
 from evalgate.errors import ExitCode
 from evalgate.gate import generate as gate_generate
+from evalgate.gate import progress
 from evalgate.gate.generate import Order
-from evalgate.text import plain, words
+from evalgate.text import words
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
 
@@ -48,9 +50,8 @@ def generate(values: dict[str, Any]) -> int:
         model=values["model"],
         into=values["into"] or "generated",
     )
-    done = gate_generate.generate(
-        settings, order, environ=os.environ, say=lambda line: click.echo(plain.one_line(line), err=True)
-    )
+    context = Context(environ=os.environ, watcher=progress.PlainWatcher(sys.stderr))
+    done = gate_generate.generate(settings, order, context)
     for path in done.files:
         click.echo(f"wrote {os.path.relpath(path)}")
     if done.count < order.count:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from evalgate import criteria, formats
 from evalgate import judges as judges_module
 from evalgate.agents import opening as agents_opening
 from evalgate.agents.base import AgentFailed
-from evalgate.agents.opening import Surroundings
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover
@@ -179,7 +179,7 @@ class Generated:
     count: int
 
 
-def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], say: Callable[[str], None]) -> Generated:
+def generate(settings: Settings, order: Order, context: Context) -> Generated:
     """Ask the agent what it can do, have scenarios written, and keep them as an evaluation set.
 
     Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
@@ -195,15 +195,16 @@ def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], sa
             hint="Review it, or change --instruction, --count or --seed.",
         )
     defaults = judges.defaults_of(settings)
-    _insist(model, defaults, environ)
-    introduction = _introduce(use, settings, environ=environ, say=say)
+    _insist(model, defaults, context.environ)
+    cache = gate_run.cache_of(settings, context.environ, say=context.watcher.say)
+    introduction = _introduce(use, settings, dataclasses.replace(context, cache=cache))
     panel = opening.open_panel(
         [model],
         drivers=judges_module.JUDGES,
         defaults=defaults,
-        environment=environ,
-        cache=gate_run.cache_of(settings, environ, say=say) / "verdicts",
-        warn=say,
+        environment=context.environ,
+        cache=cache / "verdicts",
+        warn=context.watcher.say,
     )
     try:
         scenarios = _scenarios(panel, order, introduction, model=model, seed=settings.seed)
@@ -261,9 +262,7 @@ def _insist(model: str, defaults: JudgeDefaults, environ: Mapping[str, str]) -> 
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
 
 
-def _introduce(
-    use: AgentUse, settings: Settings, *, environ: Mapping[str, str], say: Callable[[str], None]
-) -> Invocation:
+def _introduce(use: AgentUse, settings: Settings, context: Context) -> Invocation:
     """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
     case = Case(case_id="introduction", conversation=())
     suite = Suite(
@@ -273,17 +272,8 @@ def _introduce(
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
         agent=use,
     )
-    around = Surroundings(
-        root=settings.root,
-        settings=settings,
-        environ=environ,
-        cache=gate_run.cache_of(settings, environ, say=say),
-        say=say,
-        tools=settings.gate_file.tools,
-        tools_root=settings.root,
-    )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.open_agents((suite,), around) as opened:
+    with agents_opening.opened((suite,), settings, context, root=settings.root) as opened:
         try:
             with opened[fingerprints.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))

@@ -18,7 +18,7 @@ import platformdirs
 from evalgate import __version__, reports
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
-from evalgate.agents.opening import Surroundings
+from evalgate.agents.pool import StartBarrier
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import rules
@@ -418,15 +418,19 @@ def _measured(
     unreliable: frozenset[CaseKey],
 ) -> Measured:
     say = scene.watcher.say
-    around = _surroundings(settings, scene, cache=cache)
+    context, starting = dataclasses.replace(scene, cache=cache), StartBarrier()
     limiters = judges.limiters_of(settings)
     with ExitStack() as stack:
-        pools = stack.enter_context(opening.open_agents(bar.suites, around))
+        pools = stack.enter_context(
+            opening.opened(bar.suites, settings, context, root=settings.root, starting=starting)
+        )
         base_pools: Mapping[str, Agent] = {}
         if base is not None and journals.base is not None:
             with_base = baseline_base.with_agents(bar.suites, base)
-            there = dataclasses.replace(around, root=base.root or settings.root)
-            base_pools = stack.enter_context(opening.open_agents(with_base, there))
+            there = base.root or settings.root
+            base_pools = stack.enter_context(
+                opening.opened(with_base, settings, context, root=there, starting=starting)
+            )
         panel = stack.enter_context(
             judges.opened_panel(settings, bar.suites, environ=scene.environ, cache=cache, say=say, limiters=limiters)
         )
@@ -462,19 +466,6 @@ def _with_plan(run: Run | None, base: Base | None, shard: Shard | None) -> Run |
     if run is None or base is None or shard is None:
         return run
     return dataclasses.replace(run, shard=dataclasses.replace(shard, plan=baseline_base.with_agents(shard.plan, base)))
-
-
-def _surroundings(settings: Settings, scene: Context, *, cache: Path) -> Surroundings:
-    """Where head's agents live; the base's live in its own checkout."""
-    return Surroundings(
-        root=settings.root,
-        settings=settings,
-        environ=scene.environ,
-        cache=cache,
-        say=scene.watcher.say,
-        tools=settings.gate_file.tools,
-        tools_root=settings.root,
-    )
 
 
 def _open_journal(path: Path, settings: Settings, say: Callable[[str], None]) -> Journal:

@@ -19,6 +19,7 @@ from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.agents.tools.base import ToolHandling
 from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
+from evalgate.system.python_env import World
 
 REPO = Path(__file__).parents[2]
 MINIMAL: dict[str, dict[str, Any]] = {
@@ -34,7 +35,7 @@ ALL = pytest.mark.parametrize("name", sorted(DRIVERS))
 def opened(name: str, root: Path) -> Agent:
     driver = DRIVERS[name]
     setting = AgentSetting(
-        root=str(root), environment={"PATH": "/nowhere"}, cache=str(root / "cache"), log=lambda _: None
+        root=str(root), world=World(environment={"PATH": "/nowhere"}, cache=str(root / "cache"), log=lambda _: None)
     )
     return driver.open(driver.options.model_validate(MINIMAL[name]), setting)
 
