@@ -256,7 +256,7 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
     token = token_of(environ)
     if token is None:
         raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
-    links = events.links_of_trigger(environ, event)
+    links = events.links_of_finished(environ, event)
     job = publish.job_of(environ, settings, address=links.workflow_run)
     with closing(Client(connection_of(environ, token=token))) as client, disarmed():
         posted = post.post(settings, event, client, job=job, links=links)
@@ -302,7 +302,7 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
     token = token_of(environ)
     if not _is_told(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
-    if event.is_fork and event.kind is EventKind.PULL_REQUEST:
+    if event.head.is_fork and event.kind is EventKind.PULL_REQUEST:
         say(workflow_commands.render_command("notice", FORK))
         return None
     if token is None:
@@ -310,7 +310,7 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
-        place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
+        place = Place(connection=connection_of(environ, token=token), head_sha=event.head.sha, number=event.number)
         return Posting(place, job, settings)
     except ConfigError as error:
         say(workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
@@ -322,7 +322,7 @@ def _is_told(settings: Settings, event: EventContext) -> bool:
     parts speaks for all."""
     somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     wanted = settings.check_run or settings.comment != "off"
-    return somebody and wanted and bool(event.head_sha) and not settings.shard
+    return somebody and wanted and bool(event.head.sha) and not settings.shard
 
 
 def _reason(error: BaseException) -> str:

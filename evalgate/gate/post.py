@@ -23,7 +23,7 @@ from evalgate.gate.run import BASE_RESULTS, RESULTS
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, NotPermitted, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
-from evalgate.github.events import EventContext
+from evalgate.github.events import EventContext, FinishedRun
 from evalgate.github.publish import PUBLISHING_S, Decided, Job
 from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.results import file
@@ -61,19 +61,19 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
     UnavailableError where GitHub does not give or take what is needed.
     """
-    _insist_known(event, client)
-    if event.conclusion in NOT_RUN:
-        return Posted(why=f"the finished run has no results: it was {event.conclusion.replace('_', ' ')}")
+    finished = _finished_run(event, client)
+    if finished.conclusion in NOT_RUN:
+        return Posted(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
     found = forks.find_by_head(client, event)
     if not found:
-        return Posted(why=f"no open pull request has the head {event.head_sha[:7]}: it was closed or updated")
+        return Posted(why=f"no open pull request has the head {event.head.sha[:7]}: it was closed or updated")
     if len(found) > 1:
         numbers = ", ".join(f"#{pull.number}" for pull in found)
         raise UnavailableError(
-            f"several pull requests have the head {event.head_sha[:7]}: {numbers}; nothing is posted"
+            f"several pull requests have the head {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
-        head, base = _fetched(settings, event, client, Path(folder))
+        head, base = _fetched(settings, event, client, Path(folder), run_id=finished.id)
     report = decide(settings, head, base, links=links)
     lead = markdown.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
     client.end_within(PUBLISHING_S)
@@ -102,16 +102,18 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     )
 
 
-def _insist_known(event: EventContext, client: Client) -> None:
-    if event.trigger_run_id is None or not event.head_sha:
+def _finished_run(event: EventContext, client: Client) -> FinishedRun:
+    if event.run is None or not event.head.sha:
         raise ConfigError("the event names no workflow run")
     if event.repository.lower() != client.repository.lower():
         raise ConfigError(f"the finished run is of {event.repository}, this workflow of {client.repository}")
+    return event.run
 
 
-def _fetched(settings: Settings, event: EventContext, client: Client, folder: Path) -> tuple[Stored, Stored | None]:
-    name, run_id = settings.artifact, event.trigger_run_id
-    assert run_id is not None
+def _fetched(
+    settings: Settings, event: EventContext, client: Client, folder: Path, *, run_id: int
+) -> tuple[Stored, Stored | None]:
+    name = settings.artifact
     named = [each for each in artifacts.list_of_run(client, run_id, name=name) if not each.expired]
     if not named:
         raise UnavailableError(
@@ -120,8 +122,8 @@ def _fetched(settings: Settings, event: EventContext, client: Client, folder: Pa
         )
     artifact = named[0]
     sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
-    if sha and sha != event.head_sha:
-        raise ConfigError(f"the artifact is of {sha[:7]}, the run that ended of {event.head_sha[:7]}")
+    if sha and sha != event.head.sha:
+        raise ConfigError(f"the artifact is of {sha[:7]}, the run that ended of {event.head.sha[:7]}")
     files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
     if RESULTS not in files:
         raise ConfigError(

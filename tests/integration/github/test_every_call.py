@@ -8,7 +8,7 @@ from evalgate.github import artifacts, check_run, comment, forks
 from evalgate.github import client as github_client
 from evalgate.github.check_run import CheckRun, Conclusion, Output
 from evalgate.github.comment import Speaker
-from evalgate.github.events import EventContext, EventKind
+from evalgate.github.events import EventContext, EventKind, Head
 
 pytestmark = pytest.mark.integration
 
@@ -33,8 +33,8 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another, tm
     artifacts.fetch_files(client, found, into=tmp_path, names=["results.json"])
 
     state.add_pull(1, fork="x/y", linked=False, earlier=[EARLIER])
-    forks.resolve(EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=1, head_sha=EARLIER), client)
-    ended = EventContext(kind=EventKind.WORKFLOW_RUN, head_sha=HEAD, head_repository="x/y", head_ref="topic")
+    forks.resolve(EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=1, head=Head(sha=EARLIER)), client)
+    ended = EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=HEAD, repository="x/y", ref="topic"))
     forks.find_by_head(client, ended)
 
     made = {seen.call for seen in double.seen if 200 <= seen.status < 400}
