@@ -25,9 +25,9 @@ from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Sever
 from evalgate.gate import merge, post, prepare, progress, run
 from evalgate.gate.run import Gated
 from evalgate.github import events, forks, publish
-from evalgate.github.client import Client, connection_of
+from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
-from evalgate.github.publish import Place, Posting
+from evalgate.github.publish import Posting
 from evalgate.model.watcher import Watcher
 from evalgate.system import process
 from evalgate.text import words, workflow_commands
@@ -203,7 +203,7 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
     links = events.links_of(environ, event)
     scene = Context(
         environ=environ,
-        watcher=watcher if posting is None else posting.watching(watcher),
+        watcher=watcher if posting is None else posting.watch(watcher),
         links=links,
         commit=links.commit,
         reproduce=load.render_command(settings, folder=links.folder),
@@ -247,7 +247,7 @@ def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
             f"workflow_dispatch: reading pull request #{event.number} needs a token",
             hint="By default, `github-token` is the job's token.",
         )
-    with closing(Client(connection_of(environ, token=token))) as client:
+    with closing(Client.connect(environ, token=token)) as client:
         return forks.resolve(event, client)
 
 
@@ -258,7 +258,7 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
         raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
     links = events.links_of_finished(environ, event)
     job = publish.job_of(environ, settings, address=links.workflow_run)
-    with closing(Client(connection_of(environ, token=token))) as client, disarmed():
+    with closing(Client.connect(environ, token=token)) as client, disarmed():
         posted = post.post(settings, event, client, job=job, links=links)
         if posted.report is not None:
             sys.stdout.write(reports.render_terminal(posted.report))
@@ -310,11 +310,11 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
-        place = Place(connection=connection_of(environ, token=token), head_sha=event.head.sha, number=event.number)
-        return Posting(place, job, settings)
+        client = Client.connect(environ, token=token)
     except ConfigError as error:
         say(workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None
+    return Posting(client, job, settings, head_sha=event.head.sha, number=event.number)
 
 
 def _is_told(settings: Settings, event: EventContext) -> bool:

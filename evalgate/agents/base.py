@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from evalgate.agents.tools.base import ToolHandling, ToolSource
 from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
@@ -128,6 +128,12 @@ class Checkout(Protocol):
 
     def json_files(self) -> Sequence[str]:
         """Files of JSON that are no evaluation files."""
+
+
+class DriverOptions(BaseModel):
+    """What a user writes about an agent; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AgentDriver(ABC):

@@ -7,19 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
-from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
+from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, Checkout, DriverOptions, Missing, exists
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.tools.base import ToolHandling
 from evalgate.agents.worker_process import Launch
 from evalgate.text import plain
 
 
-class CommandOptions(BaseModel):
+class CommandOptions(DriverOptions):
     """How the program is started."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: tuple[str, ...] = Field(
         description="Program and arguments: a list, or one string split like a shell does; no shell runs it."

@@ -22,7 +22,7 @@ from evalgate.agents.protocol import (
     TurnFailed,
 )
 from evalgate.agents.tools.base import AskedCall, RunTool, TrialTools, Unmatched
-from evalgate.agents.worker_process import Loss, Mail, Phase, Worker
+from evalgate.agents.worker_process import Mail, Phase, Worker
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.model import (
@@ -90,8 +90,8 @@ class ToolCalls:
         """Whether every tool has to be asked for."""
         return self._tools is not None
 
-    def ask(self, said: ToolCallSaid) -> Loss | None:
-        """Decide on a call; its answer is among those that are `due`. A loss where the call ends the conversation."""
+    def ask(self, said: ToolCallSaid) -> AgentFailure | None:
+        """Decide on a call; its answer is among those that are `due`. A failure where it ends the conversation."""
         if self._tools is None:
             return worker_process.misplaced(said.type, "where tools run without a request")
         if said.call in self._asked:
@@ -105,11 +105,11 @@ class ToolCalls:
         message = protocol.tool_response(self._session, call=said.call, answer=answer)
         heapq.heappush(self._waiting, (time.monotonic() + delay_s, call.number, message))
         if isinstance(answer, Unmatched):
-            return Loss(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
+            return AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
         return None
 
-    def tell(self, said: ToolResultSaid) -> Loss | None:
-        """What came of a call; a loss where nobody wanted to know."""
+    def tell(self, said: ToolResultSaid) -> AgentFailure | None:
+        """What came of a call; a failure where nobody wanted to know."""
         if self._tools is None or said.call not in self._running:
             return worker_process.misplaced(said.type, f"for {said.call[:80]!r}, an unexpected call")
         self._running.discard(said.call)
@@ -222,7 +222,7 @@ class WorkerConversation:
     def leave(self) -> None:
         """Let go, whatever came before; a session that is still open in the worker is ended there."""
         self._worker.boxes.close(self._box)
-        if self._open and self._worker.loss is None:
+        if self._open and self._worker.failure is None:
             self._open = False
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
@@ -257,9 +257,9 @@ class WorkerConversation:
                 mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
             except queue.Empty:
                 if time.monotonic() >= deadline:
-                    raise self._failed(self._worker.loss or self._timed_out()) from None
+                    raise self._failed(self._worker.failure or self._timed_out()) from None
         match mail:
-            case Loss():
+            case AgentFailure():
                 raise self._failed(mail)
             case TurnFailed():
                 raise self._failed(_failure_said(mail))
@@ -272,11 +272,11 @@ class WorkerConversation:
         for message in self._tools.due():
             self._say(message, deadline)
 
-    def _fail_with(self, loss: Loss | None) -> None:
+    def _fail_with(self, failure: AgentFailure | None) -> None:
         """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
-        if loss is not None:
+        if failure is not None:
             self._answer_tools(self._deadline())
-            raise self._failed(loss)
+            raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
         """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran, then."""
@@ -284,31 +284,32 @@ class WorkerConversation:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
-                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
+                    raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
         return step
 
-    def _timed_out(self) -> Loss:
+    def _timed_out(self) -> AgentFailure:
         self._on_timeout()
         if not self._allowance.left_s:
             limit = f"the case timed out after {words.seconds(self._limits.case_timeout_s)}"
         else:
             limit = f"the agent timed out after {words.seconds(self._limits.turn_timeout_s)}"
             limit += _WAITED_FOR.get(self._box.phase, " for the turn")
-        return Loss(kind=FailureKind.TIMEOUT, message=limit)
+        return AgentFailure(kind=FailureKind.TIMEOUT, message=limit)
 
-    def _failed(self, loss: Loss) -> AgentFailed:
+    def _failed(self, failure: AgentFailure) -> AgentFailed:
         # A session that failed is dead in the worker; one that we gave up has still to be ended there (see `leave`).
-        self._open = loss.kind in {FailureKind.TIMEOUT, FailureKind.TOOL_UNMATCHED, FailureKind.PROTOCOL}
+        self._open = failure.kind in {FailureKind.TIMEOUT, FailureKind.TOOL_UNMATCHED, FailureKind.PROTOCOL}
         redact = self._worker.redact
-        failure = AgentFailure(
-            kind=loss.kind,
-            message=redact(loss.message),
-            turn=self._turn,
-            detail=redact(loss.detail) or self._worker.detail(),
-            partial=tuple(self._done),
-            retry_after_s=loss.retry_after_s,
+        return AgentFailed(
+            AgentFailure(
+                kind=failure.kind,
+                message=redact(failure.message),
+                turn=self._turn,
+                detail=redact(failure.detail) or self._worker.detail(),
+                partial=tuple(self._done),
+                retry_after_s=failure.retry_after_s,
+            )
         )
-        return AgentFailed(failure)
 
 
 def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
@@ -318,9 +319,9 @@ def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
     )
 
 
-def _failure_said(said: TurnFailed) -> Loss:
+def _failure_said(said: TurnFailed) -> AgentFailure:
     code = f" (HTTP status {said.code})" if said.code is not None and str(said.code) not in said.message else ""
-    return Loss(
+    return AgentFailure(
         kind=protocol.failure_kind(said.kind),
         message=said.message + code,
         detail=said.detail,

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation
+from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
 from evalgate.agents.conversation import Allowance
 from evalgate.formats import adk_shapes
 from evalgate.formats.sessions import SessionEventWire
@@ -414,10 +414,8 @@ _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
 """User, password and query of an address."""
 
 
-class ResponseOptions(BaseModel):
+class ResponseOptions(DriverOptions):
     """Where in the endpoint's answer things stand: JMESPath expressions like `answer.parts[0].text`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str = Field(description="The agent's answer: a text, or a list of texts that belong together.")
     tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: unknown.")
@@ -434,10 +432,8 @@ class ResponseOptions(BaseModel):
         return value
 
 
-class HttpOptions(BaseModel):
+class HttpOptions(DriverOptions):
     """Where the agent is and how to talk to it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str = Field(description="Address of ADK's API server, or of the endpoint; may hold {session_id} and others.")
     flavour: Literal["adk", "mapped"] | None = Field(

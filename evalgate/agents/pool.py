@@ -14,7 +14,7 @@ from evalgate.agents import python_process
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.conversation import WorkerConversation, seed_of
 from evalgate.agents.protocol import Ready
-from evalgate.agents.worker_process import Launch, Loss, Worker
+from evalgate.agents.worker_process import Launch, Worker
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -71,7 +71,7 @@ class _Slot:
 
     @property
     def free(self) -> bool:
-        return not self.retired and self.taken < self.capacity and self.worker.loss is None
+        return not self.retired and self.taken < self.capacity and self.worker.failure is None
 
 
 class WorkerPool:
@@ -163,7 +163,7 @@ class WorkerPool:
             idle = [slot.worker for slot in slots if not slot.taken]
             self._changed.notify_all()
         for worker in busy:
-            worker.condemn(Loss(kind=_CLOSED.kind, message=_CLOSED.message))
+            worker.condemn(_CLOSED)
         for worker in idle:
             worker.dismiss(patience_s=LEAVE_PATIENCE_S)
         for worker in (*busy, *idle):
@@ -185,7 +185,7 @@ class WorkerPool:
             try:
                 while True:
                     self._refuse_if_hopeless()
-                    self._slots = [slot for slot in self._slots if slot.worker.loss is None or slot.taken]
+                    self._slots = [slot for slot in self._slots if slot.worker.failure is None or slot.taken]
                     slot = next((slot for slot in self._slots if slot.free), None)
                     if slot is not None:
                         slot.taken += 1
@@ -199,7 +199,7 @@ class WorkerPool:
         return self._start()
 
     def _another_is_needed(self) -> bool:
-        running = sum(1 for slot in self._slots if slot.worker.loss is None)
+        running = sum(1 for slot in self._slots if slot.worker.failure is None)
         room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
         return running + self._starting < max(self._limits.workers, 1) and self._waiting > room_to_come
 
@@ -234,7 +234,7 @@ class WorkerPool:
             closed = self._closed
         try:
             if closed:
-                worker.condemn(Loss(kind=_CLOSED.kind, message=_CLOSED.message))
+                worker.condemn(_CLOSED)
             return worker, worker.greet()
         except BaseException:
             with self._changed:
@@ -278,14 +278,14 @@ class WorkerPool:
     def _give_back(self, slot: _Slot) -> None:
         with self._changed:
             last = slot.taken == 1
-            over = slot.retired or self._limits.isolate_cases or slot.worker.loss is not None
+            over = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
             if last and over:
                 slot.retired = True  # its place is given up when it is gone: never more processes than allowed
             else:
                 slot.taken -= 1
             self._changed.notify_all()
         if last and over:
-            timely = self._limits.isolate_cases and slot.worker.loss is None
+            timely = self._limits.isolate_cases and slot.worker.failure is None
             slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
             slot.worker.wait(2 * LEAVE_PATIENCE_S)
             with self._changed:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from evalgate.agents import protocol
-from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
@@ -42,7 +42,7 @@ def run_metric(
         mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
-        message = worker.loss.message if worker.loss else f"it took longer than {words.seconds(timeout_s)}"
+        message = worker.failure.message if worker.failure else f"it took longer than {words.seconds(timeout_s)}"
         return failed(code, worker.redact(message))
     finally:
         worker.boxes.close(box)
@@ -80,10 +80,8 @@ def failed(code: str, message: str) -> NotEvaluated:
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}")
 
 
-class PythonOptions(BaseModel):
+class PythonOptions(DriverOptions):
     """What the agent runs in; see docs/agents/environments.md."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     python: str = Field(default=python_env.AUTO, description="The agent's Python: a path, a command, or auto.")
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")

@@ -13,9 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentSetting, Checkout, Conversation, Missing, exists
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentSetting,
+    Checkout,
+    Conversation,
+    DriverOptions,
+    Missing,
+    exists,
+)
 from evalgate.agents.tools.base import ToolHandling
 from evalgate.errors import Severity
 from evalgate.formats import recordings
@@ -236,10 +246,8 @@ def _excerpt(text: str, start: int) -> str:
     return repr(f"{'...' if start else ''}{shown}{'...' if start + 80 < len(text) else ''}")
 
 
-class ReplayOptions(BaseModel):
+class ReplayOptions(DriverOptions):
     """Where the recordings are."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str | None = Field(
         default=None,

@@ -21,10 +21,11 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
 from evalgate.gate.run import BASE_RESULTS, RESULTS
 from evalgate.github import artifacts, check_run, comment, forks, publish
-from evalgate.github.check_run import Conclusion, NotPermitted, Output
+from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
+from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, FinishedRun
-from evalgate.github.publish import PUBLISHING_S, Decided, Job
+from evalgate.github.publish import PUBLISHING_S, Decided
 from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.results import file
 from evalgate.results.file import Stored
@@ -160,43 +161,34 @@ def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, j
     problems = []
     decided = publish.decided(report, when=settings.comment)
     if settings.comment != "off":
-        headline = "\n\n".join(part for part in (lead, decided.headline) if part)
-        text = comment.render(job.name, job.speaker, headline=headline, details=decided.details)
+        headline = "\n\n".join(part for part in (lead, *decided.output.summary) if part)
+        text = comment.render(job, headline=headline, details=decided.output.text[0])
         try:
             comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as failed:
             problems.append(_problem(f"the comment could not be posted: {failed.message}", failed.hint))
     if settings.check_run:
         try:
-            ended = _check_run(client, pull, report, decided, job=job, lead=lead)
+            _post_check_run(client, pull, report, decided, job=job, lead=lead)
         except GitHubFailed as failed:
-            problems.append(_problem(f"the check run could not be posted: {failed.message}", failed.hint))
-        else:
-            problems += [] if ended is None else [_problem(f"no check run: {ended.message}", ended.hint)]
+            what = "no check run" if failed.not_permitted else "the check run could not be posted"
+            problems.append(_problem(f"{what}: {failed.message}", failed.hint))
     return problems
 
 
-def _check_run(
-    client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
-) -> NotPermitted | None:
+def _post_check_run(client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str) -> None:
     """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as neutral.
 
     It has no annotations: the lines are claims, too.
     """
-    output, conclusion, name = decided.output, decided.conclusion, job.check_name
+    output, conclusion, name = decided.output, decided.conclusion, publish.check_name(job)
     if pull.is_fork:
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
         output = Output(title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text)
-    ended = check_run.publish(
-        client,
-        head_sha=pull.head.sha,
-        conclusion=conclusion,
-        output=output,
-        name=name,
-        details_url=report.links.workflow_run,
-    )
-    return ended if isinstance(ended, NotPermitted) else None
+    address = report.links.workflow_run
+    check = check_run.start(client, head_sha=pull.head.sha, output=output, name=name, details_url=address)
+    check_run.complete(client, check, conclusion=conclusion, output=output)
 
 
 def _problem(message: str, hint: str) -> Problem:

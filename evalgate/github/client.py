@@ -12,7 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -56,7 +56,7 @@ Parsed = TypeVar("Parsed")
 # --- the calls ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One call: `doing` says for people what it is for, `needs` which permission a job grants for it."""
 
@@ -72,31 +72,27 @@ _COMMENT = f"{_REPO}/issues/comments/{{comment_id}}"
 _CHECKS = f"{_REPO}/check-runs"
 
 
-def _call(method: str, path: str, doing: str, needs: str) -> Endpoint:
-    return Endpoint(method=method, path=path, doing=doing, needs=needs)
-
-
-LIST_COMMENTS: Final = _call("GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write")
-CREATE_COMMENT: Final = _call("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
-UPDATE_COMMENT: Final = _call("PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write")
-DELETE_COMMENT: Final = _call("DELETE", _COMMENT, "remove a double of the comment", "pull-requests: write")
-CREATE_CHECK: Final = _call("POST", _CHECKS, "create the check run", "checks: write")
-UPDATE_CHECK: Final = _call("PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write")
-LIST_RUN_ARTIFACTS: Final = _call(
+LIST_COMMENTS: Final = Endpoint("GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write")
+CREATE_COMMENT: Final = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
+UPDATE_COMMENT: Final = Endpoint("PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write")
+DELETE_COMMENT: Final = Endpoint("DELETE", _COMMENT, "remove a double of the comment", "pull-requests: write")
+CREATE_CHECK: Final = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
+UPDATE_CHECK: Final = Endpoint("PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write")
+LIST_RUN_ARTIFACTS: Final = Endpoint(
     "GET", f"{_REPO}/actions/runs/{{run_id}}/artifacts", "list the artifacts of a workflow run", "actions: read"
 )
-DOWNLOAD_ARTIFACT: Final = _call(
+DOWNLOAD_ARTIFACT: Final = Endpoint(
     "GET", f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}", "download an artifact", "actions: read"
 )
-FETCH_PULL: Final = _call("GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read")
-LIST_PULL_COMMITS: Final = _call(
+FETCH_PULL: Final = Endpoint("GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read")
+LIST_PULL_COMMITS: Final = Endpoint(
     "GET", f"{_REPO}/pulls/{{pull_number}}/commits", "read the commits of the pull request", "pull-requests: read"
 )
-LIST_PULLS: Final = _call("GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read")
-LIST_COMMIT_PULLS: Final = _call(
+LIST_PULLS: Final = Endpoint("GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read")
+LIST_COMMIT_PULLS: Final = Endpoint(
     "GET", f"{_REPO}/commits/{{commit_sha}}/pulls", "look for the pull request of a commit", "pull-requests: read"
 )
-FETCH_USER: Final = _call("GET", "/user", "ask whose token this is", "read:user")
+FETCH_USER: Final = Endpoint("GET", "/user", "ask whose token this is", "read:user")
 
 
 # --- what is read of the answers ------------------------------------------------------------------------
@@ -122,7 +118,7 @@ class Comment(_Reply):
     user: User | None = None
 
 
-class CheckReply(_Reply):
+class CheckRun(_Reply):
     """A check run."""
 
     id: int
@@ -261,43 +257,34 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
 # --- the client -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """Where the API is, for which repository, and as whom; proxies and certificates are those of the environment.
+class Client:
+    """The calls above, each answered by a value or a GitHubFailed; for one thread at a time.
 
-    `timeout_s`: of one request. `patience_s`: what may be spent waiting for limits and faults to pass, over all
-    requests.
+    Proxies and certificates are those of the environment. `timeout_s`: of one request. `patience_s`: what may be spent
+    waiting for limits and faults to pass, over all requests. Raises ConfigError.
     """
 
-    repository: str
-    token: str = field(repr=False)
-    api_url: str = "https://api.github.com"
-    timeout_s: float = 20.0
-    patience_s: float = 120.0
-
-
-def connection_of(environ: Mapping[str, str], *, token: str) -> Connection:
-    """The connection that a runner's environment describes."""
-    api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
-    return Connection(repository=environ.get("GITHUB_REPOSITORY", ""), token=token, api_url=api_url)
-
-
-class Client:
-    """The calls above, each answered by a value or a GitHubFailed; for one thread at a time. Raises ConfigError."""
-
-    def __init__(self, connection: Connection) -> None:
-        if not _REPOSITORY.fullmatch(connection.repository):
-            raise ConfigError(f"GITHUB_REPOSITORY must be owner/name, got {connection.repository[:100]!r}")
-        token = connection.token.strip()
+    def __init__(
+        self,
+        *,
+        repository: str,
+        token: str,
+        api_url: str = "https://api.github.com",
+        timeout_s: float = 20.0,
+        patience_s: float = 120.0,
+    ) -> None:
+        if not _REPOSITORY.fullmatch(repository):
+            raise ConfigError(f"GITHUB_REPOSITORY must be owner/name, got {repository[:100]!r}")
+        token = token.strip()
         if not _TOKEN.fullmatch(token):  # whatever else would complain of it would show it
             raise ConfigError("the GitHub token is empty or has characters that no token has")
-        self.repository = connection.repository
+        self.repository = repository
         self.token_of_app = token.startswith("ghs_")
-        self._api_url = connection.api_url.rstrip("/")
+        self._api_url = api_url.rstrip("/")
         self._token = token
         # Its warnings of retries would show signed addresses.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
-        self._budget = _Budget(timeout_s=connection.timeout_s, patience_s=connection.patience_s)
+        self._budget = _Budget(timeout_s=timeout_s, patience_s=patience_s)
         self._session = _Session()
         self._session.auth = self._authorize
         self._session.max_redirects = 3
@@ -313,8 +300,16 @@ class Client:
         # Twice created does no harm here, since the newest check run of a name counts.
         self._session.mount(self._url(CREATE_CHECK, {}), _adapter(self._budget, methods=None))
 
-    def __repr__(self) -> str:
-        return f"Client({self.repository!r} at {self._api_url!r})"
+    @classmethod
+    def connect(cls, environ: Mapping[str, str], *, token: str) -> Client:
+        """The client for the repository of a runner's environment. Raises ConfigError."""
+        api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
+        return cls(repository=environ.get("GITHUB_REPOSITORY", ""), token=token, api_url=api_url)
+
+    def another(self, *, timeout_s: float, patience_s: float) -> Client:
+        """A further client of the same repository, for another thread."""
+        given = {"repository": self.repository, "token": self._token, "api_url": self._api_url}
+        return Client(**given, timeout_s=timeout_s, patience_s=patience_s)
 
     def close(self) -> None:
         """Let go of the connection."""

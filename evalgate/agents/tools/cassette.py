@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.tools.base import ToolError, ToolReply
+from evalgate.agents.tools.base import ErrorWire, ToolFile, ToolReply
 from evalgate.model import Json, ToolCall, call_diff
 from evalgate.text import words
 
@@ -154,19 +154,8 @@ class CassetteError(ValueError):
     """A file is no cassette; says why."""
 
 
-class ErrorWire(BaseModel):
-    """What a tool raised."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: str
-    message: str = ""
-
-
-class CallWire(BaseModel):
+class CallWire(ToolFile):
     """One call in the file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tool: str
     args: dict[str, Any] = Field(default_factory=dict)
@@ -183,14 +172,12 @@ class CallWire(BaseModel):
 
     def reply(self) -> ToolReply:
         """What the call came to."""
-        error = ToolError(type=self.error.type, message=self.error.message) if self.error else None
+        error = self.error.noun() if self.error else None
         return ToolReply(response=self.response, error=error, effects=self.effects)
 
 
-class CassetteWire(BaseModel):
+class CassetteWire(ToolFile):
     """The file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     evalgate_cassette: Literal[1]
     suite: str = ""

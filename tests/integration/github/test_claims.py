@@ -21,9 +21,8 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, UnavailableError
 from evalgate.gate import post as gate_post
 from evalgate.github.client import GitHubFailed
-from evalgate.github.comment import Speaker
+from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, EventKind, FinishedRun, Head
-from evalgate.github.publish import Job
 from evalgate.model import Links
 from evalgate.results import file
 
@@ -74,7 +73,7 @@ def upload(double, files: Any, **more: Any) -> None:
 
 def post(client, tmp_path: Path, event: EventContext = EVENT, **given: Any) -> gate_post.Posted:
     choice = Settings(**given, root=tmp_path)
-    job = Job(speaker=Speaker(run=next(RUNS)), address=LINKS.workflow_run)
+    job = Job(run=next(RUNS), address=LINKS.workflow_run)
     return gate_post.post(choice, event, client, job=job, links=LINKS)
 
 
@@ -103,7 +102,7 @@ def test_a_second_push_updates_the_same_comment(fork, client, tmp_path) -> None:
     upload(fork, written("pass fail"))
     post(client, tmp_path)
     (comment,) = comments(fork)
-    assert "1 of 2 cases below" in comment["body"]
+    assert "1 of 2 cases failed" in comment["body"]
 
 
 def test_the_verdict_is_made_anew_from_the_grades(fork, client, tmp_path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from evalgate.github import artifacts, check_run, comment, forks
 from evalgate.github import client as github_client
-from evalgate.github.check_run import CheckRun, Conclusion, Output
-from evalgate.github.comment import Speaker
+from evalgate.github.check_run import Conclusion, Output
+from evalgate.github.comment import Job
 from evalgate.github.events import EventContext, EventKind, Head
 
 pytestmark = pytest.mark.integration
@@ -18,14 +18,13 @@ EARLIER, HEAD = "a" * 40, "b" * 40
 def test_all_calls_are_judged_by_githubs_description(double, client, another, tmp_path) -> None:
     state = double.state
     for run in (1, 2):
-        text = comment.render("", Speaker(run=run), headline="pass")
+        text = comment.render(Job(run=run), headline="pass")
         state.add_comment(1, text, login="octocat")
-    comment.post(another(token="ghp_person"), 1, "", comment.render("", Speaker(run=3), headline="pass"))
-    comment.post(client, 1, "", comment.render("", Speaker(run=3), headline="pass"))
+    comment.post(another(token="ghp_person"), 1, "", comment.render(Job(run=3), headline="pass"))
+    comment.post(client, 1, "", comment.render(Job(run=3), headline="pass"))
 
     output = Output(title="t", summary=["s"])
     check = check_run.start(client, head_sha=HEAD, output=output)
-    assert isinstance(check, CheckRun)
     check_run.complete(client, check, conclusion=Conclusion.SUCCESS, output=output)
 
     state.add_artifact("base", {"results.json": "{}"}, run_id=7)

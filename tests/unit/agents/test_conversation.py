@@ -24,7 +24,7 @@ ANSWERS: Mapping[str, list[Mapping[str, Any]]] = {
 class Worker:
     """Answers at once, but for the messages of one type."""
 
-    loss = None
+    failure = None
 
     def __init__(self, silent: str) -> None:
         self.boxes, self.silent, self.said = Mailboxes(output_bytes=10_000), silent, list[str]()
