@@ -247,7 +247,7 @@ def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
             f"workflow_dispatch: reading pull request #{event.number} needs a token",
             hint="By default, `github-token` is the job's token.",
         )
-    with closing(Client.connect(environ, token=token)) as client:
+    with closing(Client.of(environ, token=token)) as client:
         return forks.resolve(event, client)
 
 
@@ -258,7 +258,7 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
         raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
     links = events.links_of_finished(environ, event)
     job = publish.job_of(environ, settings, address=links.workflow_run)
-    with closing(Client.connect(environ, token=token)) as client, disarmed():
+    with closing(Client.of(environ, token=token)) as client, disarmed():
         posted = post.post(settings, event, client, job=job, links=links)
         if posted.report is not None:
             sys.stdout.write(reports.render_terminal(posted.report))
@@ -310,7 +310,7 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
-        client = Client.connect(environ, token=token)
+        client = Client.of(environ, token=token)
     except ConfigError as error:
         say(workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None

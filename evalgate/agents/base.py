@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from evalgate.agents.tools.base import ToolHandling, ToolSource
+from evalgate.agents.tools.base import DriverTools, ToolSource
 from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
 from evalgate.system.python_env import World
 from evalgate.text import plain
@@ -152,7 +152,7 @@ class AgentDriver(ABC):
     options: ClassVar[type[BaseModel]]
     argument: ClassVar[str] = "path"
     identity: ClassVar[tuple[str, ...]] = ()
-    tools: ClassVar[ToolHandling] = ToolHandling.UNSEEN
+    tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True
     is_remote: ClassVar[bool] = False

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, Checkout, DriverOptions, Missing, exists
 from evalgate.agents.pool import WorkerPool
-from evalgate.agents.tools.base import ToolHandling
+from evalgate.agents.tools.base import DriverTools
 from evalgate.agents.worker_process import Launch
 from evalgate.text import plain
 
@@ -39,7 +39,7 @@ class CommandOptions(DriverOptions):
 
     @field_validator("command")
     @classmethod
-    def _names_a_program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _has_command(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or not value[0].strip():
             raise ValueError("the command is empty")
         return value
@@ -52,7 +52,7 @@ class CommandDriver(AgentDriver):
     options = CommandOptions
     argument = "command"
     identity = ("command", "cwd")
-    tools = ToolHandling.ASKS
+    tools = DriverTools.ASKS
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Nothing is started yet."""

@@ -41,7 +41,7 @@ from evalgate.model import (
 from evalgate.text import words
 
 
-class Allowance:
+class TimeLeft:
     """Seconds that run only within `with`: while the agent is waited for.
 
     `clock`: seconds since some moment.
@@ -86,16 +86,16 @@ class ToolCalls:
         return frozenset(call.tool for call in self._asked.values())
 
     @property
-    def active(self) -> bool:
+    def asks(self) -> bool:
         """Whether every tool has to be asked for."""
         return self._tools is not None
 
     def ask(self, said: ToolCallSaid) -> AgentFailure | None:
         """Decide on a call; its answer is among those that are `due`. A failure where it ends the conversation."""
         if self._tools is None:
-            return worker_process.misplaced(said.type, "where tools run without a request")
+            return worker_process.out_of_turn(said.type, "where tools run without a request")
         if said.call in self._asked:
-            return worker_process.misplaced(said.type, f"with the name {said.call[:80]!r} for a second call")
+            return worker_process.out_of_turn(said.type, f"with the name {said.call[:80]!r} for a second call")
         call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
         self._asked[said.call] = call
         answer = self._tools.answer(call)
@@ -111,7 +111,7 @@ class ToolCalls:
     def tell(self, said: ToolResultSaid) -> AgentFailure | None:
         """What came of a call; a failure where nobody wanted to know."""
         if self._tools is None or said.call not in self._running:
-            return worker_process.misplaced(said.type, f"for {said.call[:80]!r}, an unexpected call")
+            return worker_process.out_of_turn(said.type, f"for {said.call[:80]!r}, an unexpected call")
         self._running.discard(said.call)
         self._tools.keep(self._asked[said.call], said.reply())
         return None
@@ -164,7 +164,7 @@ class WorkerConversation:
         self._worker = worker
         self._limits = limits
         self._on_timeout = on_timeout
-        self._allowance = Allowance(limits.case_timeout_s)
+        self._allowance = TimeLeft(limits.case_timeout_s)
         self._done: list[Invocation] = []
         self._turn: int | None = None
         self._open = True
@@ -187,10 +187,10 @@ class WorkerConversation:
         self._turn = len(self._done) + 1
         self._box.enter(Phase.TURN)
         began = time.monotonic()
-        deadline = self._deadline()
+        deadline = self._ends_at()
         self._say(protocol.turn(self._box.name, user_content), deadline)
         steps: list[StepEvent] = []
-        while not isinstance(message := self._receive(deadline), TurnEnd):
+        while not isinstance(message := self._next_message(deadline), TurnEnd):
             if isinstance(message, EventSaid):
                 steps.append(self._checked(message.step()))
             elif isinstance(message, ToolCallSaid):
@@ -212,9 +212,9 @@ class WorkerConversation:
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
         self._box.enter(Phase.ENDING)
         with self._allowance:
-            deadline = self._deadline()
+            deadline = self._ends_at()
             self._say(protocol.end(self._box.name), deadline)
-            message = self._receive(deadline)
+            message = self._next_message(deadline)
         self._open = False
         self._tools.finish()
         return message.state if isinstance(message, EndedSaid) else None
@@ -227,7 +227,7 @@ class WorkerConversation:
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
     def _start(self, session: SessionInput, seed: int) -> None:
-        deadline = self._deadline()
+        deadline = self._ends_at()
         message = protocol.start(
             self._box.name,
             app_name=session.app_name,
@@ -237,16 +237,16 @@ class WorkerConversation:
             seed=seed,
         )
         self._say(message, deadline)
-        if not isinstance(said := self._receive(deadline), Started):
-            raise self._failed(worker_process.misplaced(said.type, "instead of 'started'"))
+        if not isinstance(said := self._next_message(deadline), Started):
+            raise self._failed(worker_process.out_of_turn(said.type, "instead of 'started'"))
 
-    def _deadline(self) -> float:
+    def _ends_at(self) -> float:
         return time.monotonic() + min(self._limits.turn_timeout_s, self._allowance.left_s)
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
 
-    def _receive(self, deadline: float) -> SessionMessage:
+    def _next_message(self, deadline: float) -> SessionMessage:
         """The next message; tool calls whose answers are due meanwhile are answered."""
         mail: Mail | None = None
         while mail is None:
@@ -264,7 +264,7 @@ class WorkerConversation:
             case TurnFailed():
                 raise self._failed(_failure_said(mail))
             case protocol.MetricResult():
-                raise self._failed(worker_process.misplaced(mail.type, "in a conversation"))
+                raise self._failed(worker_process.out_of_turn(mail.type, "in a conversation"))
             case _:
                 return mail
 
@@ -275,12 +275,12 @@ class WorkerConversation:
     def _fail_with(self, failure: AgentFailure | None) -> None:
         """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
         if failure is not None:
-            self._answer_tools(self._deadline())
+            self._answer_tools(self._ends_at())
             raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
         """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran, then."""
-        if self._tools.active and not self._vouches_for_tools and step.content is not None:
+        if self._tools.asks and not self._vouches_for_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
-from evalgate.agents.conversation import Allowance
+from evalgate.agents.conversation import TimeLeft
 from evalgate.formats import adk_shapes
 from evalgate.formats.sessions import SessionEventWire
 from evalgate.model import (
@@ -61,7 +61,7 @@ class EndpointClient:
         self._exchange = exchange
         self._limits = limits
         self._redact = redact
-        self._allowance = Allowance(limits.case_timeout_s)
+        self._allowance = TimeLeft(limits.case_timeout_s)
         self.done: list[Invocation] = []
         self.turn: int | None = None
 
@@ -228,7 +228,7 @@ class AdkServerConversation:
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
 
-class MappedConversation:
+class EndpointConversation:
     """One conversation. `{session_id}` is a new id until the endpoint names one of its own."""
 
     def __init__(self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case) -> None:
@@ -285,7 +285,7 @@ class MappedConversation:
             return str(found)
         if isinstance(found, str):
             return found
-        raise self._unlike(self._paths["text"], answer, "a text")
+        raise self._unmatched(self._paths["text"], answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
         path = self._paths.get("tool_calls")
@@ -295,7 +295,7 @@ class MappedConversation:
         if found is None:
             return ()
         if not isinstance(found, list):
-            raise self._unlike(path, answer, "a list of tool calls")
+            raise self._unmatched(path, answer, "a list of tool calls")
         calls = tuple(self._call(item) for item in found)
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
@@ -305,11 +305,11 @@ class MappedConversation:
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
             args = _parsed(args)
         if not isinstance(name, str):
-            raise self._unlike(self._paths["tool_name"], item, "the name of a tool")
+            raise self._unmatched(self._paths["tool_name"], item, "the name of a tool")
         if args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
-            raise self._unlike(self._paths["tool_args"], item, "the arguments of a tool, an object")
+            raise self._unmatched(self._paths["tool_args"], item, "the arguments of a tool, an object")
         return ToolCall(name=name, args=args)
 
     def _learn(self, answer: Any) -> None:
@@ -330,7 +330,7 @@ class MappedConversation:
             message = f"{path.expression} of the answer: {error}"
             raise self._client.failed(FailureKind.PROTOCOL, message) from None
 
-    def _unlike(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
+    def _unmatched(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
         found = path.search(value)
         has = f"found {_described(value)}" if found is None else f"found {_described(found)} there"
         return self._client.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.expression} of the answer, {has}")
@@ -373,7 +373,7 @@ def fill(shape: Any, values: Mapping[str, Any]) -> Any:
         case str():
             return _fill_text(shape, values)
         case dict():
-            return {_worded(fill(key, values)): fill(value, values) for key, value in shape.items()}
+            return {_as_text(fill(key, values)): fill(value, values) for key, value in shape.items()}
         case list() | tuple():
             return [fill(item, values) for item in shape]
         case _:
@@ -384,14 +384,14 @@ def _fill_text(text: str, values: Mapping[str, Any]) -> Any:
     whole = _PLACE.fullmatch(text)
     if whole and whole[1] in values:
         return values[whole[1]]
-    return _PLACE.sub(lambda found: _worded(values[found[1]]) if found[1] in values else found[0], text)
+    return _PLACE.sub(lambda found: _as_text(values[found[1]]) if found[1] in values else found[0], text)
 
 
-def _worded(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def expand(text: str, environment: Mapping[str, str]) -> str:
+def with_environment(text: str, environment: Mapping[str, str]) -> str:
     """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of one that is absent."""
     return _VARIABLE.sub(lambda found: environment[found[1]], text)
 
@@ -458,7 +458,7 @@ class HttpOptions(DriverOptions):
         return value
 
     @model_validator(mode="after")
-    def _fits_together(self) -> HttpOptions:
+    def _validate_kind(self) -> HttpOptions:
         mapped = self.kind == "mapped"
         if mapped and self.response is None:
             raise ValueError("a mapped endpoint needs `response`, with the path of the answer's text")
@@ -485,7 +485,7 @@ class HttpAgent:
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
         self._options = options
         self._setting = setting
-        self._headers = _expanded(options.headers, setting)
+        self._headers = _filled_headers(options.headers, setting)
         secrets = dict(enumerate(self._headers.values()))
         self._redact = system_redact.redactor(
             {**setting.world.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
@@ -520,11 +520,11 @@ class HttpAgent:
     def close(self) -> None:
         """Nothing stays open between conversations."""
 
-    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | MappedConversation:
+    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | EndpointConversation:
         options = self._options
         if options.response is None:
             return AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
-        return MappedConversation(client, options=options, response=options.response, case=case)
+        return EndpointConversation(client, options=options, response=options.response, case=case)
 
 
 class HttpDriver(AgentDriver):
@@ -546,11 +546,11 @@ class HttpDriver(AgentDriver):
         return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})
 
 
-def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:
+def _filled_headers(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:
     expanded = {}
     for name, value in headers.items():
         try:
-            expanded[name] = expand(value, setting.world.environment)
+            expanded[name] = with_environment(value, setting.world.environment)
         except KeyError as error:
             variable = str(error.args[0])
             message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
-from evalgate.agents.pool import StartBarrier
+from evalgate.agents.pool import CommonStart
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
@@ -39,7 +39,7 @@ TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
 
 
-class UnopenedAgent:
+class AbsentAgent:
     """See `base.Agent`."""
 
     def __init__(self, failure: AgentFailure) -> None:
@@ -63,7 +63,7 @@ class UnopenedAgent:
 
 @contextmanager
 def opened(
-    suites: Sequence[Suite], settings: Settings, context: Context, *, root: Path, starting: StartBarrier | None = None
+    suites: Sequence[Suite], settings: Settings, context: Context, *, root: Path, starting: CommonStart | None = None
 ) -> Iterator[dict[str, Agent]]:
     """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
 
@@ -74,7 +74,7 @@ def opened(
     trials: Counter[str] = Counter()
     for suite in suites:
         trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs.start
-    starting = starting or StartBarrier()
+    starting = starting or CommonStart()
     with ExitStack() as stack:
         pools: dict[str, Agent] = {}
         for key, use in uses.items():
@@ -86,14 +86,14 @@ def opened(
 
 def _open(use: AgentUse, setting: AgentSetting) -> Agent:
     if use.is_absent:
-        return UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+        return AbsentAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
     try:
         return agents.DRIVERS[use.driver].open(agents.options_of(use), setting)
     except AgentFailed as failed:
-        return UnopenedAgent(failed.failure)
+        return AbsentAgent(failed.failure)
 
 
-def _setting(settings: Settings, context: Context, *, root: Path, starting: StartBarrier, trials: int) -> AgentSetting:
+def _setting(settings: Settings, context: Context, *, root: Path, starting: CommonStart, trials: int) -> AgentSetting:
     environment = load.agent_environment(context.environ, settings.env)
     workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
     return AgentSetting(
@@ -115,7 +115,7 @@ def _setting(settings: Settings, context: Context, *, root: Path, starting: Star
             isolate_cases=settings.isolation == "case",
         ),
         seed=settings.seed,
-        meeting=starting.meeting,
+        meeting=starting.wait,
         why_absent=lambda name: load.why_absent(name, context.environ, settings.env),
         tools=toolbox.source(settings, settings.gate_file.tools, root=settings.root, own=root, environment=environment),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +27,7 @@ from evalgate.model import (
 )
 
 
-class StartBarrier:
+class CommonStart:
     """Where agents of several sides meet once they have started; safe to use from many threads.
 
     Who is ready first would otherwise answer its first cases while another still loads, and the other its last ones
@@ -40,7 +39,7 @@ class StartBarrier:
         self._starting = 0
 
     @contextmanager
-    def meeting(self) -> Iterator[None]:
+    def wait(self) -> Iterator[None]:
         """Around a start; left when all starts that are under way have ended."""
         with self._changed:
             self._starting += 1
@@ -163,7 +162,7 @@ class WorkerPool:
             idle = [slot.worker for slot in slots if not slot.taken]
             self._changed.notify_all()
         for worker in busy:
-            worker.condemn(_CLOSED)
+            worker.end(_CLOSED)
         for worker in idle:
             worker.dismiss(patience_s=LEAVE_PATIENCE_S)
         for worker in (*busy, *idle):
@@ -184,13 +183,13 @@ class WorkerPool:
             self._waiting += 1
             try:
                 while True:
-                    self._refuse_if_hopeless()
+                    self._refuse()
                     self._slots = [slot for slot in self._slots if slot.worker.failure is None or slot.taken]
                     slot = next((slot for slot in self._slots if slot.free), None)
                     if slot is not None:
                         slot.taken += 1
                         return slot
-                    if self._another_is_needed():
+                    if self._needs_worker():
                         self._starting += 1
                         break
                     self._changed.wait()
@@ -198,7 +197,7 @@ class WorkerPool:
                 self._waiting -= 1
         return self._start()
 
-    def _another_is_needed(self) -> bool:
+    def _needs_worker(self) -> bool:
         running = sum(1 for slot in self._slots if slot.worker.failure is None)
         room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
         return running + self._starting < max(self._limits.workers, 1) and self._waiting > room_to_come
@@ -221,27 +220,27 @@ class WorkerPool:
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
-            self._about = self._about or {**ready.about, **self._launched().about}
+            self._about = self._about or {**ready.about, **self._found_launch().about}
             self._slots.append(slot)
             self._changed.notify_all()
         return slot
 
     def _started(self) -> tuple[Worker, Ready]:
         mode = self._tools.mode if self._tools else ""
-        worker = Worker(self._launched(), limits=self._limits, tools=mode)
+        worker = Worker(self._found_launch(), limits=self._limits, tools=mode)
         with self._changed:
             self._opening.append(worker)
             closed = self._closed
         try:
             if closed:
-                worker.condemn(_CLOSED)
+                worker.end(_CLOSED)
             return worker, worker.greet()
         except BaseException:
             with self._changed:
                 self._opening.remove(worker)
             raise
 
-    def _launched(self) -> Launch:
+    def _found_launch(self) -> Launch:
         with self._launching:
             if self._launch is None:
                 self._launch = self._find_launch()
@@ -263,9 +262,9 @@ class WorkerPool:
             self._hopeless = failure
         elif self._failed_starts[failure.message] >= TRIES_TO_START:
             again = f"{failure.message} (tried {TRIES_TO_START} times with the same result, so not tried again)"
-            self._hopeless = dataclasses.replace(failure, message=again)
+            self._hopeless = AgentFailure(kind=failure.kind, message=again, detail=failure.detail)
 
-    def _refuse_if_hopeless(self) -> None:
+    def _refuse(self) -> None:
         if self._closed:
             raise AgentFailed(_CLOSED)
         if self._hopeless is not None:

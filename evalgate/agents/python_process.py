@@ -103,7 +103,7 @@ def find_launch(
     """
     root = Path(setting.root)
     wanted = Wanted(
-        folder=str(_existing(root / folder, root)),
+        folder=str(_nearest_folder(root / folder, root)),
         root=str(root),
         python=options.python,
         requirements=options.requirements,
@@ -117,13 +117,13 @@ def find_launch(
     return Launch(
         command=(interpreter.python, str(WORKER), kind),
         cwd=setting.root,
-        environment=_with_its_scripts(setting.world.environment, interpreter),
+        environment=_with_commands(setting.world.environment, interpreter),
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
     )
 
 
-def _existing(folder: Path, root: Path) -> Path:
+def _nearest_folder(folder: Path, root: Path) -> Path:
     """The nearest folder that exists: the worker, not the installer, tells of a path that leads nowhere."""
     folder = Path(os.path.normpath(folder))
     while not folder.is_dir() and folder != root and root in folder.parents:
@@ -131,7 +131,7 @@ def _existing(folder: Path, root: Path) -> Path:
     return folder if folder == root or root in folder.parents else root
 
 
-def _with_its_scripts(variables: Mapping[str, str], interpreter: Interpreter) -> dict[str, str]:
+def _with_commands(variables: Mapping[str, str], interpreter: Interpreter) -> dict[str, str]:
     """Commands that were installed for the agent are on its PATH, as in an activated environment."""
     home = Path(interpreter.python).parent.parent
     if not (home / "pyvenv.cfg").is_file():

@@ -26,7 +26,7 @@ from evalgate.agents.base import (
     Missing,
     exists,
 )
-from evalgate.agents.tools.base import ToolHandling
+from evalgate.agents.tools.base import DriverTools
 from evalgate.errors import Severity
 from evalgate.formats import recordings
 from evalgate.formats.recordings import CaseList
@@ -197,7 +197,7 @@ def _same_questions(transcript: Transcript | None, case: Case) -> bool:
     return all(_said(recorded.user_content) == _said(asked.user_content) for recorded, asked in pairs)
 
 
-class ReplayedConversation:
+class RecordedConversation:
     """A recorded conversation, given again turn by turn while the user says what was said then."""
 
     def __init__(self, transcript: Transcript) -> None:
@@ -270,7 +270,7 @@ class ReplayAgent:
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite
         transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
-        yield ReplayedConversation(transcript)
+        yield RecordedConversation(transcript)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
         """Custom metrics run in an agent's environment, and here is none."""
@@ -302,7 +302,7 @@ class ReplayDriver(AgentDriver):
     name = "replay"
     options = ReplayOptions
     identity = ("path",)
-    tools = ToolHandling.RUNS_NONE
+    tools = DriverTools.RUNS_NONE
     is_asked = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
@@ -313,7 +313,7 @@ class ReplayDriver(AgentDriver):
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """No file is named so."""
         text = options.get("path")
-        if text is None or exists(checkout.root / text) or _glob(checkout.root, text):
+        if text is None or exists(checkout.root / text) or _matches(checkout.root, text):
             return None
         close = words.nearest(text, checkout.json_files())
         hint = f"Did you mean `{close}`?" if close else ""
@@ -348,8 +348,8 @@ def _named(root: Path, text: str) -> list[Path]:
     if path.is_dir():
         found = [each for pattern in ("*.json", "*.jsonl") for each in path.rglob(pattern)]
         return [each for each in found if each.is_file() and not any(each.match(name) for name in NOT_RECORDED)]
-    return [root / name for name in _glob(root, text) if (root / name).is_file()]
+    return [root / name for name in _matches(root, text) if (root / name).is_file()]
 
 
-def _glob(root: Path, text: str) -> list[str]:
+def _matches(root: Path, text: str) -> list[str]:
     return glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern

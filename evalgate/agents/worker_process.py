@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import enum
 import queue
 import signal
@@ -54,27 +53,27 @@ def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None)
     return AgentFailure(kind=kind, message=text)
 
 
-def shared(failure: AgentFailure, others: int) -> AgentFailure:
+def told_to_all(failure: AgentFailure, others: int) -> AgentFailure:
     """The same, told to one of several conversations: any of them may be the cause."""
     if others < 1:
         return failure
     also = words.counted(others, "other conversation")
     text = f"{failure.message}; {also} ran in the same process (with `isolation: case` only the cause would fail)"
-    return dataclasses.replace(failure, message=text)
+    return AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
 
 
-def flooded(limit: str) -> AgentFailure:
+def too_large(limit: str) -> AgentFailure:
     """It said more than the limit, named in words."""
     return AgentFailure(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
 
 
-def garbled(why: str, line: bytes) -> AgentFailure:
+def unreadable(why: str, line: bytes) -> AgentFailure:
     """It wrote something that is no message."""
     text = f"the agent wrote a line to standard output that {why} (logs belong on standard error): {excerpt(line)}"
     return AgentFailure(kind=FailureKind.PROTOCOL, message=text)
 
 
-def misplaced(message_type: str, about: str) -> AgentFailure:
+def out_of_turn(message_type: str, about: str) -> AgentFailure:
     """It said something that has no place in the conversation."""
     return AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent said {message_type!r} {about}")
 
@@ -155,7 +154,7 @@ class Mailboxes:
         with self._lock:
             self._boxes.pop(box.name, None)
 
-    def deliver(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
+    def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
         """Put a message of `size` bytes into its box; a failure where it has no place there, or no room."""
         name = message.id if isinstance(message, MetricResult) else message.session
         with self._lock:
@@ -163,13 +162,13 @@ class Mailboxes:
             if box is None:
                 return self._late(message, name, size)
             if not isinstance(message, _EXPECTED[box.phase]):
-                return misplaced(message.type, f"for a conversation that is {box.phase.value}")
+                return out_of_turn(message.type, f"for a conversation that is {box.phase.value}")
             box.bytes += size
             box.events += 1
             if box.bytes > self._output_bytes:
-                return flooded(f"{words.size(self._output_bytes)} in one turn")
+                return too_large(f"{words.size(self._output_bytes)} in one turn")
             if box.events > MOST_EVENTS:
-                return flooded(f"{MOST_EVENTS:,} events in one turn")
+                return too_large(f"{MOST_EVENTS:,} events in one turn")
             if not isinstance(message, EventSaid | ToolCallSaid | ToolResultSaid):
                 box.phase = Phase.IDLE
             box.mail.put(message)
@@ -180,16 +179,16 @@ class Mailboxes:
         with self._lock:
             self._ended = failure
             for box in self._boxes.values():
-                box.mail.put(shared(failure, len(self._boxes) - 1))
+                box.mail.put(told_to_all(failure, len(self._boxes) - 1))
 
     def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
         number = name[1:]
         known = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
         if not known:
-            return misplaced(message.type, f"for {name[:80]!r}, an unknown conversation")
+            return out_of_turn(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
         if self._late_bytes > self._output_bytes:
-            return flooded(f"{words.size(self._output_bytes)} in conversations that had ended")
+            return too_large(f"{words.size(self._output_bytes)} in conversations that had ended")
         return None
 
 
@@ -239,7 +238,7 @@ class Worker:
         except ChildStartError as error:
             failure = AgentFailure(kind=FailureKind.START, message=f"the agent cannot be started: {error}")
             raise AgentFailed(failure) from None
-        self._child.listen(self._hear, self._mourn)
+        self._child.listen(self._hear, self._ended_process)
 
     def greet(self) -> Ready:
         """Say hello and wait until it is ready; one that is not is ended. Raises AgentFailed (START, INSTALL)."""
@@ -254,12 +253,12 @@ class Worker:
         try:
             self._child.write(protocol.render_line(message), timeout_s=timeout_s)
         except TimeoutError:
-            self.condemn(AgentFailure(kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"))
+            self.end(AgentFailure(kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"))
         except ChildClosed:
             if self._child.wait(HANG_UP_S) is None:
-                self.condemn(AgentFailure(kind=FailureKind.EXITED, message="the agent closed its standard input"))
+                self.end(AgentFailure(kind=FailureKind.EXITED, message="the agent closed its standard input"))
 
-    def condemn(self, failure: AgentFailure) -> None:
+    def end(self, failure: AgentFailure) -> None:
         """End the worker, for this reason unless there was one before."""
         with self._lock:
             self.failure = self.failure or failure
@@ -309,13 +308,13 @@ class Worker:
                 if self.failure is not None:
                     return
                 if line.strip():
-                    self._sort(protocol.parse_worker_message(line), len(line))
+                    self._take(protocol.parse_worker_message(line), len(line))
         except LineTooLong:
-            self.condemn(flooded(f"{words.size(self._limits.output_bytes)} in one line"))
+            self.end(too_large(f"{words.size(self._limits.output_bytes)} in one line"))
         except ProtocolError as error:
-            self.condemn(garbled(str(error), line))
+            self.end(unreadable(str(error), line))
 
-    def _sort(self, message: WorkerMessage, size: int) -> None:
+    def _take(self, message: WorkerMessage, size: int) -> None:
         if isinstance(message, Ready):
             failure = _wrong_version(message) or self._runs_tools_unasked(message)
             self._greeting.put(message if failure is None else failure)
@@ -323,9 +322,9 @@ class Worker:
             kind = protocol.failure_kind(message.kind)
             failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
         else:
-            failure = self.boxes.deliver(message, size=size)
+            failure = self.boxes.add(message, size=size)
         if failure is not None:
-            self.condemn(failure)
+            self.end(failure)
 
     def _runs_tools_unasked(self, ready: Ready) -> AgentFailure | None:
         if not self._tools or ready.tools:
@@ -333,7 +332,7 @@ class Worker:
         text = f"the agent does not ask before it runs a tool, so `tools: {self._tools}` is not possible"
         return AgentFailure(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
 
-    def _mourn(self, ended: Ended) -> None:
+    def _ended_process(self, ended: Ended) -> None:
         with self._lock:
             if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
                 self.failure = AgentFailure(kind=FailureKind.EXITED, message="the agent closed its standard output")

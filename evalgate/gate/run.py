@@ -18,7 +18,7 @@ import platformdirs
 from evalgate import __version__, reports
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
-from evalgate.agents.pool import StartBarrier
+from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline import rules
@@ -418,7 +418,7 @@ def _measured(
     unreliable: frozenset[CaseKey],
 ) -> Measured:
     say = scene.watcher.say
-    context, starting = dataclasses.replace(scene, cache=cache), StartBarrier()
+    context, starting = dataclasses.replace(scene, cache=cache), CommonStart()
     limiters = judges.limiters_of(settings)
     with ExitStack() as stack:
         pools = stack.enter_context(

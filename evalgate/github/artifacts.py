@@ -111,7 +111,7 @@ def _opened(archive: Path) -> zipfile.ZipFile:
 def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], bounds: Limits) -> dict[str, zipfile.ZipInfo]:
     entries = opened.infolist()
     if len(entries) > bounds.entries:
-        raise _large(f"{len(entries):,} entries")
+        raise _too_large(f"{len(entries):,} entries")
     chosen: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
         # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes elsewhere.
@@ -150,21 +150,21 @@ def _checked(entry: zipfile.ZipInfo, bounds: Limits) -> zipfile.ZipInfo:
     if entry.compress_type not in _METHODS:
         raise _broken(f"`{entry.orig_filename}` is packed in an uncommon way")
     if entry.file_size > bounds.file_bytes:
-        raise _large(f"`{entry.orig_filename}` has {entry.file_size:,} bytes")
+        raise _too_large(f"`{entry.orig_filename}` has {entry.file_size:,} bytes")
     return entry
 
 
 def _copy(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], *, most: int) -> int:
     size = 0
-    for chunk in _chunks(opened, entry):
+    for chunk in _read(opened, entry):
         size += len(chunk)
         if size > most:
-            raise _large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
+            raise _too_large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
         file.write(chunk)
     return size
 
 
-def _chunks(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+def _read(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
     try:
         with opened.open(entry) as source:
             while chunk := source.read(_CHUNK_BYTES):
@@ -185,14 +185,14 @@ def _check_count(archive: Path, bounds: Limits) -> None:
     entries, directory_bytes = struct.unpack("<HI", tail[at + 10 : at + 16])
     # A zip of more than 65,534 entries or 4 GB says so elsewhere, and is too large by then.
     if entries > bounds.entries or directory_bytes > bounds.entries * 1_024:
-        raise _large(f"{entries:,} entries")
+        raise _too_large(f"{entries:,} entries")
 
 
 def _broken(what: str) -> GitHubFailed:
     return GitHubFailed(FailureKind.MALFORMED, f"the artifact's archive is not used: {what}")
 
 
-def _large(what: str) -> GitHubFailed:
+def _too_large(what: str) -> GitHubFailed:
     return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} is more than we read")
 
 

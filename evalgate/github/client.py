@@ -286,7 +286,7 @@ class Client:
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
         self._budget = _Budget(timeout_s=timeout_s, patience_s=patience_s)
         self._session = _Session()
-        self._session.auth = self._authorize
+        self._session.auth = self._with_token
         self._session.max_redirects = 3
         self._session.verify = os.environ.get("SSL_CERT_FILE") or True  # requests knows REQUESTS_CA_BUNDLE alone
         self._session.headers.update(
@@ -296,17 +296,17 @@ class Client:
                 "user-agent": f"evalgate/{__version__}",
             }
         )
-        self._session.mount(self._api_url, _adapter(self._budget, methods=("GET", "PATCH", "DELETE")))
+        self._session.mount(self._api_url, _with_retry(self._budget, methods=("GET", "PATCH", "DELETE")))
         # Twice created does no harm here, since the newest check run of a name counts.
-        self._session.mount(self._url(CREATE_CHECK, {}), _adapter(self._budget, methods=None))
+        self._session.mount(self._url(CREATE_CHECK, {}), _with_retry(self._budget, methods=None))
 
     @classmethod
-    def connect(cls, environ: Mapping[str, str], *, token: str) -> Client:
+    def of(cls, environ: Mapping[str, str], *, token: str) -> Client:
         """The client for the repository of a runner's environment. Raises ConfigError."""
         api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
         return cls(repository=environ.get("GITHUB_REPOSITORY", ""), token=token, api_url=api_url)
 
-    def another(self, *, timeout_s: float, patience_s: float) -> Client:
+    def copy(self, *, timeout_s: float, patience_s: float) -> Client:
         """A further client of the same repository, for another thread."""
         given = {"repository": self.repository, "token": self._token, "api_url": self._api_url}
         return Client(**given, timeout_s=timeout_s, patience_s=patience_s)
@@ -350,7 +350,7 @@ class Client:
             if not following:
                 return found
             if _same_origin(response.url, following) is None:
-                raise _redirected(endpoint, following)
+                raise _other_host(endpoint, following)
             url = urljoin(response.url, following)
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(FailureKind.TOO_LARGE, message)
@@ -359,7 +359,7 @@ class Client:
         """POST or PATCH. Raises GitHubFailed."""
         return self._answer(endpoint, self._url(endpoint, values), shape.model_validate_json, body=body)[0]
 
-    def delete(self, endpoint: Endpoint, **values: object) -> bool:
+    def remove(self, endpoint: Endpoint, **values: object) -> bool:
         """DELETE; False where it was not there any more. Raises GitHubFailed."""
         try:
             self._answer(endpoint, self._url(endpoint, values), bytes)
@@ -379,12 +379,12 @@ class Client:
                 raise _of_answer(endpoint, start, _read_words(start), hidden=self._token)
             target = start.headers.get("location", "")
             if not start.is_redirect or _origin(target) is None:
-                raise _malformed(endpoint, start, "leads to no download")
+                raise _unreadable(endpoint, start, "leads to no download")
         signature = urlsplit(target).query  # whoever has it may read the artifact
         with requests.Session() as storage:
             storage.verify = self._session.verify
             for scheme in ("http://", "https://"):
-                storage.mount(scheme, _adapter(self._budget, methods=("GET",)))
+                storage.mount(scheme, _with_retry(self._budget, methods=("GET",)))
             for again in (True, False):  # a connection that is lost in the middle: nobody else begins anew
                 into.seek(0)
                 into.truncate()
@@ -402,7 +402,7 @@ class Client:
                     raise GitHubFailed(kind, message, status=failed.status, hint=hint) from None
                 return
 
-    def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+    def _with_token(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["authorization"] = f"Bearer {self._token}"
         return request
 
@@ -421,13 +421,13 @@ class Client:
             if response.status_code >= 400:
                 raise _of_answer(endpoint, response, _read_words(response), hidden=self._token)
             if response.is_redirect:
-                raise _redirected(endpoint, response.headers["location"])
+                raise _other_host(endpoint, response.headers["location"])
             held = bytearray()
             self._copy(endpoint, response, held, most_bytes=MOST_ANSWER_BYTES, most_s=self._budget.timeout_s)
             try:
                 return parse(bytes(held)), response
             except (ValueError, RecursionError) as error:
-                raise _malformed(endpoint, response, _shape_problem(error)) from None
+                raise _unreadable(endpoint, response, _shape_problem(error)) from None
 
     @contextlib.contextmanager
     def _asked(
@@ -445,7 +445,7 @@ class Client:
         try:
             if self._budget.left_s() <= 0:
                 raise requests.Timeout
-            timeout: Any = _Timeout(self._budget)  # the stubs know only numbers
+            timeout: Any = _TimeLeft(self._budget)  # the stubs know only numbers
             headers = {} if data is None else {"content-type": "application/json"}
             with session.request(
                 endpoint.method,
@@ -458,7 +458,7 @@ class Client:
             ) as response:
                 yield response
         except requests.TooManyRedirects:
-            failed = _redirected(endpoint, "round and round")
+            failed = _other_host(endpoint, "round and round")
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             failed = _of_error(endpoint, error, hidden=hidden)
         else:
@@ -498,7 +498,7 @@ class _Budget:
         return self.ends - time.monotonic()
 
 
-class _Timeout(urllib3.Timeout):
+class _TimeLeft(urllib3.Timeout):
     """The time of one try: urllib3 asks for it anew before each."""
 
     def __init__(self, budget: _Budget) -> None:
@@ -506,7 +506,7 @@ class _Timeout(urllib3.Timeout):
         self._budget = budget
 
     def clone(self) -> urllib3.Timeout:
-        return _Timeout(self._budget)
+        return _TimeLeft(self._budget)
 
 
 class _Session(requests.Session):
@@ -517,13 +517,13 @@ class _Session(requests.Session):
         return target if target and _same_origin(resp.url, target) else None
 
 
-class _Retries(urllib3.Retry):
+class _Retry(urllib3.Retry):
     """Repeats what may pass: lost connections, 5xx, limits that say when they end, within the budget."""
 
     budget: _Budget
     wait_s: float = 0.0
 
-    def new(self, **given: Any) -> _Retries:
+    def new(self, **given: Any) -> _Retry:
         made = super().new(**given)
         made.budget = self.budget
         return made
@@ -539,7 +539,7 @@ class _Retries(urllib3.Retry):
         error: Exception | None = None,
         _pool: ConnectionPool | None = None,
         _stacktrace: TracebackType | None = None,
-    ) -> _Retries:
+    ) -> _Retry:
         """The retries that are left; MaxRetryError where none makes sense, which hands on the answer that is there."""
         following = super().increment(method, url, response, error, _pool, _stacktrace)
         asked_s = None if response is None else limit_wait(response)
@@ -556,8 +556,8 @@ class _Retries(urllib3.Retry):
         time.sleep(self.wait_s)
 
 
-def _adapter(budget: _Budget, *, methods: tuple[str, ...] | None) -> HTTPAdapter:
-    retries = _Retries(
+def _with_retry(budget: _Budget, *, methods: tuple[str, ...] | None) -> HTTPAdapter:
+    retries = _Retry(
         total=MOST_TRIES - 1,
         redirect=False,
         status_forcelist=_BROKEN,
@@ -625,7 +625,7 @@ def _of_error(endpoint: Endpoint, error: Exception, *, hidden: str = "") -> GitH
     return GitHubFailed(kind, f"could not {endpoint.doing}: {plain.label(told, 300)}", hint=_HINTS[kind])
 
 
-def _malformed(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
+def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
     """The failure of an answer that is not what the API promises."""
     sort = plain.label(response.headers.get("content-type") or "no content type", 80)
     status, kind = response.status_code, FailureKind.MALFORMED
@@ -633,7 +633,7 @@ def _malformed(endpoint: Endpoint, response: requests.Response, detail: str) -> 
     return GitHubFailed(kind, message, status=status, hint=_HINTS[kind])
 
 
-def _redirected(endpoint: Endpoint, address: str) -> GitHubFailed:
+def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
     """A redirect to another host, which is not followed."""
     host = (_origin(address) or ("", "", None))[1] or address
     message = f"could not {endpoint.doing}: GitHub sends us to another host ({plain.label(host, 100)})"

@@ -55,15 +55,15 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
     """The comment's text, at most LIMIT characters: the marker, the headline, and the details where there is room."""
     marker = f"{_MARKER.format(key=key_of(job.name))}{job.run}.{job.attempt}.{job.once} -->"
     title = f"### {markdown.prose(plain.label(job.name, 60))}\n\n" if job.name else ""
-    text = f"{marker}\n{title}{_clean(headline)}"
-    whole = f"{text}\n\n{_clean(details)}".rstrip()
+    text = f"{marker}\n{title}{_plain(headline)}"
+    whole = f"{text}\n\n{_plain(details)}".rstrip()
     if markdown.length(whole) <= LIMIT:
         return whole
     note = f"\n\n{markdown.alert('NOTE', _NO_ROOM)}"
     return f"{text[: LIMIT // 2 - len(note)]}{note}"  # half of it, should each character count twice
 
 
-def fetch_login(client: Client) -> str:
+def fetch_user(client: Client) -> str:
     """Whose comments are ours: the token's own user. An app's token cannot ask, and is taken for the job's own.
 
     Raises GitHubFailed.
@@ -84,7 +84,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     Without `create`, only a comment that is there is updated. An older run never overwrites a newer one. Raises
     GitHubFailed, also where another job of the same run has written there.
     """
-    login = fetch_login(client)
+    login = fetch_user(client)
     made: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
         found = _ours(client, number, name, login)
@@ -95,7 +95,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
                 made = client.send(github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
                 login = made.user.login if made.user else login  # an app knows its name only now
                 continue
-            return _update(client, found, text, made=made, superseded=_is_newer(found, text, name))
+            return _update(client, found, text, made=made, superseded=_is_late(found, text, name))
         except GitHubFailed as failed:
             # It may have been created all the same, or somebody removed it meanwhile: look again.
             again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
@@ -115,11 +115,11 @@ def _update(client: Client, found: list[Comment], text: str, *, made: Comment | 
     else:
         client.send(github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
     for double in doubles:
-        client.delete(github_client.DELETE_COMMENT, comment_id=double.id)
+        client.remove(github_client.DELETE_COMMENT, comment_id=double.id)
     return posted
 
 
-def _is_newer(found: list[Comment], text: str, name: str) -> bool:
+def _is_late(found: list[Comment], text: str, name: str) -> bool:
     """Whether a newer run than that of `text` has written one of the comments."""
     own, own_job = run_of(text, name)
     newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
@@ -154,6 +154,6 @@ def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
     return sorted(ours, key=lambda each: each.id)
 
 
-def _clean(text: str) -> str:
+def _plain(text: str) -> str:
     unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     return unix.encode("utf-8", "replace").decode().strip()

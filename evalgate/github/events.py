@@ -235,7 +235,7 @@ def folder_of(environ: Mapping[str, str]) -> str:
     """The input `root` as GitHub names files: from the top of its repository, "" where it is the top."""
     workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
     root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
-    top = _top(place for place in (root, *root.parents) if place.is_relative_to(workspace)) or workspace
+    top = _repository(place for place in (root, *root.parents) if place.is_relative_to(workspace)) or workspace
     return "" if root == top or not root.is_relative_to(top) else root.relative_to(top).as_posix()
 
 
@@ -244,11 +244,11 @@ def root_of(root: Path, links: Links) -> str | None:
     if links.repository:
         return links.folder
     root = root.resolve()
-    top = _top((root, *root.parents))
+    top = _repository((root, *root.parents))
     if top is None or root == top:
         return None if top is None else ""
     return root.relative_to(top).as_posix()
 
 
-def _top(folders: Iterable[Path]) -> Path | None:
+def _repository(folders: Iterable[Path]) -> Path | None:
     return next((each for each in folders if (each / ".git").exists()), None)

@@ -212,7 +212,7 @@ class Posting:
         if self._thread.is_alive():
             self._thread.join(wait_s)
         # the other may still be waiting for an answer
-        client = self._client.another(timeout_s=wait_s, patience_s=0.0 if hurried else wait_s)
+        client = self._client.copy(timeout_s=wait_s, patience_s=0.0 if hurried else wait_s)
         client.end_within(2 * wait_s)
         try:
             if self._decided is not None and hurried:  # a verdict that was reached stands; a crash after it is none

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from evalgate import agents
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting
-from evalgate.agents.tools.base import ToolHandling
+from evalgate.agents.tools.base import DriverTools
 from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
 from evalgate.system.python_env import World
 
@@ -79,7 +79,7 @@ def test_options_are_explained_and_unknown_ones_refused(name: str) -> None:
 
 @ALL
 def test_what_a_driver_does_about_tools_is_said_and_explained(name: str) -> None:
-    assert isinstance(DRIVERS[name].tools, ToolHandling)
+    assert isinstance(DRIVERS[name].tools, DriverTools)
     assert DRIVERS[name].runs_metrics is (name in ("adk", "python"))
     assert f"[{name}](agents/{name}.md" in (REPO / "docs/tools.md").read_text()
 

@@ -37,7 +37,7 @@ class ToolMode(enum.StrEnum):
     MOCK = "mock"  # the rules of the mock file answer, nothing runs
 
 
-class ToolHandling(enum.StrEnum):
+class DriverTools(enum.StrEnum):
     """What a driver does about an agent's tools."""
 
     ASKS = "asks"  # its workers can ask before a tool runs

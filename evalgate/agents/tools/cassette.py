@@ -20,7 +20,7 @@ EXACT_FLOATS = 2.0**53
 REDACTED = "***"
 
 
-def canonical_text(args: Json) -> str:
+def args_text(args: Json) -> str:
     """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0 is 2)."""
     return json.dumps(_plain(args), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
@@ -45,7 +45,7 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     return value
 
 
-def covers(recorded: Any, actual: Any) -> bool:
+def matches(recorded: Any, actual: Any) -> bool:
     """Whether two values are equal where `***` in a recorded text stands for anything that was taken out there."""
     if isinstance(recorded, str) and REDACTED in recorded:
         pattern = ".*".join(re.escape(piece) for piece in recorded.split(REDACTED))
@@ -54,15 +54,15 @@ def covers(recorded: Any, actual: Any) -> bool:
         return (
             isinstance(actual, Mapping)
             and recorded.keys() == actual.keys()
-            and all(covers(item, actual[key]) for key, item in recorded.items())
+            and all(matches(item, actual[key]) for key, item in recorded.items())
         )
     if isinstance(recorded, list | tuple):
         return (
             isinstance(actual, list | tuple)
             and len(recorded) == len(actual)
-            and all(covers(one, other) for one, other in zip(recorded, actual, strict=True))
+            and all(matches(one, other) for one, other in zip(recorded, actual, strict=True))
         )
-    return canonical_text({"": recorded}) == canonical_text({"": actual})
+    return args_text({"": recorded}) == args_text({"": actual})
 
 
 def _plain(value: Any) -> Any:
@@ -85,17 +85,17 @@ def spell_call(tool: str, args: Json) -> str:
 
 def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
     """The recorded arguments with the fewest differences; of several the first."""
-    return min(recorded, key=lambda each: len(differing_paths(args, each)), default=None)
+    return min(recorded, key=lambda each: len(changed_args(args, each)), default=None)
 
 
-def differing_paths(actual: Json, recorded: Json) -> tuple[tuple[str, str], ...]:
+def changed_args(actual: Json, recorded: Json) -> tuple[tuple[str, str], ...]:
     """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are looked into."""
-    return tuple(_paths(actual, recorded, ""))
+    return tuple(_changed(actual, recorded, ""))
 
 
 def difference(actual: Json, recorded: Json) -> str:
     """``argument `unit` differs``, ``arguments `a` and `b.c` differ; argument `d` is new``."""
-    found = differing_paths(actual, recorded)
+    found = changed_args(actual, recorded)
     parts = []
     for what, plural in (("differs", "differ"), ("is new", "are new"), ("is missing", "are missing")):
         names = [f"`{path}`" for each, path in found if each == what]
@@ -115,7 +115,7 @@ def unknown_tool(tool: str, known: Sequence[str], *, verb: str) -> str:
     return f"no call of `{tool}` was {verb} ({verb}: {names}){hint}"
 
 
-def _paths(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -> Iterable[tuple[str, str]]:
+def _changed(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -> Iterable[tuple[str, str]]:
     for name in dict.fromkeys([*recorded, *actual]):
         path = f"{above}{name}"
         if name not in actual:
@@ -123,8 +123,8 @@ def _paths(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -
         elif name not in recorded:
             yield "is new", path
         elif isinstance(recorded[name], Mapping) and isinstance(actual[name], Mapping):
-            yield from _paths(actual[name], recorded[name], f"{path}.")
-        elif not covers(recorded[name], actual[name]):
+            yield from _changed(actual[name], recorded[name], f"{path}.")
+        elif not matches(recorded[name], actual[name]):
             yield "differs", path
 
 
@@ -147,7 +147,7 @@ class Entry:
     @property
     def address(self) -> tuple[str, str, int]:
         """What a call has to equal to get this answer."""
-        return self.tool, canonical_text(self.args), self.nth
+        return self.tool, args_text(self.args), self.nth
 
 
 class CassetteError(ValueError):
@@ -165,7 +165,7 @@ class CallWire(ToolFile):
     effects: dict[str, Any] | None = None
 
     @model_validator(mode="after")
-    def _response_or_error(self) -> Self:
+    def _has_answer(self) -> Self:
         if ("response" in self.model_fields_set) == (self.error is not None):
             raise ValueError("a call has either `response` (which may be null) or `error`")
         return self
@@ -233,14 +233,14 @@ def merge(first: Iterable[Entry], *others: Iterable[Entry]) -> tuple[Entry, ...]
 def file_name(suite: str, case_id: str) -> str:
     """`<suite slug>/<case id>.json`: two cases never share a file, and a plain case id is its file's name."""
     stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
-    slug = f"{_safe(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
-    name = _safe(case_id)[:NAME_LENGTH]
+    slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
+    name = _plain_name(case_id)[:NAME_LENGTH]
     if name != case_id or name.lower() in TAKEN:
         name = f"{name}-{_digest(case_id, 8)}"
     return f"{slug}/{name}.json"
 
 
-def _safe(text: str) -> str:
+def _plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-") or "case"
 
 

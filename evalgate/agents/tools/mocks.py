@@ -19,6 +19,7 @@ from evalgate.agents.tools.base import (
     Replied,
     RunTool,
     ToolAnswer,
+    ToolError,
     ToolFile,
     ToolMode,
     ToolReply,
@@ -47,7 +48,7 @@ class Latency(ToolFile):
         return {"seconds": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-class MatchedCalls(ToolFile):
+class CallPattern(ToolFile):
     """For which calls a rule is.
 
     `args`: these arguments equal these values; others are free, unless `exact`. `where`: these arguments satisfy
@@ -62,7 +63,7 @@ class MatchedCalls(ToolFile):
 
     def match(self, args: Json) -> bool:
         """Whether it is for these arguments."""
-        if any(name not in args or not cassette.covers(value, args[name]) for name, value in self.args.items()):
+        if any(name not in args or not cassette.matches(value, args[name]) for name, value in self.args.items()):
             return False
         for name, matcher in self.where.items():
             found, wanted = args.get(name, json_match.MISSING), self.args.get(name, json_match.MISSING)
@@ -71,7 +72,7 @@ class MatchedCalls(ToolFile):
         return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
 
 
-class MockRule(MatchedCalls):
+class MockRule(CallPattern):
     """One rule: for which calls, and what they get. The first rule of a tool that holds answers."""
 
     latency: Latency = Field(default_factory=Latency)
@@ -170,7 +171,7 @@ class MockRules:
                 continue
             if not rule.match(call.args):
                 continue
-            luck = f"{self._luck}:{name}:{cassette.canonical_text(call.args)}:{nth}"
+            luck = f"{self._luck}:{name}:{cassette.args_text(call.args)}:{nth}"
             if rule.probability < 1.0 and chance(f"{luck}:holds") >= rule.probability:
                 continue
             self._served[name] = self._served.get(name, 0) + 1
@@ -233,7 +234,7 @@ class ConversationTools:
     def answer(self, call: AskedCall) -> ToolAnswer:
         """See base.TrialTools."""
         args: Json = cassette.redacted(call.args, self._redact)
-        same = (call.tool, cassette.canonical_text(args))
+        same = (call.tool, cassette.args_text(args))
         self._counts[same] += 1
         nth = self._nth[call.number] = self._counts[same]
         ruled = self._rules.answer(call, nth=nth)
@@ -270,10 +271,10 @@ class ConversationTools:
             self._keep(tuple(self._recorded))
 
     def _find(self, tool: str, args: Json, nth: int) -> Entry | None:
-        exact = self._by_address.get((tool, cassette.canonical_text(args), nth))
+        exact = self._by_address.get((tool, cassette.args_text(args), nth))
         if exact is not None:
             return exact
-        return next((one for one in self._of(tool) if one.nth == nth and cassette.covers(one.args, args)), None)
+        return next((one for one in self._of(tool) if one.nth == nth and cassette.matches(one.args, args)), None)
 
     def _of(self, tool: str) -> list[Entry]:
         return [entry for entry in self._entries or () if entry.tool == tool]
@@ -281,12 +282,12 @@ class ConversationTools:
     def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:
         called = f"called {cassette.spell_call(tool, args)}"
         same_tool = self._of(tool)
-        times = sum(1 for entry in same_tool if cassette.covers(entry.args, args))
+        times = sum(1 for entry in same_tool if cassette.matches(entry.args, args))
         if self._entries is None:
             why = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
         elif times:
             word = "once" if times == 1 else f"{times} times"
-            why = f"for the {_ordinal(nth)} time; it was recorded {word}"
+            why = f"for the {_number_text(nth)} time; it was recorded {word}"
         elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
             why = f"recorded was {cassette.spell_call(tool, nearest)}: {cassette.difference(args, nearest)}"
         else:
@@ -309,11 +310,11 @@ def _redacted_reply(reply: ToolReply, redact: Callable[[str], str]) -> ToolReply
     error = reply.error
     return ToolReply(
         response=cassette.redacted(reply.response, redact),
-        error=dataclasses.replace(error, message=redact(error.message)) if error else None,
+        error=ToolError(type=error.type, message=redact(error.message)) if error else None,
         effects=cassette.redacted(reply.effects, redact),
     )
 
 
-def _ordinal(number: int) -> str:
+def _number_text(number: int) -> str:
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

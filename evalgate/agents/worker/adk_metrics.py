@@ -25,7 +25,7 @@ async def run(message: Message, package: str) -> Message:
         result = await _call(function, arguments)
         return _read(result, code)
     except BaseException as error:
-        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.trimmed_traceback(error)}"}
+        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.own_traceback(error)}"}
 
 
 def _resolve(code: str, package: str) -> Callable[..., Any]:
@@ -57,10 +57,10 @@ def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
         None if expected is None else [_invocation(turn) for turn in expected],
         scenario,
     ]
-    return arguments[: _accepted(function)]
+    return arguments[: _args_count(function)]
 
 
-def _accepted(function: Callable[..., Any]) -> int:
+def _args_count(function: Callable[..., Any]) -> int:
     """Functions written before google-adk had scenarios take three arguments, later ones four."""
     try:
         inspect.signature(function).bind(None, None, None, None)

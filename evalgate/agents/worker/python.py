@@ -229,16 +229,16 @@ class Host:
         return self._signature is not None and "tools" in self._signature.keywords
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the callable; raises errors.CannotLoad."""
+        """Import the callable; raises errors.LoadFailed."""
         call = str(options.get("call") or "")
         root = os.getcwd()
         roots = [os.path.abspath(options.get("path") or "."), root, *(options.get("import_roots") or ())]
-        importing.add_roots(tuple(dict.fromkeys(roots)))
+        importing.add_folders(tuple(dict.fromkeys(roots)))
         try:
             self._callee = find(call)
             self._signature = signature_of(self._callee)
         except BaseException as error:
-            raise errors.CannotLoad.because(error, f"the agent {call!r}") from error
+            raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
         self._package = call.partition(":")[0].partition(".")[0]
         return {
             "framework": "python",

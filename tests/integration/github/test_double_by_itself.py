@@ -41,7 +41,7 @@ def test_it_speaks_logs_and_ends(tmp_path) -> None:
 def speak(url: str) -> None:
     """Try to write with a token that may only read."""
     environ = {"GITHUB_API_URL": url, "GITHUB_REPOSITORY": "o/r"}
-    client = Client.connect(environ, token="ghs_x")
+    client = Client.of(environ, token="ghs_x")
     with pytest.raises(GitHubFailed) as caught:
         check_run.start(client, head_sha="b" * 40, output=Output(title="t", summary=["s"]))
     assert caught.value.not_permitted

@@ -65,7 +65,7 @@ def ended(name: str = "s1") -> EndedSaid:
 def test_a_message_is_welcome_only_in_its_place(phase: Phase, message: SessionMessage, welcome: bool) -> None:
     all_boxes = boxes()
     box = all_boxes.open(phase)
-    failure = all_boxes.deliver(message, size=10)
+    failure = all_boxes.add(message, size=10)
     assert (failure is None) is welcome
     assert mail(box) == ([message] if welcome else [])
     assert failure is None or failure.kind is FailureKind.PROTOCOL
@@ -74,17 +74,17 @@ def test_a_message_is_welcome_only_in_its_place(phase: Phase, message: SessionMe
 def test_a_turn_ends_once() -> None:
     all_boxes = boxes()
     all_boxes.open(Phase.TURN)
-    assert all_boxes.deliver(turn_end(), size=10) is None
-    assert all_boxes.deliver(turn_end(), size=10) is not None
+    assert all_boxes.add(turn_end(), size=10) is None
+    assert all_boxes.add(turn_end(), size=10) is not None
 
 
 def test_late_answers_are_dropped_and_counted() -> None:
     all_boxes = boxes()
     box = all_boxes.open(Phase.TURN)
     all_boxes.close(box)
-    assert all_boxes.deliver(event(), size=LIMIT) is None
+    assert all_boxes.add(event(), size=LIMIT) is None
     assert mail(box) == []
-    failure = all_boxes.deliver(event(), size=1)
+    failure = all_boxes.add(event(), size=1)
     assert failure is not None
     assert failure.kind is FailureKind.FLOODED
 
@@ -93,7 +93,7 @@ def test_late_answers_are_dropped_and_counted() -> None:
 def test_a_conversation_that_never_was_is_a_lie(name: str) -> None:
     all_boxes = boxes()
     all_boxes.open(Phase.TURN)
-    failure = all_boxes.deliver(event(name), size=1)
+    failure = all_boxes.add(event(name), size=1)
     assert failure is not None
     assert failure.kind is FailureKind.PROTOCOL
     assert len(failure.message) < 300
@@ -102,11 +102,11 @@ def test_a_conversation_that_never_was_is_a_lie(name: str) -> None:
 def test_bytes_are_counted_turn_by_turn() -> None:
     all_boxes = boxes()
     box = all_boxes.open(Phase.TURN)
-    assert all_boxes.deliver(event(), size=LIMIT - 1) is None
-    assert all_boxes.deliver(turn_end(), size=1) is None
+    assert all_boxes.add(event(), size=LIMIT - 1) is None
+    assert all_boxes.add(turn_end(), size=1) is None
     box.enter(Phase.TURN)
-    assert all_boxes.deliver(event(), size=LIMIT) is None
-    failure = all_boxes.deliver(event(), size=1)
+    assert all_boxes.add(event(), size=LIMIT) is None
+    failure = all_boxes.add(event(), size=1)
     assert failure is not None
     assert failure.kind is FailureKind.FLOODED
 
@@ -115,14 +115,14 @@ def test_one_conversation_does_not_use_up_the_room_of_another() -> None:
     all_boxes = boxes()
     all_boxes.open(Phase.TURN)
     all_boxes.open(Phase.TURN)
-    assert all_boxes.deliver(event("s1"), size=LIMIT) is None
-    assert all_boxes.deliver(event("s2"), size=LIMIT) is None
+    assert all_boxes.add(event("s1"), size=LIMIT) is None
+    assert all_boxes.add(event("s2"), size=LIMIT) is None
 
 
 def test_events_are_counted_too() -> None:
     all_boxes = Mailboxes(output_bytes=10**9)
     all_boxes.open(Phase.TURN)
-    failures = [all_boxes.deliver(event(), size=1) for _ in range(MOST_EVENTS + 1)]
+    failures = [all_boxes.add(event(), size=1) for _ in range(MOST_EVENTS + 1)]
     assert failures[:-1] == [None] * MOST_EVENTS
     assert failures[-1] is not None
     assert failures[-1].kind is FailureKind.FLOODED
@@ -132,7 +132,7 @@ def test_a_metric_gets_its_own_answer() -> None:
     all_boxes = boxes()
     box = all_boxes.open(Phase.METRIC)
     result = MetricResult(type="metric_result", id=box.name, score=1.0)
-    assert all_boxes.deliver(result, size=1) is None
+    assert all_boxes.add(result, size=1) is None
     assert mail(box) == [result]
 
 

@@ -79,5 +79,5 @@ def test_what_is_not_there_raises(root: Path, path: str) -> None:
 
 def test_roots_go_before_packages_and_behind_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", ["/lib/python", "/lib/python/site-packages"])
-    importing.add_roots(("/checkout", "/lib/python"))
+    importing.add_folders(("/checkout", "/lib/python"))
     assert sys.path == ["/lib/python", "/checkout", "/lib/python/site-packages"]
