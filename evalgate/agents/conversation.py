@@ -137,6 +137,13 @@ class ToolCalls:
 _WAITED_FOR: Mapping[Phase, str] = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
 
 
+def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the turn") -> str:
+    """What took too long: the whole `case`, or one turn of it."""
+    if case:
+        return f"the case timed out after {words.seconds(limits.case_timeout_s)}"
+    return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{waited_for}"
+
+
 def seed_of(key: TrialKey, *, seed: int) -> int:
     """A number for a trial's own randomness: the same for the same seed, suite, case and repeat, whenever it runs."""
     return zlib.crc32(f"{seed}:{key}".encode("utf-8", "replace"))
@@ -164,7 +171,7 @@ class WorkerConversation:
         self._worker = worker
         self._limits = limits
         self._on_timeout = on_timeout
-        self._allowance = TimeLeft(limits.case_timeout_s)
+        self._time_left = TimeLeft(limits.case_timeout_s)
         self._done: list[Invocation] = []
         self._turn: int | None = None
         self._open = True
@@ -172,7 +179,7 @@ class WorkerConversation:
         self._tools = ToolCalls(self._box.name, tools)
         self._vouches_for_tools = vouches_for_tools
         try:
-            with self._allowance:
+            with self._time_left:
                 self._start(case.session or SessionInput(), seed)
         except BaseException:
             self.leave()
@@ -180,7 +187,7 @@ class WorkerConversation:
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        with self._allowance:
+        with self._time_left:
             return self._send(user_content)
 
     def _send(self, user_content: Content) -> Invocation:
@@ -211,7 +218,7 @@ class WorkerConversation:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
         self._box.enter(Phase.ENDING)
-        with self._allowance:
+        with self._time_left:
             deadline = self._ends_at()
             self._say(protocol.end(self._box.name), deadline)
             message = self._next_message(deadline)
@@ -228,20 +235,12 @@ class WorkerConversation:
 
     def _start(self, session: SessionInput, seed: int) -> None:
         deadline = self._ends_at()
-        message = protocol.start(
-            self._box.name,
-            app_name=session.app_name,
-            user_id=session.user_id,
-            session_id=session.session_id,
-            state=session.state,
-            seed=seed,
-        )
-        self._say(message, deadline)
+        self._say(protocol.start(self._box.name, session, seed=seed), deadline)
         if not isinstance(said := self._next_message(deadline), Started):
             raise self._failed(worker_process.out_of_turn(said.type, "instead of 'started'"))
 
     def _ends_at(self) -> float:
-        return time.monotonic() + min(self._limits.turn_timeout_s, self._allowance.left_s)
+        return time.monotonic() + min(self._limits.turn_timeout_s, self._time_left.left_s)
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
@@ -289,12 +288,9 @@ class WorkerConversation:
 
     def _timed_out(self) -> AgentFailure:
         self._on_timeout()
-        if not self._allowance.left_s:
-            limit = f"the case timed out after {words.seconds(self._limits.case_timeout_s)}"
-        else:
-            limit = f"the agent timed out after {words.seconds(self._limits.turn_timeout_s)}"
-            limit += _WAITED_FOR.get(self._box.phase, " for the turn")
-        return AgentFailure(kind=FailureKind.TIMEOUT, message=limit)
+        waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
+        message = timed_out(self._limits, case=not self._time_left.left_s, waited_for=waited_for)
+        return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 
     def _failed(self, failure: AgentFailure) -> AgentFailed:
         # A session that failed is dead in the worker; one that we gave up has still to be ended there (see `leave`).

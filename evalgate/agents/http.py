@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
+from evalgate.agents import conversation
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
 from evalgate.agents.conversation import TimeLeft
 from evalgate.formats import adk_shapes
@@ -37,10 +38,9 @@ from evalgate.model import (
     ToolCall,
     TrialKey,
 )
-from evalgate.system import http
-from evalgate.system import redact as system_redact
+from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
-from evalgate.text import words as text_words
+from evalgate.text import words
 
 if TYPE_CHECKING:  # only a mapped endpoint needs it
     from jmespath.parser import ParsedResult
@@ -61,7 +61,7 @@ class EndpointClient:
         self._exchange = exchange
         self._limits = limits
         self._redact = redact
-        self._allowance = TimeLeft(limits.case_timeout_s)
+        self._time_left = TimeLeft(limits.case_timeout_s)
         self.done: list[Invocation] = []
         self.turn: int | None = None
 
@@ -81,31 +81,26 @@ class EndpointClient:
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
         """Any answer, whatever its status. Raises AgentFailed where there is none."""
         turn_s = self._limits.turn_timeout_s
-        case_s = self._allowance.left_s
+        case_s = self._time_left.left_s
         try:
-            with self._allowance:
+            with self._time_left:
                 return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
         except ExchangeFailed as error:
             message = str(error)
             if error.fault is Fault.TIMEOUT:
-                allowed = self._limits.case_timeout_s if case_s < turn_s else turn_s
-                what = "case" if case_s < turn_s else "turn"
-                message = f"the agent took longer than {text_words.seconds(allowed)} for the {what}"
+                message = conversation.timed_out(self._limits, case=case_s < turn_s)
             raise self.failed(_KINDS[error.fault], message) from None
 
     def failed(
         self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
     ) -> AgentFailed:
         """A failure in the current turn, ready to be raised."""
-        failure = AgentFailure(
-            kind=kind,
-            message=self._redact(message),
-            turn=self.turn,
-            detail=self._redact(detail),
-            partial=tuple(self.done),
-            retry_after_s=retry_after_s,
+        message, detail, partial = self._redact(message), self._redact(detail), tuple(self.done)
+        return AgentFailed(
+            AgentFailure(
+                kind=kind, message=message, turn=self.turn, detail=detail, partial=partial, retry_after_s=retry_after_s
+            )
         )
-        return AgentFailed(failure)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -165,12 +160,11 @@ class AdkServerConversation:
         """Run one turn. Raises AgentFailed."""
         self._client.turn = len(self._client.done) + 1
         began = time.monotonic()
-        said = adk_shapes.content_json(user_content)
         body = {
             "app_name": self._app,
             "user_id": self._user,
             "session_id": self._id,
-            "new_message": {"role": "user"} | said,
+            "new_message": {"role": "user"} | adk_shapes.content_json(user_content),
             "streaming": False,
         }
         answer = self._client.ask("POST", f"{self._url}/run", body)
@@ -220,8 +214,8 @@ class AdkServerConversation:
     def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
         for event, said in zip(events, raw, strict=True):
             if event.error_code and event.content is None:
-                words = said.get("errorMessage") or said.get("error_message")
-                message = f"the model answered with error {event.error_code}" + (f": {words}" if words else "")
+                why = said.get("errorMessage") or said.get("error_message")
+                message = f"the model answered with error {event.error_code}" + (f": {why}" if why else "")
                 raise self._client.failed(_MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
 
 
@@ -303,7 +297,8 @@ class EndpointConversation:
         name = item if isinstance(item, str) else self._found(self._paths["tool_name"], item)
         args = self._found(self._paths["tool_args"], item)
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
-            args = _parsed(args)
+            with contextlib.suppress(ValueError):
+                args = json.loads(args)
         if not isinstance(name, str):
             raise self._unmatched(self._paths["tool_name"], item, "the name of a tool")
         if args is None:
@@ -396,13 +391,6 @@ def with_environment(text: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: environment[found[1]], text)
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def _described(value: Any) -> str:
     if isinstance(value, dict):
         return f"an object with {', '.join(repr(str(key)[:40]) for key in list(value)[:8]) or 'no keys'}"
@@ -466,7 +454,7 @@ class HttpOptions(DriverOptions):
             raise ValueError("`request` and `response` need `flavour: mapped`")
         used = names_in(self.request) | names_in(self.url)
         for name in sorted(used - PLACES):
-            meant = text_words.nearest(name, PLACES, cutoff=0.75)
+            meant = words.nearest(name, PLACES, cutoff=0.75)
             if mapped and meant is not None:
                 raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{meant}}}?")
         if mapped and self.method != "GET" and not used & {"text", "messages"}:
@@ -486,10 +474,8 @@ class HttpAgent:
         self._options = options
         self._setting = setting
         self._headers = _filled_headers(options.headers, setting)
-        secrets = dict(enumerate(self._headers.values()))
-        self._redact = system_redact.redactor(
-            {**setting.world.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
-        )
+        secrets = {f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())}
+        self._redact = redact.redactor({**setting.world.environment, **secrets})
 
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
@@ -500,11 +486,11 @@ class HttpAgent:
         )
         client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
-            conversation = self._conversation(client, case)
+            opened = self._conversation(client, case)
             try:
-                yield conversation
+                yield opened
             finally:
-                conversation.leave()
+                opened.leave()
         finally:
             client.close()
 

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from evalgate.agents import python_process
@@ -26,6 +26,10 @@ from evalgate.model import (
     TrialKey,
 )
 
+LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
+TRIES_TO_START = 2
+_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run ended before the agent could answer")
+
 
 class CommonStart:
     """Where agents of several sides meet once they have started; safe to use from many threads.
@@ -38,7 +42,7 @@ class CommonStart:
         self._changed = threading.Condition()
         self._starting = 0
 
-    @contextmanager
+    @contextlib.contextmanager
     def wait(self) -> Iterator[None]:
         """Around a start; left when all starts that are under way have ended."""
         with self._changed:
@@ -51,12 +55,6 @@ class CommonStart:
                 self._changed.notify_all()
                 while self._starting:
                     self._changed.wait()
-
-
-LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
-TRIES_TO_START = 2
-
-__all__ = ["Launch", "WorkerPool"]
 
 
 @dataclass(slots=True, eq=False)
@@ -243,18 +241,14 @@ class WorkerPool:
     def _found_launch(self) -> Launch:
         with self._launching:
             if self._launch is None:
-                self._launch = self._find_launch()
+                source = self._launch_source
+                try:
+                    self._launch = source if isinstance(source, Launch) else source()
+                except AgentFailed as error:
+                    self._launch = error
             if isinstance(self._launch, AgentFailed):
                 raise AgentFailed(self._launch.failure)
             return self._launch
-
-    def _find_launch(self) -> Launch | AgentFailed:
-        if isinstance(self._launch_source, Launch):
-            return self._launch_source
-        try:
-            return self._launch_source()
-        except AgentFailed as error:
-            return error
 
     def _remember(self, failure: AgentFailure) -> None:
         self._failed_starts[failure.message] += 1
@@ -291,6 +285,3 @@ class WorkerPool:
                 slot.taken = 0
                 self._slots = [other for other in self._slots if other is not slot]
                 self._changed.notify_all()
-
-
-_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run ended before the agent could answer")

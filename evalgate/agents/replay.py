@@ -206,24 +206,21 @@ class RecordedConversation:
 
     def send(self, user_content: Content) -> Invocation:
         """The recorded turn. Raises AgentFailed (NO_RECORDING) where the user says something else than then."""
-        number = len(self._done)
-        recorded = self._transcript.invocations
+        number, recorded, done = len(self._done), self._transcript.invocations, tuple(self._done)
         if number >= len(recorded):
             turns = words.counted(len(recorded), "turn")
-            raise self._nothing(f"the recording has only {turns}")
+            raise no_recording(f"the recording has only {turns}", turn=number + 1, partial=done)
         invocation = recorded[number]
         then, now = _said(invocation.user_content), _said(user_content)
         if then != now:
-            raise self._nothing(f"the recording is of a different conversation: {_difference(then, now)}")
+            why = f"the recording is of a different conversation: {_difference(then, now)}"
+            raise no_recording(why, turn=number + 1, partial=done)
         self._done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
         """The recorded state, where the recording ends here too."""
         return self._transcript.final_state if len(self._done) == len(self._transcript.invocations) else None
-
-    def _nothing(self, message: str) -> AgentFailed:
-        return no_recording(message, turn=len(self._done) + 1, partial=tuple(self._done))
 
 
 def _said(content: Content) -> tuple[str, tuple[Any, ...]]:

@@ -36,6 +36,10 @@ from evalgate.text import words
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
+MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
+DETAIL_BYTES = 8_000
+HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
+GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 
 def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> AgentFailure:
@@ -83,8 +87,6 @@ def excerpt(line: bytes) -> str:
     text = line[: EXCERPT * 4].decode("utf-8", "backslashreplace")
     return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
 
-
-MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
 
 Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
 
@@ -192,11 +194,6 @@ class Mailboxes:
         return None
 
 
-DETAIL_BYTES = 8_000
-HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
-GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """How a worker is started: command, absolute folder, its whole environment, and the options of `hello`; `about`:
@@ -271,7 +268,7 @@ class Worker:
     def dismiss(self, *, patience_s: float) -> None:
         """Say goodbye; it has `patience_s` seconds to leave by itself. Returns at once."""
         with contextlib.suppress(TimeoutError, ChildClosed):
-            self._child.write(protocol.render_line(protocol.bye()), timeout_s=0.1)
+            self._child.write(protocol.render_line({"type": "bye"}), timeout_s=0.1)
         self._child.end(patience_s=patience_s)
 
     def wait(self, timeout_s: float) -> None:

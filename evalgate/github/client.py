@@ -26,6 +26,8 @@ from urllib3.exceptions import InvalidHeader, MaxRetryError, ReadTimeoutError
 
 from evalgate import __version__
 from evalgate.errors import ConfigError, UnavailableError
+from evalgate.system import http
+from evalgate.system.http import ExchangeFailed
 from evalgate.text import plain
 
 if TYPE_CHECKING:
@@ -686,12 +688,10 @@ def _without(secret: str, text: str) -> str:
 def _origin(url: str) -> tuple[str, str, int | None] | None:
     """Scheme, host in lower case and port; None where `url` is no address of HTTP."""
     try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
+        found = http.origin(url)
+    except ExchangeFailed:
         return None
-    host = (parts.hostname or "").lower()
-    return (parts.scheme, host, port) if host and parts.scheme in ("http", "https") else None
+    return found if found[0] in ("http", "https") and found[1] else None
 
 
 def _same_origin(base: str, reference: str) -> str | None:

@@ -22,7 +22,7 @@ REDACTED = "***"
 
 def args_text(args: Json) -> str:
     """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0 is 2)."""
-    return json.dumps(_plain(args), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(_mapped(args, _whole), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def ordered(value: Any) -> Any:
@@ -36,13 +36,7 @@ def ordered(value: Any) -> Any:
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """The same JSON with every text, keys included, as `redact` writes it."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): redacted(item, redact) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [redacted(item, redact) for item in value]
-    return value
+    return _mapped(value, lambda item: redact(item) if isinstance(item, str) else item, key=redact)
 
 
 def matches(recorded: Any, actual: Any) -> bool:
@@ -65,14 +59,18 @@ def matches(recorded: Any, actual: Any) -> bool:
     return args_text({"": recorded}) == args_text({"": actual})
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS:
-        return int(value)
+def _whole(value: Any) -> Any:
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS
+    return int(value) if is_whole else value
+
+
+def _mapped(value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str) -> Any:
+    """The same JSON with `change` made to every value that is neither object nor list, and `key` to every key."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {key(str(name)): _mapped(item, change, key=key) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+        return [_mapped(item, change, key=key) for item in value]
+    return change(value)
 
 
 MOST_NAMED = 4

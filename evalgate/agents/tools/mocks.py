@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -124,7 +123,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
-        return MockReading(problems=(dataclasses.replace(document, code="tool-mocks"),))
+        return MockReading(problems=(_problem(document.message, document.place, document.hint),))
     if document.raw is None:
         return MockReading()
     locate = Locator(document.node, file)
@@ -149,7 +148,7 @@ def _of_error(each: Any, locate: Locator) -> Problem:
     return _problem(f"`{where}`: {message}" if where else message, locate(*path), hint)
 
 
-def _problem(message: str, place: Place, hint: str = "") -> Problem:
+def _problem(message: str, place: Place | None, hint: str = "") -> Problem:
     return Problem(severity=Severity.ERROR, code="tool-mocks", message=message, place=place, hint=hint)
 
 

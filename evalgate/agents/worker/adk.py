@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from . import errors, importing, server, tools
+from . import errors, modules, server, tools
 from .tools import SessionTools
 
 Message = dict[str, Any]
@@ -177,7 +177,7 @@ class FoundAgent:
 
     root_agent: Any
     app: Any
-    home: importing.Home
+    home: modules.Home
     closing: AsyncExitStack | None
 
 
@@ -187,7 +187,7 @@ async def load_agent(path: str, *, wanted: str | None, root: str) -> FoundAgent:
     Raises errors.LoadFailed.
     """
     try:
-        home = importing.locate(path, root)
+        home = modules.locate(path, root)
     except FileNotFoundError as error:
         raise errors.LoadFailed(str(error)) from error
     load_environment(home.own_folder, root)
@@ -234,7 +234,7 @@ def _load_adk() -> None:
         raise errors.LoadFailed.of(error, "google-adk") from error
 
 
-async def _find(home: importing.Home, wanted: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
+async def _find(home: modules.Home, wanted: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
     for module in _modules(home):
         named = getattr(module, wanted, None) if wanted else None
         if named is not None and not isinstance(named, ModuleType):
@@ -246,12 +246,12 @@ async def _find(home: importing.Home, wanted: str | None, closing: AsyncExitStac
     return None, _within(agent, wanted) if agent is not None else None
 
 
-def _modules(home: importing.Home) -> Any:
+def _modules(home: modules.Home) -> Any:
     """The modules to look in, imported as late as possible: `agent` of the package first, as ADK has it."""
-    package = importing.import_home(home)
+    package = modules.import_home(home)
     submodule = getattr(package, "agent", None)
     if not isinstance(submodule, ModuleType) and not _offers(package):
-        submodule = importing.import_module_of(home, "agent")
+        submodule = modules.import_module_of(home, "agent")
     if isinstance(submodule, ModuleType):
         yield submodule
     yield package
@@ -305,7 +305,7 @@ def _names(agent: Any) -> list[str]:
     return names
 
 
-def _from_yaml(home: importing.Home) -> Any:
+def _from_yaml(home: modules.Home) -> Any:
     for name in ("root_agent.yaml", "root_agent.yml"):
         file = os.path.join(home.own_folder, name)
         if os.path.isfile(file):
@@ -315,7 +315,7 @@ def _from_yaml(home: importing.Home) -> Any:
     return None
 
 
-def _nothing_found(home: importing.Home, path: str, wanted: str | None) -> str:
+def _nothing_found(home: modules.Home, path: str, wanted: str | None) -> str:
     looked = "neither app, root_agent nor get_agent_async" + (f", nor {wanted!r}," if wanted else "")
     files = ", ".join(
         sorted(name for name in os.listdir(home.own_folder) if name.endswith((".py", ".yaml"))) or ["no Python file"]
@@ -449,7 +449,7 @@ async def prewarm(plugins: tuple[Any, Any]) -> None:
     first case's duration, and would fall on several conversations at once.
     """
     try:
-        home = importing.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
+        home = modules.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
         loaded = FoundAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
         session = await AdkSession(loaded, plugins, {}, "prewarm").open()
         await session.turn({"parts": [{"text": "warm up"}]}, lambda _: None)
@@ -504,7 +504,7 @@ class Host:
         root = os.getcwd()
         path = options.get("path") or "."
         collect_seldom()
-        importing.add_folders(tuple(options.get("import_roots") or ()))
+        modules.add_folders(tuple(options.get("import_roots") or ()))
         loaded = await load_agent(path, wanted=options.get("agent"), root=root)
         self._loaded = loaded
         self._plugins = instrument()
@@ -541,14 +541,11 @@ class Host:
 
 
 def _toolsets(agent: Any) -> list[Any]:
-    found = [tool for tool in getattr(agent, "tools", None) or () if _is_toolset(tool)]
+    tools_of_agent = getattr(agent, "tools", None) or ()
+    found = [tool for tool in tools_of_agent if any(base.__name__ == "BaseToolset" for base in type(tool).__mro__)]
     for child in getattr(agent, "sub_agents", None) or ():
         found += _toolsets(child)
     return found
-
-
-def _is_toolset(tool: Any) -> bool:
-    return any(base.__name__ == "BaseToolset" for base in type(tool).__mro__)
 
 
 def _about(loaded: FoundAgent) -> dict[str, str]:

@@ -116,22 +116,15 @@ def _read(result: Any, code: str) -> Message:
     if not hasattr(result, "overall_score") or not hasattr(result, "overall_eval_status"):
         raise TypeError(f"{code} returned {type(result).__name__} where google-adk expects an EvaluationResult")
     score = _number(result.overall_score, f"overall_score of {code}")
-    status = STATUSES.get(_status_number(result.overall_eval_status))
+    number = getattr(result.overall_eval_status, "value", result.overall_eval_status)
+    status = STATUSES.get(number) if isinstance(number, int) else None
     if status is None:
         raise TypeError(f"{code} returned {result.overall_eval_status!r} as overall_eval_status")
     if score is None and status in ("passed", "failed"):
         raise ValueError(f"{code} says {status} and gives no overall_score")
-    turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in _turns(result)]
+    each = getattr(result, "per_invocation_results", None) or ()
+    turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in each]
     return {"score": score, "status": status, "turns": turns}
-
-
-def _turns(result: Any) -> list[Any]:
-    return list(getattr(result, "per_invocation_results", None) or ())
-
-
-def _status_number(status: Any) -> int:
-    value = getattr(status, "value", status)
-    return value if isinstance(value, int) else 0
 
 
 def _number(value: Any, what: str) -> float | None:

@@ -67,7 +67,7 @@ def _of_folder(folder: str, root: str) -> Home:
         name=name,
         file=init if os.path.isfile(init) else None,
         folder=folder,
-        roots=_unique(root, top),
+        roots=tuple(dict.fromkeys((root, top))),
         aliases=_other_names(folder, root, name),
     )
 
@@ -75,7 +75,13 @@ def _of_folder(folder: str, root: str) -> Home:
 def _of_file(file: str, root: str) -> Home:
     stem = os.path.splitext(file)[0]
     top, name = _module_name(stem, root)
-    return Home(name=name, file=file, folder=None, roots=_unique(root, top), aliases=_other_names(stem, root, name))
+    return Home(
+        name=name,
+        file=file,
+        folder=None,
+        roots=tuple(dict.fromkeys((root, top))),
+        aliases=_other_names(stem, root, name),
+    )
 
 
 def _module_name(place: str, root: str) -> tuple[str, str]:
@@ -104,10 +110,6 @@ def _other_names(place: str, root: str, name: str) -> tuple[str, ...]:
         and alias.replace(".", "_").isidentifier()
         and alias.partition(".")[0] not in sys.stdlib_module_names
     )
-
-
-def _unique(*folders: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(folders))
 
 
 def add_folders(roots: tuple[str, ...]) -> None:
