@@ -11,7 +11,7 @@ import shutil
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate.system import process, redact
@@ -57,11 +57,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Where it is made: `environment` of the agent, that of installers, the `cache` folder, `log` for progress."""
+    """Where it is made: the `environment` of the agent, the absolute path of a `cache` folder, `log` for progress.
+
+    `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
+    of a package index and are for installing children only.
+    """
 
     environment: Mapping[str, str]
-    install_environment: Mapping[str, str]
     cache: str
+    install_environment: Mapping[str, str] = field(default_factory=dict)
     log: Callable[[str], None] = print
 
 

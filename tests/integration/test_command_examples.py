@@ -14,6 +14,7 @@ from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.formats import evalset
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
+from evalgate.system.python_env import World
 
 pytestmark = pytest.mark.integration
 
@@ -35,7 +36,7 @@ def opened(command: object, folder: str, *, root: Path = ROOT / "examples/agents
     driver = DRIVERS["command"]
     environment = {"PATH": os.environ["PATH"]}
     setting = AgentSetting(
-        root=str(root), environment=environment, cache="/nowhere", limits=AgentLimits(turn_timeout_s=20)
+        root=str(root), world=World(environment=environment, cache="/nowhere"), limits=AgentLimits(turn_timeout_s=20)
     )
     return driver.open(driver.options.model_validate({"command": command, "cwd": folder, **options}), setting)
 
