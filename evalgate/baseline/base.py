@@ -163,14 +163,10 @@ def _within(root: Path, path: str) -> str:
 
 def _chosen(settings: Settings, suites: Sequence[Suite]) -> dict[str, AgentUse]:
     """The base's agent for every suite of head's: as the base's evalgate.yml says, else as found in its tree."""
-    seen = walk.walk(settings.root, exclude=settings.gate_file.exclude)
-    chosen = discovery_agents.choose_agents(
-        {suite.key: suite.eval_set for suite in suites},
-        gate_file=settings.gate_file,
-        files=seen.agent_files,
-        read=lambda path: walk.read_source(settings.root, path),
-    )
-    return {key: _known(agents_module.with_defaults(use, settings)) for key, use in chosen.by_key.items()}
+    tree = walk.Tree(settings.root, exclude=settings.gate_file.exclude)
+    sets = {suite.key: suite.eval_set for suite in suites}
+    chosen, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
+    return {key: _known(agents_module.with_defaults(use, settings)) for key, use in chosen.items()}
 
 
 def is_unknown(use: AgentUse) -> bool:
@@ -245,13 +241,8 @@ def _unselected(
     if not settings.paths and not settings.grep:
         return None
     try:
-        whole = discover.discover(
-            settings.root,
-            gate_file=settings.gate_file,
-            places=settings.places,
-            criteria_file=Path(settings.criteria) if settings.criteria else None,
-            specs=criteria.CRITERIA,
-        )
+        unselected = settings.model_copy(update={"paths": (), "grep": ""})
+        whole = discover.discover(unselected, specs=criteria.CRITERIA)
     except NothingToDo:
         return None
     asked = {suite.key: suite.eval_set for suite in ours}
