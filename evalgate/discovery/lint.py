@@ -509,7 +509,7 @@ def lint(suites: Iterable[Suite], *, adk_compat: bool = False) -> tuple[Problem,
     """
     every = tuple(suites)
     problems: list[Problem] = []
-    told: dict[Any, Callable[[Suite], Iterator[Problem]]] = {}
+    told: dict[object, Callable[[Suite], Iterator[Problem]]] = {}
     told[references_missing] = functools.partial(references_missing, adk_compat=adk_compat)
     for suite in every:
         for check in CHECKS:

@@ -123,7 +123,7 @@ def _plain(event: StepEvent, *, keep_content: bool) -> Event:
 _ATTACHED = {"inline_data", "file_data", "executable_code", "code_execution_result", "tool_call", "tool_response"}
 
 
-class FunctionCallWire(Wire):
+class ToolCallWire(Wire):
     """google.genai FunctionCall."""
 
     id: str | None = None
@@ -137,7 +137,7 @@ class FunctionCallWire(Wire):
         return ToolCall(name=intern(self.name or ""), args=self.args, id=self.id)
 
 
-class FunctionResponseWire(Wire):
+class ToolResponseWire(Wire):
     """google.genai FunctionResponse."""
 
     id: str | None = None
@@ -160,8 +160,8 @@ class PartWire(Wire):
 
     text: str | None = None
     thought: bool | None = None
-    function_call: FunctionCallWire | None = None
-    function_response: FunctionResponseWire | None = None
+    function_call: ToolCallWire | None = None
+    function_response: ToolResponseWire | None = None
     inline_data: dict[str, Any] | None = None
     file_data: dict[str, Any] | None = None
     executable_code: dict[str, Any] | None = None
@@ -263,8 +263,8 @@ class EventWire(Wire):
 class IntermediateDataWire(Wire):
     """ADK's two ways to record the steps of a turn: by kind (IntermediateData) or as events (InvocationEvents)."""
 
-    tool_uses: list[FunctionCallWire] | None = None
-    tool_responses: list[FunctionResponseWire] | None = None
+    tool_uses: list[ToolCallWire] | None = None
+    tool_responses: list[ToolResponseWire] | None = None
     intermediate_responses: list[tuple[str, list[PartWire]]] | None = None
     invocation_events: list[EventWire] | None = None
 

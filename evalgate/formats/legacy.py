@@ -6,7 +6,7 @@ from typing import Any
 
 from evalgate.errors import Place
 from evalgate.formats import repair
-from evalgate.formats.json_source import Ledger, Path, described
+from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kinds import Dialect
 from evalgate.formats.repair import REJECTED
 from evalgate.model import Case, Content, Event, Invocation, SessionInput, Text, ToolCall
@@ -25,22 +25,22 @@ _CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(("args", "arguments", "inpu
 _CALL_UNREAD = _UNREAD | {"id", "tool_output"}
 
 
-def read_turn(raw: Any, *, path: Path, ledger: Ledger) -> Invocation | None:
-    """The turn at `path` as ADK converts it; None where it cannot be understood, and the ledger says why.
+def read_turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
+    """The turn at `path` as ADK converts it; None where it cannot be understood, which is then a problem.
 
     A missing `reference` is an empty answer (null: one without parts), and missing tool calls are none: both are
     expectations, as in ADK.
     """
     if not isinstance(raw, dict):
-        ledger.error("wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path)
+        problems.error("wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path)
         return None
-    before = ledger.failed
-    query = _text(raw, "query", path, ledger, required=True)
-    reference = _text(raw, "reference", path, ledger, required=False)
-    calls = _calls(raw, path, ledger)
-    said = _said(raw, path, ledger)
-    _tell_unused(raw, path, ledger)
-    if ledger.failed > before:
+    before = problems.failed
+    query = _text(raw, "query", path, problems, required=True)
+    reference = _text(raw, "reference", path, problems, required=False)
+    calls = _calls(raw, path, problems)
+    said = _said(raw, path, problems)
+    _tell_unused(raw, path, problems)
+    if problems.failed > before:
         return None
     answer = (Text(text=reference),) if raw.get("reference", "") is not None else ()
     steps = [Event(author="", content=Content(parts=calls))] if calls else []
@@ -52,85 +52,85 @@ def read_turn(raw: Any, *, path: Path, ledger: Ledger) -> Invocation | None:
     )
 
 
-def read_session(raw: Any, *, path: Path, ledger: Ledger) -> SessionInput | None:
+def read_session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None:
     """`initial_session`; an empty one is none."""
     if raw == {}:
         return None
     if not isinstance(raw, dict):
-        ledger.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
+        problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
     fields: dict[str, Any] = {}
     for key, value in raw.items():
         name = to_snake(key)
         if name in _SESSION and name != key:
             message = f"`{key}` is read as `{name}`; ADK itself ignores it"
-            ledger.warn("adk-rejects-spelling", message, path=(*path, key))
+            problems.warning("adk-rejects-spelling", message, path=(*path, key))
         fields[name] = value
-    texts = {key: _session_value(fields, key, "", path=path, ledger=ledger) for key in ("app_name", "user_id")}
-    return SessionInput(**texts, state=_session_value(fields, "state", {}, path=path, ledger=ledger))
+    texts = {key: _session_value(fields, key, "", path=path, problems=problems) for key in ("app_name", "user_id")}
+    return SessionInput(**texts, state=_session_value(fields, "state", {}, path=path, problems=problems))
 
 
-def _session_value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, ledger: Ledger) -> Any:
+def _session_value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, problems: Problems) -> Any:
     """A value of the kind of `absent`, which stands for one that is not written."""
     value = fields.get(key, absent)
     if value is None:
-        ledger.warn("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
+        problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
     elif not isinstance(value, type(absent)):
         kind = "text" if isinstance(absent, str) else "an object"
-        ledger.error("wrong-type", f"expected {kind}, found {described(value)}", path=(*path, key))
+        problems.error("wrong-type", f"expected {kind}, found {described(value)}", path=(*path, key))
     return value if isinstance(value, type(absent)) else absent
 
 
-def _listed(raw: dict[str, Any], key: str, path: Path, ledger: Ledger) -> list[Any]:
+def _listed(raw: dict[str, Any], key: str, path: Path, problems: Problems) -> list[Any]:
     """The list under `key`; an absent one is empty."""
     value = raw.get(key, [])
     if value is None:
-        ledger.warn("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
+        problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
     elif not isinstance(value, list):
-        ledger.error("wrong-type", f"expected a list, found {described(value)}", path=(*path, key))
+        problems.error("wrong-type", f"expected a list, found {described(value)}", path=(*path, key))
     return value if isinstance(value, list) else []
 
 
-def _text(raw: dict[str, Any], key: str, path: Path, ledger: Ledger, *, required: bool) -> str:
+def _text(raw: dict[str, Any], key: str, path: Path, problems: Problems, *, required: bool) -> str:
     value = raw.get(key)
     if value is None and not required:
         return ""
     if isinstance(value, str):
         return value
     if key in raw:
-        ledger.error("wrong-type", f"expected text, found {described(value)}", path=(*path, key))
+        problems.error("wrong-type", f"expected text, found {described(value)}", path=(*path, key))
         return ""
     near = words.nearest(key, [str(name) for name in raw], cutoff=0.8)
     found = f"`{near}` is there instead" if near else f"found there: {words.listed([f'`{n}`' for n in raw])}"
-    ledger.error("missing-key", f"`{key}` is missing", path=path, hint=found)
+    problems.error("missing-key", f"`{key}` is missing", path=path, hint=found)
     return ""
 
 
-def _calls(turn: dict[str, Any], path: Path, ledger: Ledger) -> tuple[ToolCall, ...]:
+def _calls(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[ToolCall, ...]:
     key = "expected_tool_use"
-    made = [_call(item, (*path, key, i), ledger) for i, item in enumerate(_listed(turn, key, path, ledger))]
+    made = [_call(item, (*path, key, i), problems) for i, item in enumerate(_listed(turn, key, path, problems))]
     return tuple(call for call in made if call is not None)
 
 
-def _call(raw: Any, path: Path, ledger: Ledger) -> ToolCall | None:
+def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
     """One expected call; also one in another form, with a warning, since ADK takes `{tool_name, tool_input}` alone."""
     if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
-        name, args = _named_call(raw, path, ledger)
+        name, args = _named_call(raw, path, problems)
     else:
-        call = repair.mend_call(raw, path, ledger)
+        call = repair.repair_call(raw, path, problems)
         name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
     if not isinstance(name, str):
-        ledger.error("missing-key", "`tool_name` is missing", path=path)
+        problems.error("missing-key", "`tool_name` is missing", path=path)
         return None
     if args is not None and not isinstance(args, dict):
-        ledger.error("wrong-type", f"expected an object, found {described(args)}", path=(*path, "tool_input"))
+        problems.error("wrong-type", f"expected an object, found {described(args)}", path=(*path, "tool_input"))
         return None
     return ToolCall(name=name, args=args)
 
 
-def _named_call(raw: dict[str, Any], path: Path, ledger: Ledger) -> tuple[Any, Any]:
+def _named_call(raw: dict[str, Any], path: Path, problems: Problems) -> tuple[Any, Any]:
     """Name and arguments. A key that may hold arguments is read or an error: a call without them asserts less."""
-    before = ledger.failed
+    before = problems.failed
     call: dict[str, Any] = {key: raw[key] for key in _CALL if key in raw}
     unknown = []
     for key, value in raw.items():
@@ -139,49 +139,49 @@ def _named_call(raw: dict[str, Any], path: Path, ledger: Ledger) -> tuple[Any, A
         if key in _CALL:
             continue
         if meant is not None and meant not in call:
-            ledger.warn("adk-rejects-name", f"`{key}` is read as `{meant}`. {REJECTED}", path=(*path, key))
-            call[meant] = repair.unpacked(value) if isinstance(value, str) and meant == "tool_input" else value
+            problems.warning("adk-rejects-name", f"`{key}` is read as `{meant}`. {REJECTED}", path=(*path, key))
+            call[meant] = repair.object_in(value) if isinstance(value, str) and meant == "tool_input" else value
         elif name not in _CALL_UNREAD and not key.startswith("_"):
             unknown.append(key)
     for key in unknown:
-        _tell_unknown(key, raw[key], _CALL - call.keys(), path=(*path, key), ledger=ledger)
-    if "tool_input" not in call and ledger.failed == before:
-        ledger.warn("adk-rejects-missing", f"`tool_input` is missing; read as no arguments. {REJECTED}", path=path)
+        _tell_unknown(key, raw[key], _CALL - call.keys(), path=(*path, key), problems=problems)
+    if "tool_input" not in call and problems.failed == before:
+        problems.warning("adk-rejects-missing", f"`tool_input` is missing; read as no arguments. {REJECTED}", path=path)
     return call.get("tool_name"), call.get("tool_input")
 
 
-def _tell_unknown(key: str, value: Any, absent: frozenset[str], *, path: Path, ledger: Ledger) -> None:
+def _tell_unknown(key: str, value: Any, absent: frozenset[str], *, path: Path, problems: Problems) -> None:
     near = words.nearest(key, absent, cutoff=0.8)
     if near is None and "tool_input" in absent and isinstance(value, dict):
         near = "tool_input"
     message = f"unknown key `{key}` in an expected tool call"
     if near:
-        ledger.error("unknown-key", message, path=path, hint=f"did you mean `{near}`?")
+        problems.error("unknown-key", message, path=path, hint=f"did you mean `{near}`?")
     else:
-        ledger.note("unused-key", f"{message} (ignored)", path=path)
+        problems.note("unused-key", f"{message} (ignored)", path=path)
 
 
-def _said(turn: dict[str, Any], path: Path, ledger: Ledger) -> tuple[Event, ...]:
+def _said(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[Event, ...]:
     made: list[Event] = []
     key = "expected_intermediate_agent_responses"
-    for i, item in enumerate(_listed(turn, key, path, ledger)):
+    for i, item in enumerate(_listed(turn, key, path, problems)):
         author, text = (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
         if isinstance(author, str) and isinstance(text, str):
             made.append(Event(author=author, content=Content(parts=(Text(text=text),))))
         else:
-            ledger.error("wrong-type", f"expected {{author, text}}, found {described(item)}", path=(*path, key, i))
+            problems.error("wrong-type", f"expected {{author, text}}, found {described(item)}", path=(*path, key, i))
     return tuple(made)
 
 
-def _tell_unused(raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
+def _tell_unused(raw: dict[str, Any], path: Path, problems: Problems) -> None:
     for key in raw.keys() - KEYS - _UNREAD:
         near = words.nearest(key, KEYS - raw.keys(), cutoff=0.8)
         if near:
             hint = f"did you mean `{near}`?"
-            ledger.error("unknown-key", f"unknown key `{key}` in a turn", path=(*path, key), hint=hint)
+            problems.error("unknown-key", f"unknown key `{key}` in a turn", path=(*path, key), hint=hint)
         elif not key.startswith("_"):
-            lost = repair.lost_expectation(to_snake(key), raw[key], {_NEW[name] for name in _NEW if name in raw})
-            tell, hint = (ledger.warn, f"did you mean `{_OLD[lost]}`?") if lost else (ledger.note, "")
+            lost = repair.lost_key(to_snake(key), raw[key], {_NEW[name] for name in _NEW if name in raw})
+            tell, hint = (problems.warning, f"did you mean `{_OLD[lost]}`?") if lost else (problems.note, "")
             tell("unused-key", f"unknown key `{key}` in a turn (ignored)", path=(*path, key), hint=hint)
 
 
@@ -192,32 +192,32 @@ _HINT = "ADK's old formats are a list of `{query, reference, expected_tool_use}`
 class Collector:
     """Turns the items of the list into cases; the first item decides the dialect."""
 
-    def __init__(self, ledger: Ledger, *, case_id: str) -> None:
+    def __init__(self, problems: Problems, *, case_id: str) -> None:
         self.dialect = Dialect.UNKNOWN
-        self._ledger = ledger
+        self._problems = problems
         self._case_id = case_id
         self._named: list[Case] = []
         self._turns: list[Invocation] = []
         self._place: Place | None = None
 
     def add(self, path: Path, raw: Any, offset: int) -> None:
-        """Read the item at `path`; what is wrong with it goes to the ledger."""
-        place = self._ledger.place_at(offset)
+        """Read the item at `path`; what is wrong with it is a problem."""
+        place = self._problems.place_at(offset)
         if path[-1] == 0:
             self._place = place
             self.dialect = dialect_of(raw)
         if self.dialect is Dialect.FLAT_LIST:
-            turn = read_turn(raw, path=path, ledger=self._ledger)
+            turn = read_turn(raw, path=path, problems=self._problems)
             if turn is not None:
                 self._turns.append(turn)
         elif self.dialect is Dialect.NAMED_LIST:
-            case = _named_case(raw, path=path, place=place, ledger=self._ledger)
+            case = _named_case(raw, path=path, place=place, problems=self._problems)
             if case is not None:
                 self._named.append(case)
         elif path[-1] == 0:
             found = ", ".join(f"`{key[:40]}`" for key in raw) if isinstance(raw, dict) else described(raw)
             message = f"this list is not an evaluation set: its first item has {found or 'nothing'}"
-            self._ledger.error("not-an-eval-set", message, path=path, hint=_HINT)
+            self._problems.error("not-an-eval-set", message, path=path, hint=_HINT)
 
     def cases(self) -> tuple[Case, ...]:
         """The cases: all turns of a flat list are one, called after the file."""
@@ -237,33 +237,33 @@ def dialect_of(first: Any) -> Dialect:
     return Dialect.UNKNOWN
 
 
-def _named_case(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case | None:
+def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
     if not isinstance(raw, dict):
-        ledger.error("wrong-type", f"expected a case with `name` and `data`, found {described(raw)}", path=path)
+        problems.error("wrong-type", f"expected a case with `name` and `data`, found {described(raw)}", path=path)
         return None
-    before = ledger.failed
+    before = problems.failed
     name = raw.get("name")
     if not isinstance(name, str):
         found = f"expected text, found {described(name)}" if "name" in raw else "`name` is missing"
-        ledger.error("missing-key" if "name" not in raw else "wrong-type", found, path=(*path, "name"))
+        problems.error("missing-key" if "name" not in raw else "wrong-type", found, path=(*path, "name"))
     data = raw.get("data")
     if not isinstance(data, list):
         found = f"expected a list of turns, found {described(data)}" if "data" in raw else "`data` is missing"
-        ledger.error("missing-key" if "data" not in raw else "wrong-type", found, path=(*path, "data"))
+        problems.error("missing-key" if "data" not in raw else "wrong-type", found, path=(*path, "data"))
         data = []
-    turns = [read_turn(turn, path=(*path, "data", i), ledger=ledger) for i, turn in enumerate(data)]
-    session = _session(raw, path=path, ledger=ledger)
+    turns = [read_turn(turn, path=(*path, "data", i), problems=problems) for i, turn in enumerate(data)]
+    session = _session(raw, path=path, problems=problems)
     for key in raw.keys() - _NAMED_KEYS:
         if not key.startswith("_"):
-            ledger.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))
-    if ledger.failed > before:
+            problems.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))
+    if problems.failed > before:
         return None
     return Case(case_id=str(name), conversation=tuple(turn for turn in turns if turn), session=session, place=place)
 
 
-def _session(raw: dict[str, Any], *, path: Path, ledger: Ledger) -> SessionInput | None:
+def _session(raw: dict[str, Any], *, path: Path, problems: Problems) -> SessionInput | None:
     session, where = raw.get("initial_session", {}), (*path, "initial_session")
     if session is None:
-        ledger.warn("adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=where)
+        problems.warning("adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=where)
         return None
-    return read_session(session, path=where, ledger=ledger)
+    return read_session(session, path=where, problems=problems)

@@ -16,7 +16,7 @@ from evalgate.errors import Problem
 from evalgate.formats import adk_shapes, agents_cli, json_source, repair
 from evalgate.formats import sessions as formats_sessions
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
-from evalgate.formats.json_source import Document, JsonFault, JsonText, Ledger, Path, described
+from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, described
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
 from evalgate.model.shapes import to_snake
 from evalgate.text.decoding import BYTE_ORDER_MARK
@@ -37,7 +37,7 @@ def is_lines(text: str) -> bool:
     return first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
 
 
-def read_lines(text: str, ledger: Ledger) -> Recorded:
+def read_lines(text: str, problems: Problems) -> Recorded:
     """Read protocol messages, one a line."""
     messages: list[Any] = []
     json_text = JsonText(text)
@@ -46,18 +46,18 @@ def read_lines(text: str, ledger: Ledger) -> Recorded:
         while at < len(text):
             value, end = json_text.value(at)
             messages.append(value)
-            at = json_text.skip_blanks(end)
+            at = json_text.next_at(end)
     except JsonFault as fault:
-        ledger.error(fault.code, fault.message, place=ledger.place_at(fault.offset), hint=fault.hint)
+        problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
         return []
-    return read_items(messages, ledger)
+    return read_items(messages, problems)
 
 
-def read_items(items: Sequence[Any], ledger: Ledger) -> Recorded:
+def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
     """Read a list of protocol messages (they have a `type`), or of the events of one ADK session."""
     if all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items):
-        return _read_messages(items, ledger)
-    read = [formats_sessions.read_event(item, path=(i,), ledger=ledger) for i, item in enumerate(items)]
+        return _read_messages(items, problems)
+    read = [formats_sessions.read_event(item, path=(i,), problems=problems) for i, item in enumerate(items)]
     events = [event for event in read if event is not None]
     if not events or len(events) < len(items):
         return []
@@ -74,45 +74,47 @@ class _Session:
     failed: bool = False
 
 
-def _read_messages(messages: Sequence[Mapping[str, Any]], ledger: Ledger) -> Recorded:
+def _read_messages(messages: Sequence[Mapping[str, Any]], problems: Problems) -> Recorded:
     sessions: dict[str, _Session] = {}
     for i, message in enumerate(messages):
         name = str(message.get("session") or "")
         if message["type"] == "start":
             sessions[name] = _Session(case_id=str(message.get("case_id") or name))
         elif message["type"] not in _UNSAID:
-            _hear(message, sessions.setdefault(name, _Session(case_id=name)), (i,), ledger)
+            _hear(message, sessions.setdefault(name, _Session(case_id=name)), (i,), problems)
     whole = [session for session in sessions.values() if session.turns and not session.failed]
     return [
         (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state)) for session in whole
     ]
 
 
-def _hear(message: Mapping[str, Any], session: _Session, path: Path, ledger: Ledger) -> None:
+def _hear(message: Mapping[str, Any], session: _Session, path: Path, problems: Problems) -> None:
     match message["type"]:
         case "turn":
             where = (*path, "content")
-            session.asked = repair.read_content(message.get("content"), role="user", path=where, ledger=ledger)
+            session.asked = repair.read_content(message.get("content"), role="user", path=where, problems=problems)
             session.steps = []
         case "event":
-            step = _step(message, path, ledger)
+            step = _step(message, path, problems)
             if step is not None:
                 session.steps.append(step)
         case "turn_end":
-            session.turns.append(_turn(message, session, path, ledger))
+            session.turns.append(_turn(message, session, path, problems))
         case "turn_failed":
             session.failed = True
             said = str(message.get("message") or "no reason given")[:200]
-            ledger.warn("recorded-failure", f"the agent failed in this session: {said}", path=path)
+            problems.warning("recorded-failure", f"the agent failed in this session: {said}", path=path)
         case "ended":
             state = message.get("state")
             session.state = state if isinstance(state, dict) else None
         case _:
-            ledger.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
+            problems.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
 
 
-def _step(message: Mapping[str, Any], path: Path, ledger: Ledger) -> StepEvent | None:
-    event = formats_sessions.read_event({k: v for k, v in message.items() if k != "session"}, path=path, ledger=ledger)
+def _step(message: Mapping[str, Any], path: Path, problems: Problems) -> StepEvent | None:
+    event = formats_sessions.read_event(
+        {k: v for k, v in message.items() if k != "session"}, path=path, problems=problems
+    )
     if event is None:
         return None
     plain = event.noun()
@@ -126,21 +128,21 @@ def _step(message: Mapping[str, Any], path: Path, ledger: Ledger) -> StepEvent |
     )
 
 
-def _turn(message: Mapping[str, Any], session: _Session, path: Path, ledger: Ledger) -> Invocation:
+def _turn(message: Mapping[str, Any], session: _Session, path: Path, problems: Problems) -> Invocation:
     return adk_shapes.assemble(
         session.asked or Content(),
         session.steps,
         invocation_id=str(message.get("invocation_id") or ""),
-        agents=_agents(message.get("agents"), (*path, "agents"), ledger),
-        timings=_timings(message.get("timings"), (*path, "timings"), ledger),
+        agents=_agents(message.get("agents"), (*path, "agents"), problems),
+        timings=_timings(message.get("timings"), (*path, "timings"), problems),
     )
 
 
-def _agents(raw: Any, path: Path, ledger: Ledger) -> tuple[AgentDetails, ...]:
+def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...]:
     try:
         read = _AGENTS.validate_python(raw or [])
     except ValidationError as error:
-        json_source.complain(error, raw, path=path, ledger=ledger)
+        problems.validation(error, raw, path=path)
         return ()
     return tuple(
         AgentDetails(name=agent.name, instructions=agent.instructions, tool_declarations=tuple(agent.tool_declarations))
@@ -148,7 +150,7 @@ def _agents(raw: Any, path: Path, ledger: Ledger) -> tuple[AgentDetails, ...]:
     )
 
 
-def _timings(raw: Any, path: Path, ledger: Ledger) -> Timings | None:
+def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
     if raw is None:
         return None
     seconds = {key: raw.get(key) for key in ("total_s", "model_s", "tool_s")} if isinstance(raw, dict) else {}
@@ -157,7 +159,7 @@ def _timings(raw: Any, path: Path, ledger: Ledger) -> Timings | None:
         for value in (seconds.get("total_s"), seconds.get("model_s"), seconds.get("tool_s"))
     )
     if total is None:
-        ledger.error("wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path)
+        problems.error("wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path)
         return None
     return Timings(total_s=total, model_s=model, tool_s=tool)
 
@@ -202,15 +204,15 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     `{eval_cases}`: the conversation of each case, as it was expected; `actual_conversation` or a trace where there is
     one. A list, or one JSON object a line: protocol messages, or the events of one session.
     """
-    ledger = Ledger(text, file=file)
+    problems = Problems(text, file=file)
     if is_lines(text):
-        recorded = read_lines(text, ledger)
-        return _reading([_of_session(name, None, talk) for name, talk in recorded], ledger)
-    reader = _Reader(ledger)
-    document = json_source.read(text, ledger, each=reader.item, streamed=_STREAMED)
+        recorded = read_lines(text, problems)
+        return _reading([_of_session(name, None, talk) for name, talk in recorded], problems)
+    reader = _Reader(problems)
+    document = json_source.read(text, problems, each=reader.item, streamed=_STREAMED)
     if document is None:
-        return RecordingReading(recordings=(), problems=ledger.problems())
-    return _reading(reader.conclude(document), ledger)
+        return RecordingReading(recordings=(), problems=problems.all())
+    return _reading(reader.conclude(document), problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,24 +255,24 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
 
     What needs no word of explanation is read without keeping track of places, many times as fast.
     """
-    ledger = Ledger("", file="")
-    reader = _Reader(ledger)
+    problems = Problems("", file="")
+    reader = _Reader(problems)
     reader.item((key, 0), raw, 0)
-    if not ledger.problems() and len(reader.by_case) == 1:
+    if not problems.all() and len(reader.by_case) == 1:
         name, talk = reader.by_case[0]
         return RecordingReading(recordings=(_of_session(name, eval_set_id, talk),))
     text = json.dumps({"eval_set_id": eval_set_id or "", key: [raw]}, ensure_ascii=False)
     return parse_recordings(text, file=file)
 
 
-def _reading(recordings: list[Recording], ledger: Ledger) -> RecordingReading:
-    if not recordings and not ledger.failed:
-        ledger.error(
+def _reading(recordings: list[Recording], problems: Problems) -> RecordingReading:
+    if not recordings and not problems.failed:
+        problems.error(
             "nothing-recorded",
             "the file contains no conversations",
             hint="see docs/formats.md for the supported formats",
         )
-    return RecordingReading(recordings=tuple(recordings), problems=ledger.problems())
+    return RecordingReading(recordings=tuple(recordings), problems=problems.all())
 
 
 def _of_session(name: str, eval_set_id: str | None, transcript: Transcript) -> Recording:
@@ -278,8 +280,8 @@ def _of_session(name: str, eval_set_id: str | None, transcript: Transcript) -> R
 
 
 class _Reader:
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
         self.by_case: list[tuple[str, Transcript]] = []
         self._items: list[Any] = []
 
@@ -295,9 +297,9 @@ class _Reader:
     def conclude(self, document: Document) -> list[Recording]:
         """All recordings, when the whole file has been read."""
         if document.kind == "list":
-            return [_of_session(name, None, talk) for name, talk in read_items(self._items, self._ledger)]
+            return [_of_session(name, None, talk) for name, talk in read_items(self._items, self._problems)]
         if document.kind != "object":
-            self._ledger.error("not-a-recording", json_source.expected("recorded conversations", document))
+            self._problems.error("not-a-recording", json_source.expected("recorded conversations", document))
             return []
         members = {to_snake(key): value for key, value in document.members.items()}
         given = members.get("eval_set_id")
@@ -305,7 +307,7 @@ class _Reader:
         if "events" in members:
             self._session(members)
         elif not members.keys() & _STREAMED:
-            self._ledger.error("not-a-recording", f"found neither results nor events, but {_names(document.members)}")
+            self._problems.error("not-a-recording", f"found neither results nor events, but {_names(document.members)}")
         return [_of_session(name, eval_set_id, talk) for name, talk in self.by_case]
 
     def _result(self, raw: Any, path: Path) -> None:
@@ -314,11 +316,11 @@ class _Reader:
         per_turn = fields.get("eval_metric_result_per_invocation")
         if not isinstance(name, str) or not isinstance(per_turn, list):
             key = "eval_metric_result_per_invocation" if isinstance(name, str) else "eval_id"
-            self._ledger.error("missing-key", f"`{key}` is missing or of the wrong type", path=path)
+            self._problems.error("missing-key", f"`{key}` is missing or of the wrong type", path=path)
             return
         if not per_turn:
             message = f"the agent recorded no turn for {name[:60]}: it failed, and the result does not say why"
-            self._ledger.warn("nothing-recorded", message, path=path)
+            self._problems.warning("nothing-recorded", message, path=path)
             return
         turns = [
             self._invocation(
@@ -329,31 +331,32 @@ class _Reader:
         self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
 
     def _case(self, raw: Any, path: Path, offset: int) -> None:
-        place = self._ledger.place_at(offset)
+        place = self._problems.place_at(offset)
         actual = _fields(raw).get("actual_conversation")
         case: Case | None
         if agents_cli.is_dataset_case(raw):
-            case = agents_cli.read_case(raw, path=path, place=place, ledger=self._ledger, recorded=True)
+            case = agents_cli.read_case(raw, path=path, place=place, problems=self._problems, recorded=True)
         elif isinstance(actual, list):
             turns = [self._invocation(turn, (*path, "actual_conversation", i)) for i, turn in enumerate(actual)]
             self._keep(str(_fields(raw).get("eval_id") or f"case_{path[-1]}"), turns, None)
             return
         else:
-            case = repair.read_case(raw, path=path, place=place, ledger=self._ledger)
+            case = repair.read_case(raw, path=path, place=place, problems=self._problems)
         turns_of_case = list(case.conversation or ()) if case is not None else []
         if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
             message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"
-            self._ledger.warn("nothing-recorded", message, path=path)
+            self._problems.warning("nothing-recorded", message, path=path)
         elif case is not None:
             self._keep(case.case_id, list(turns_of_case), case.expects_state)
 
     def _session(self, members: Mapping[str, Any]) -> None:
         raw = members["events"]
         if not isinstance(raw, list):
-            self._ledger.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
+            self._problems.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
             return
         read = [
-            formats_sessions.read_event(event, path=("events", i), ledger=self._ledger) for i, event in enumerate(raw)
+            formats_sessions.read_event(event, path=("events", i), problems=self._problems)
+            for i, event in enumerate(raw)
         ]
         name = members.get("id") or members.get("session_id") or ""
         turns = formats_sessions.turns_of([event for event in read if event is not None])
@@ -363,11 +366,11 @@ class _Reader:
         try:
             return InvocationWire.model_validate(raw).noun()
         except ValidationError:
-            mended = repair.mend_invocation(raw, path, self._ledger)
+            repaired = repair.repair_invocation(raw, path, self._problems)
         try:
-            return InvocationWire.model_validate(mended).noun()
+            return InvocationWire.model_validate(repaired).noun()
         except ValidationError as error:
-            json_source.complain(error, mended, path=path, ledger=self._ledger)
+            self._problems.validation(error, repaired, path=path)
             return None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:

@@ -11,21 +11,20 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from evalgate.errors import Place
-from evalgate.formats import json_source
 from evalgate.formats.adk_shapes import (
     STRICT,
     ContentWire,
     EvalCaseWire,
-    FunctionCallWire,
-    FunctionResponseWire,
     IntermediateDataWire,
     InvocationWire,
     PartWire,
     RubricWire,
     ScenarioWire,
     SessionInputWire,
+    ToolCallWire,
+    ToolResponseWire,
 )
-from evalgate.formats.json_source import Ledger, Path
+from evalgate.formats.json_source import Path, Problems
 from evalgate.model import Case, Content
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
@@ -60,7 +59,7 @@ def _lost_steps(name: str, value: Any, beside: Collection[str]) -> str:  # noqa:
     return "tool_uses" if _holds_calls(name, value) else ""
 
 
-def lost_expectation(name: str, value: Any, beside: Collection[str]) -> str:
+def lost_key(name: str, value: Any, beside: Collection[str]) -> str:
     """Calls where the turn has none, an answer where it has none, and whatever else is called expected."""
     said = name.split("_")
     is_expected = value is not None and not _EXPECTED.isdisjoint(said)
@@ -107,7 +106,7 @@ CASE = _shape(
 INVOCATION = _shape(
     "a turn",
     InvocationWire.model_fields,
-    lost=lost_expectation,
+    lost=lost_key,
     user_content="user query prompt user_message user_input input",
     final_response="reference expected_response reference_final_response expected_final_response expected_answer"
     " final_answer expected_final",
@@ -127,7 +126,7 @@ CONTENT = _shape("a content", ContentWire.model_fields, parts="content text")
 PART = _shape("a part", PartWire.model_fields, text="content")
 CALL = _shape(
     "a tool call",
-    FunctionCallWire.model_fields,
+    ToolCallWire.model_fields,
     lost=_lost_arguments,
     name="tool_name",
     args="arguments tool_input tool_args input parameters",
@@ -135,7 +134,7 @@ CALL = _shape(
 )
 RESPONSE = _shape(
     "a tool response",
-    FunctionResponseWire.model_fields,
+    ToolResponseWire.model_fields,
     name="tool_name",
     response="content result output",
     id="tool_id",
@@ -154,7 +153,7 @@ class Fields(dict[str, Any]):
         return (*path, self.spelling.get(key, key))
 
 
-def ordered(raw: Mapping[str, Any], shape: Shape, path: Path, ledger: Ledger) -> Fields:
+def ordered(raw: Mapping[str, Any], shape: Shape, path: Path, problems: Problems) -> Fields:
     """`raw` with ADK's keys in snake_case; what ADK would reject is renamed or dropped, and told."""
     made = Fields()
     unknown = []
@@ -164,11 +163,11 @@ def ordered(raw: Mapping[str, Any], shape: Shape, path: Path, ledger: Ledger) ->
         meant = shape.others.get(name)
         if name in shape.known:
             if key not in (name, to_camel(name)):
-                ledger.warn("adk-rejects-spelling", f"`{key}` is read as `{name}`. {REJECTED}", path=(*path, key))
+                problems.warning("adk-rejects-spelling", f"`{key}` is read as `{name}`. {REJECTED}", path=(*path, key))
             made[name] = value
             made.spelling[name] = key
         elif meant is not None and meant not in present and meant not in made:
-            ledger.warn("adk-rejects-name", f"`{key}` is read as {_named(meant)}. {REJECTED}", path=(*path, key))
+            problems.warning("adk-rejects-name", f"`{key}` is read as {_named(meant)}. {REJECTED}", path=(*path, key))
             made[meant] = value
             made.spelling[meant] = key
         elif not shape.is_open:
@@ -177,7 +176,7 @@ def ordered(raw: Mapping[str, Any], shape: Shape, path: Path, ledger: Ledger) ->
         name = to_snake(key)
         near = words.nearest(name, shape.known - present, cutoff=0.8)
         meant = near or ("" if key.startswith("_") else shape.lost(name, raw[key], made.keys()))
-        _tell_unknown(key, shape, path, ledger, meant=meant)
+        _tell_unknown(key, shape, path, problems, meant=meant)
     return made
 
 
@@ -185,90 +184,94 @@ def _named(key: str) -> str:
     return "the expected tool calls" if key == "intermediate_data" else f"`{key}`"
 
 
-def _tell_unknown(key: str, shape: Shape, path: Path, ledger: Ledger, *, meant: str) -> None:
+def _tell_unknown(key: str, shape: Shape, path: Path, problems: Problems, *, meant: str) -> None:
     """Say that `key` is not ADK's: an error where dropping it would drop what is `meant`, else it is dropped."""
     where = (*path, key)
     if meant:
-        ledger.error("unknown-key", f"unknown key `{key}` in {shape.name}", path=where, hint=f"did you mean `{meant}`?")
+        problems.error(
+            "unknown-key", f"unknown key `{key}` in {shape.name}", path=where, hint=f"did you mean `{meant}`?"
+        )
         return
-    ledger.warn("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored). {REJECTED}", path=where)
+    problems.warning("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored). {REJECTED}", path=where)
 
 
 # -- What people evidently mean where ADK gives up --
 
 
-def mend_case(raw: Any, path: Path, ledger: Ledger) -> Any:
+def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
     """A case in ADK's shape, as far as its meaning is evident."""
     if not isinstance(raw, dict):
         return raw
-    case = ordered(raw, CASE, path, ledger)
+    case = ordered(raw, CASE, path, problems)
     if isinstance(case.get("eval_id"), int | float):
-        ledger.warn(
+        problems.warning(
             "adk-rejects-type", f"the id is a number; read as text. {REJECTED}", path=case.under(path, "eval_id")
         )
         case["eval_id"] = str(case["eval_id"])
     if isinstance(case.get("conversation"), list):
         case["conversation"] = [
-            mend_invocation(turn, (*case.under(path, "conversation"), i), ledger)
+            repair_invocation(turn, (*case.under(path, "conversation"), i), problems)
             for i, turn in enumerate(case["conversation"])
         ]
     if isinstance(case.get("conversation_scenario"), dict):
         where = case.under(path, "conversation_scenario")
-        case["conversation_scenario"] = ordered(case["conversation_scenario"], SCENARIO, where, ledger)
+        case["conversation_scenario"] = ordered(case["conversation_scenario"], SCENARIO, where, problems)
     if isinstance(case.get("session_input"), dict):
-        case["session_input"] = mend_session(case["session_input"], case.under(path, "session_input"), ledger)
+        case["session_input"] = repair_session(case["session_input"], case.under(path, "session_input"), problems)
     if isinstance(case.get("rubrics"), list):
-        case["rubrics"] = mend_rubrics(case["rubrics"], case.under(path, "rubrics"), ledger)
+        case["rubrics"] = repair_rubrics(case["rubrics"], case.under(path, "rubrics"), problems)
     return case
 
 
-def mend_invocation(raw: Any, path: Path, ledger: Ledger) -> Any:
+def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
     """A turn in ADK's shape: contents as plain text, tool calls beside the answer and other tools' names are read."""
     if not isinstance(raw, dict):
         return raw
-    turn = ordered(raw, INVOCATION, path, ledger)
+    turn = ordered(raw, INVOCATION, path, problems)
     for key, role in (("user_content", "user"), ("final_response", "model")):
         if turn.get(key) is not None:
-            turn[key] = mend_content(turn[key], turn.under(path, key), ledger, role=role)
+            turn[key] = repair_content(turn[key], turn.under(path, key), problems, role=role)
     steps = turn.get("intermediate_data")
     where = turn.under(path, "intermediate_data")
     if isinstance(steps, list):
         if where[-1] in ("intermediate_data", "intermediateData"):
-            ledger.warn("adk-rejects-shape", f"a list of tool calls where ADK wants an object. {REJECTED}", path=where)
-        turn["intermediate_data"] = _steps_of_tools(steps, where, ledger)
+            problems.warning(
+                "adk-rejects-shape", f"a list of tool calls where ADK wants an object. {REJECTED}", path=where
+            )
+        turn["intermediate_data"] = _steps_of_tools(steps, where, problems)
     elif isinstance(steps, dict):
-        turn["intermediate_data"] = mend_steps(steps, where, ledger)
+        turn["intermediate_data"] = repair_steps(steps, where, problems)
     if isinstance(turn.get("rubrics"), list):
-        turn["rubrics"] = mend_rubrics(turn["rubrics"], turn.under(path, "rubrics"), ledger)
+        turn["rubrics"] = repair_rubrics(turn["rubrics"], turn.under(path, "rubrics"), problems)
     return turn
 
 
-def mend_session(raw: dict[str, Any], path: Path, ledger: Ledger) -> dict[str, Any]:
+def repair_session(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
     """A session; a missing app or user is left to the driver."""
-    session = ordered(raw, SESSION, path, ledger)
+    session = ordered(raw, SESSION, path, problems)
     for key in ("app_name", "user_id"):
         if session.get(key) is None:
-            ledger.warn("adk-rejects-missing", f"`{key}` is missing; read as unknown. {REJECTED}", path=path)
+            problems.warning("adk-rejects-missing", f"`{key}` is missing; read as unknown. {REJECTED}", path=path)
             session[key] = ""
     if session.get("state", {}) is None:
-        ledger.warn(
+        problems.warning(
             "adk-rejects-missing", f"`state` is null; read as empty. {REJECTED}", path=session.under(path, "state")
         )
         session["state"] = {}
     return session
 
 
-def mend_rubrics(raw: list[Any], path: Path, ledger: Ledger) -> list[Any]:
+def repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]:
     """Rubrics; a plain text is a rubric, and so is `{id, content: {text}}`."""
     made: list[Any] = []
     for i, rubric in enumerate(raw):
         where = (*path, i)
         if isinstance(rubric, str):
-            ledger.warn("adk-rejects-shape", f"a rubric as plain text; read as its text. {REJECTED}", path=where)
+            problems.warning("adk-rejects-shape", f"a rubric as plain text; read as its text. {REJECTED}", path=where)
             made.append({"rubric_id": f"rubric_{i + 1}", "rubric_content": {"text_property": rubric}})
             continue
         if isinstance(rubric, dict):
-            rubric = ordered(rubric, RUBRIC, where, ledger)  # noqa: PLW2901 - the same rubric, in order
+            rubric = ordered(rubric, RUBRIC, where, problems)  # noqa: PLW2901 - the same rubric, in order
             content = rubric.get("rubric_content")
             if isinstance(content, str):
                 rubric["rubric_content"] = {"text_property": content}
@@ -278,105 +281,115 @@ def mend_rubrics(raw: list[Any], path: Path, ledger: Ledger) -> list[Any]:
     return made
 
 
-def mend_content(raw: Any, path: Path, ledger: Ledger, *, role: str) -> Any:
+def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> Any:
     """A content; plain text and `{role, content}` are read as what they say."""
     if isinstance(raw, str):
-        ledger.warn(
+        problems.warning(
             "adk-rejects-shape", f"plain text where ADK wants a content; read as its text. {REJECTED}", path=path
         )
         return {"role": role, "parts": [{"text": raw}]}
     if isinstance(raw, list):
-        ledger.warn("adk-rejects-shape", f"a list where ADK wants a content; read as its parts. {REJECTED}", path=path)
+        problems.warning(
+            "adk-rejects-shape", f"a list where ADK wants a content; read as its parts. {REJECTED}", path=path
+        )
         raw = {"role": role, "parts": raw}
     if not isinstance(raw, dict):
         return raw
-    content = ordered(raw, CONTENT, path, ledger)
+    content = ordered(raw, CONTENT, path, problems)
     parts = content.get("parts")
     if isinstance(parts, str):
         if content.spelling["parts"] == "parts":
-            ledger.warn("adk-rejects-shape", f"plain text where ADK wants a list of parts. {REJECTED}", path=path)
+            problems.warning("adk-rejects-shape", f"plain text where ADK wants a list of parts. {REJECTED}", path=path)
         content["parts"] = [{"text": parts}]
     elif isinstance(parts, list):
         where = content.under(path, "parts")
-        content["parts"] = [_mend_part(part, (*where, i), ledger) for i, part in enumerate(parts)]
+        content["parts"] = [_repair_part(part, (*where, i), problems) for i, part in enumerate(parts)]
     content.setdefault("role", role)
     return content
 
 
-def mend_steps(raw: dict[str, Any], path: Path, ledger: Ledger) -> dict[str, Any]:
+def repair_steps(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
     """The steps of a turn."""
-    steps = ordered(raw, STEPS, path, ledger)
+    steps = ordered(raw, STEPS, path, problems)
     for key in [key for key, value in steps.items() if value is None]:
-        ledger.warn("adk-rejects-missing", f"`{key}` is null; read as absent. {REJECTED}", path=steps.under(path, key))
+        problems.warning(
+            "adk-rejects-missing", f"`{key}` is null; read as absent. {REJECTED}", path=steps.under(path, key)
+        )
         del steps[key]
     if isinstance(steps.get("tool_responses"), list):
         where = steps.under(path, "tool_responses")
         steps["tool_responses"] = [
-            _mend_response(item, (*where, i), ledger) for i, item in enumerate(steps["tool_responses"])
+            _repair_response(item, (*where, i), problems) for i, item in enumerate(steps["tool_responses"])
         ]
     if isinstance(steps.get("tool_uses"), list):
-        _mend_uses(steps, steps.under(path, "tool_uses"), ledger)
+        _repair_uses(steps, steps.under(path, "tool_uses"), problems)
     if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
         message = f"the steps are given twice; `invocation_events` is used, the lists by kind are ignored. {REJECTED}"
-        ledger.warn("adk-rejects-shape", message, path=path)
+        problems.warning("adk-rejects-shape", message, path=path)
         return {"invocation_events": steps["invocation_events"]}
     return steps
 
 
-def _mend_uses(steps: dict[str, Any], path: Path, ledger: Ledger) -> None:
+def _repair_uses(steps: dict[str, Any], path: Path, problems: Problems) -> None:
     """The calls; under a name that is not ADK's, a call may stand beside its result."""
     if path[-1] in ("tool_uses", "toolUses"):
-        steps["tool_uses"] = [mend_call(item, (*path, i), ledger) for i, item in enumerate(steps["tool_uses"])]
+        steps["tool_uses"] = [repair_call(item, (*path, i), problems) for i, item in enumerate(steps["tool_uses"])]
         return
-    made = _steps_of_tools(steps["tool_uses"], path, ledger)
+    made = _steps_of_tools(steps["tool_uses"], path, problems)
     steps["tool_uses"] = made["tool_uses"]
     if "tool_responses" in made:
         steps.setdefault("tool_responses", made["tool_responses"])
 
 
-def mend_call(raw: Any, path: Path, ledger: Ledger) -> Any:
+def repair_call(raw: Any, path: Path, problems: Problems) -> Any:
     """A tool call: the bare name, `{tool_name, tool_input}` and `{function: {name, arguments}}` are read too."""
     if isinstance(raw, str):
-        ledger.warn("adk-rejects-shape", f"a tool call as a bare name; read without arguments. {REJECTED}", path=path)
+        problems.warning(
+            "adk-rejects-shape", f"a tool call as a bare name; read without arguments. {REJECTED}", path=path
+        )
         return {"name": raw}
     if not isinstance(raw, dict):
         return raw
     if isinstance(raw.get("function"), dict):
-        ledger.warn("adk-rejects-shape", f"a call of the form {{function: {{name, arguments}}}}. {REJECTED}", path=path)
+        problems.warning(
+            "adk-rejects-shape", f"a call of the form {{function: {{name, arguments}}}}. {REJECTED}", path=path
+        )
         raw = {"id": raw.get("id"), "name": raw["function"].get("name"), "args": raw["function"].get("arguments")}
-    call = ordered(raw, CALL, path, ledger)
+    call = ordered(raw, CALL, path, problems)
     if isinstance(call.get("args"), str):
-        call["args"] = unpacked(call["args"])
+        call["args"] = object_in(call["args"])
     return call
 
 
-def _mend_part(raw: Any, path: Path, ledger: Ledger) -> Any:
+def _repair_part(raw: Any, path: Path, problems: Problems) -> Any:
     if isinstance(raw, str):
-        ledger.warn("adk-rejects-shape", f"a part as plain text; read as its text. {REJECTED}", path=path)
+        problems.warning("adk-rejects-shape", f"a part as plain text; read as its text. {REJECTED}", path=path)
         return {"text": raw}
     if not isinstance(raw, dict):
         return raw
-    part = ordered(raw, PART, path, ledger)
+    part = ordered(raw, PART, path, problems)
     if isinstance(part.get("function_call"), dict):
-        part["function_call"] = mend_call(part["function_call"], (*path, "function_call"), ledger)
+        part["function_call"] = repair_call(part["function_call"], (*path, "function_call"), problems)
     if isinstance(part.get("function_response"), dict):
-        part["function_response"] = _mend_response(part["function_response"], (*path, "function_response"), ledger)
+        part["function_response"] = _repair_response(part["function_response"], (*path, "function_response"), problems)
     return part
 
 
-def _mend_response(raw: Any, path: Path, ledger: Ledger) -> Any:
+def _repair_response(raw: Any, path: Path, problems: Problems) -> Any:
     if not isinstance(raw, dict):
         return raw
-    response = ordered(raw, RESPONSE, path, ledger)
+    response = ordered(raw, RESPONSE, path, problems)
     value = response.get("response")
     if value is not None and not isinstance(value, dict):
         where = response.under(path, "response")
-        ledger.warn("adk-rejects-shape", f"a response that is not an object; read as `result`. {REJECTED}", path=where)
+        problems.warning(
+            "adk-rejects-shape", f"a response that is not an object; read as `result`. {REJECTED}", path=where
+        )
         response["response"] = _as_object(value)
     return response
 
 
-def _steps_of_tools(raw: list[Any], path: Path, ledger: Ledger) -> dict[str, Any]:
+def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> dict[str, Any]:
     calls: list[Any] = []
     responses: list[Any] = []
     for i, tool in enumerate(raw):
@@ -386,17 +399,17 @@ def _steps_of_tools(raw: list[Any], path: Path, ledger: Ledger) -> dict[str, Any
                 {"id": tool.get("id"), "name": tool.get("name") or tool.get("tool_name"), "response": result}
             )
             tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
-        calls.append(mend_call(tool, (*path, i), ledger))
+        calls.append(repair_call(tool, (*path, i), problems))
     return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
 
 
 def _as_object(value: Any) -> Any:
     if isinstance(value, str):
-        value = unpacked(value)
+        value = object_in(value)
     return value if isinstance(value, dict) or value is None else {"result": value}
 
 
-def unpacked(text: str) -> Any:
+def object_in(text: str) -> Any:
     """The object that a text holds as JSON, or the text."""
     try:
         value = json.loads(text)
@@ -409,47 +422,49 @@ STREAMED = frozenset({"eval_cases"})
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {to_camel(name) for name in EvalCaseWire.model_fields}
 
 
-def read_case(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case | None:
-    """The case at `path`; None where it cannot be understood, and the ledger says why."""
+def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
+    """The case at `path`; None where it cannot be understood, which is then a problem."""
     try:
         case = EvalCaseWire.model_validate(raw, context=STRICT)
     except ValidationError:
-        return _read_mended(raw, path=path, place=place, ledger=ledger)
+        return _read_repaired(raw, path=path, place=place, problems=problems)
     unused = raw.keys() - _KNOWN
     if unused:
-        _tell_unused(unused, raw, path, ledger)
+        _tell_unused(unused, raw, path, problems)
     return case.noun(place=place)
 
 
-def read_content(raw: Any, *, role: str, path: Path, ledger: Ledger) -> Content | None:
-    """A content in any spelling; None where it cannot be understood, and the ledger says why."""
-    mended = mend_content(raw, path, ledger, role=role)
+def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
+    """A content in any spelling; None where it cannot be understood, which is then a problem."""
+    repaired = repair_content(raw, path, problems, role=role)
     try:
-        return ContentWire.model_validate(mended).noun()
+        return ContentWire.model_validate(repaired).noun()
     except ValidationError as error:
-        json_source.complain(error, mended, path=path, ledger=ledger)
+        problems.validation(error, repaired, path=path)
         return None
 
 
-def _read_mended(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case | None:
-    mended = mend_case(raw, path, ledger)
-    if isinstance(mended, dict) and mended.get("eval_id") is None:
+def _read_repaired(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
+    repaired = repair_case(raw, path, problems)
+    if isinstance(repaired, dict) and repaired.get("eval_id") is None:
         made = f"case_{path[-1] if path else 0}"
-        ledger.warn("missing-eval-id", f"the case has no `eval_id`; using {made}. ADK itself rejects this", path=path)
-        mended["eval_id"] = made
+        problems.warning(
+            "missing-eval-id", f"the case has no `eval_id`; using {made}. ADK itself rejects this", path=path
+        )
+        repaired["eval_id"] = made
     try:
-        return EvalCaseWire.model_validate(mended).noun(place=place)
+        return EvalCaseWire.model_validate(repaired).noun(place=place)
     except ValidationError as error:
-        json_source.complain(error, mended, path=path, ledger=ledger)
+        problems.validation(error, repaired, path=path)
         return None
 
 
-def _tell_unused(unused: set[str], raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
+def _tell_unused(unused: set[str], raw: dict[str, Any], path: Path, problems: Problems) -> None:
     absent = EvalCaseWire.model_fields.keys() - {to_snake(key) for key in raw}
     for key in sorted(unused):
         near = words.nearest(to_snake(key), absent, cutoff=0.8)
         if near:
             hint = f"did you mean `{near}`?"
-            ledger.warn("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key), hint=hint)
+            problems.warning("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key), hint=hint)
         elif not key.startswith("_"):
-            ledger.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))
+            problems.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from evalgate.formats import adk_shapes, json_source, repair
+from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ContentWire, StepEvent, UsageWire
-from evalgate.formats.json_source import Ledger, Path
+from evalgate.formats.json_source import Path, Problems
 from evalgate.model import Attachment, Content, Invocation, ToolCall, ToolResponse
 from evalgate.model.shapes import Wire
 
@@ -67,24 +67,24 @@ class SessionEventWire(Wire):
         return not ran_code and not any(isinstance(part, ToolResponse) for part in parts)
 
 
-def read_event(raw: Any, *, path: Path, ledger: Ledger) -> SessionEventWire | None:
-    """One stored event; None where it cannot be understood, and the ledger says why."""
+def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
+    """One stored event; None where it cannot be understood, which is then a problem."""
     try:
         return SessionEventWire.model_validate(raw)
     except ValidationError:
-        mended = _mended(raw, path, ledger)
+        repaired = _repaired(raw, path, problems)
     try:
-        return SessionEventWire.model_validate(mended)
+        return SessionEventWire.model_validate(repaired)
     except ValidationError as error:
-        json_source.complain(error, mended, path=path, ledger=ledger)
+        problems.validation(error, repaired, path=path)
         return None
 
 
-def _mended(raw: Any, path: Path, ledger: Ledger) -> Any:
+def _repaired(raw: Any, path: Path, problems: Problems) -> Any:
     if not isinstance(raw, dict) or raw.get("content") is None:
         return raw
     role = "user" if raw.get("author") == "user" else "model"
-    return raw | {"content": repair.mend_content(raw["content"], (*path, "content"), ledger, role=role)}
+    return raw | {"content": repair.repair_content(raw["content"], (*path, "content"), problems, role=role)}
 
 
 def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> Invocation:
