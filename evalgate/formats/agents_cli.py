@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalgate.errors import Place
-from evalgate.formats import repair, sessions
+from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.model import Case, Content, ConversationScenario, Invocation, Rubric, SessionInput
@@ -169,11 +169,11 @@ class _Reader:
                 self.problems.error("missing-key", "`events` is missing", path=where)
                 continue
             read = [
-                sessions.read_event(event, path=(*where, "events", j), problems=self.problems)
+                repair.read_event(event, path=(*where, "events", j), problems=self.problems)
                 for j, event in enumerate(raw)
             ]
             name = turn.get("turn_id") or turn.get("turnId") or ""
-            made.append(sessions.turn_of([event for event in read if event], invocation_id=str(name)))
+            made.append(adk_shapes.turn_of([event for event in read if event], invocation_id=str(name)))
         return made
 
     def _content(self, key: str, *, role: str) -> Content | None:

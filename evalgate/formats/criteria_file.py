@@ -16,7 +16,7 @@ from evalgate.config.gate_file import GenerationConfig
 from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
-from evalgate.formats.kinds import CriteriaReading
+from evalgate.formats.kind import CriteriaReading
 from evalgate.model import CriterionUse, SimulatorUse, shapes
 from evalgate.model.shapes import Wire
 from evalgate.text import templates, words

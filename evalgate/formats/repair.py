@@ -20,6 +20,7 @@ from evalgate.formats.adk_shapes import (
     PartWire,
     RubricWire,
     ScenarioWire,
+    SessionEventWire,
     SessionInputWire,
     ToolCallWire,
     ToolResponseWire,
@@ -439,6 +440,22 @@ def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Cont
     repaired = repair_content(raw, path, problems, role=role)
     try:
         return ContentWire.model_validate(repaired).noun()
+    except ValidationError as error:
+        problems.validation(error, repaired, path=path)
+        return None
+
+
+def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
+    """One stored event; None where it cannot be understood, which is then a problem."""
+    try:
+        return SessionEventWire.model_validate(raw)
+    except ValidationError:
+        repaired = raw
+    if isinstance(raw, dict) and raw.get("content") is not None:
+        role = "user" if raw.get("author") == "user" else "model"
+        repaired = raw | {"content": repair_content(raw["content"], (*path, "content"), problems, role=role)}
+    try:
+        return SessionEventWire.model_validate(repaired)
     except ValidationError as error:
         problems.validation(error, repaired, path=path)
         return None
