@@ -360,12 +360,12 @@ def choose_agents(
             if app_name and found.folder != "." and found.folder.rpartition("/")[2] != app_name:
                 message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
                 message += f"`{found.folder}` ({found.found_by})"
-                problems.append(_problem(Severity.NOTE, "app-name-unmatched", message, key))
+                problems.append(_problem("app-name-unmatched", Severity.NOTE, message, key))
         elif found is not None:
             message = f"looking for {found.sought}, there are {len(found.candidates)}: "
             message += words.listed(found.candidates, limit=8)
             hint = _rule_example(key, path=found.candidates[0])
-            problems.append(_problem(Severity.ERROR, "ambiguous-agent", message, key, hint))
+            problems.append(_problem("ambiguous-agent", Severity.ERROR, message, key, hint))
         else:
             absent.append(key)
     if absent:
@@ -392,7 +392,7 @@ def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str
         message = f"the file's sessions name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
         message += "used for the whole file"
         hint = "Split the file by agent, or set the agent in evalgate.yml."
-        problems.append(_problem(Severity.WARNING, "mixed-app-names", message, key, hint))
+        problems.append(_problem("mixed-app-names", Severity.WARNING, message, key, hint))
     return app_name, case_id
 
 
@@ -402,7 +402,7 @@ def _no_agent(keys: list[str]) -> Problem:
     message = f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
     message += "or a root_agent.yaml"
     hint = _rule_example("**" if len(keys) > 1 else keys[0], path="path/to/agent")
-    return _problem(Severity.ERROR, "no-agent", message, keys[0], hint)
+    return _problem("no-agent", Severity.ERROR, message, keys[0], hint)
 
 
 def _rule_example(glob: str, *, path: str) -> str:
@@ -415,7 +415,7 @@ def _rule_example(glob: str, *, path: str) -> str:
     )
 
 
-def _problem(severity: Severity, code: str, message: str, file: str, hint: str = "") -> Problem:
+def _problem(code: str, severity: Severity, message: str, file: str, hint: str = "") -> Problem:
     return Problem(severity=severity, code=code, message=message, place=Place(file=file), hint=hint)
 
 

@@ -395,19 +395,18 @@ def _foreign(path: str) -> Problem:
 
 
 def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:
-    code, why, hint = "asserts-nothing", "", ""
+    place = Place(file=path)
     if not uses and kind is FileKind.DATASET_CONFIG:
         why = "agents-cli metrics have no thresholds, so every answer would pass"
         hint = f"Add a test_config.json next to the dataset: {EXAMPLE}. `criteria` are not read here."
+        yield _error("asserts-nothing", f"the config checks nothing: {why}", place, hint)
     elif not uses:
-        why = "it has no criteria, so every answer would pass"
-        hint = f"Add criteria under `criteria`: {EXAMPLE}."
+        message = "the config checks nothing: it has no criteria, so every answer would pass"
+        yield _error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
     elif all(use.informational for use in uses):
-        code, hint = "only-informational", "Add a criterion with a threshold."
         named = words.listed(f"`{use.name}`" for use in uses)
-        why = f"{named} only {'informs' if len(uses) == 1 else 'inform'}"
-    if why:
-        yield _error(code, f"the config checks nothing: {why}", Place(file=path), hint)
+        message = f"the config checks nothing: {named} only {'informs' if len(uses) == 1 else 'inform'}"
+        yield _error("only-informational", message, place, "Add a criterion with a threshold.")
 
 
 def defaults_problems(keys: Sequence[str], config_files: Collection[str]) -> Iterator[Problem]:

@@ -268,19 +268,23 @@ def _folders(prefix: str, entries: Entries) -> Iterator[str]:
 
 
 def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | None:
-    """Why a file cannot be used: an error where it is certainly meant for us, else a warning."""
-    code, message = "", ""
+    """Why a file of a name that we look for cannot be used."""
     try:
         path.encode("utf-8")
         if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(root.resolve()):
-            code, message = "outside-root", "the symbolic link points outside the repository and is not followed"
+            return _problem("outside-root", "the symbolic link points outside the repository and is not followed", path)
     except UnicodeEncodeError:
-        path = path.encode("utf-8", "backslashreplace").decode()
-        code, message = "unusable-name", "the file name is not UTF-8"
+        shown = path.encode("utf-8", "backslashreplace").decode()
+        return _problem("unusable-name", "the file name is not UTF-8", shown)
     except (OSError, RuntimeError):
-        code, message = "unreadable-file", "the symbolic link is broken"
-    severity = Severity.ERROR if is_own_name(path) else Severity.WARNING
-    return Problem(severity=severity, code=code, message=message, place=Place(file=path)) if code else None
+        return _problem("unreadable-file", "the symbolic link is broken", path)
+    return None
+
+
+def _problem(code: str, message: str, file: str) -> Problem:
+    """An error for files that are certainly meant for us; a name that others use as well is only warned of."""
+    severity = Severity.ERROR if is_own_name(file) else Severity.WARNING
+    return Problem(severity=severity, code=code, message=message, place=Place(file=file))
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -316,7 +320,7 @@ def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes 
     try:
         resolved = (root / path).resolve(strict=True)
         if not resolved.is_relative_to(root.resolve()):
-            return _unreadable_file("outside-root", "the file is outside the repository and is not read", path)
+            return _error("outside-root", "the file is outside the repository and is not read", path)
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links before Python 3.13
         return _unreadable(error, path)
     return read_named(resolved, shown=path, largest=largest)
@@ -327,10 +331,10 @@ def read_named(path: Path, *, shown: str, largest: int = LARGEST_BYTES) -> bytes
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            return _unreadable_file("unreadable-file", "this is not a regular file", shown)
+            return _error("unreadable-file", "this is not a regular file", shown)
         if status.st_size > largest:
             message = f"the file has {status.st_size / 1e6:,.0f} MB, at most {largest / 1e6:,.0f} MB are allowed"
-            return _unreadable_file("file-too-large", message, shown)
+            return _error("file-too-large", message, shown)
         return path.read_bytes()
     except OSError as error:
         return _unreadable(error, shown)
@@ -338,8 +342,8 @@ def read_named(path: Path, *, shown: str, largest: int = LARGEST_BYTES) -> bytes
 
 def _unreadable(error: OSError | RuntimeError, file: str) -> Problem:
     reason = getattr(error, "strerror", None) or str(error)
-    return _unreadable_file("unreadable-file", f"the file cannot be read: {reason}", file)
+    return _error("unreadable-file", f"the file cannot be read: {reason}", file)
 
 
-def _unreadable_file(code: str, message: str, file: str) -> Problem:
+def _error(code: str, message: str, file: str) -> Problem:
     return Problem(severity=Severity.ERROR, code=code, message=message, place=Place(file=file))

@@ -79,7 +79,8 @@ def _dialect_of_case(first: Any) -> Dialect:
 
 
 def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> EvalSetReading:
-    if not any(to_snake(key) == "eval_cases" for key in members):
+    written = next((key for key in members if to_snake(key) == "eval_cases"), None)
+    if written is None:
         _tell_missing_cases(members, problems)
         return EvalSetReading(eval_set=None, problems=problems.all())
     is_camel = any(key in members for key in ("evalSetId", "evalCases"))
@@ -89,7 +90,7 @@ def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> Ev
     fields = _fields(members, dialect, problems)
     if not isinstance(fields["eval_cases"], list):
         found = described(fields["eval_cases"])
-        problems.error("wrong-type", f"expected a list of cases, found {found}", path=("eval_cases",))
+        problems.error("wrong-type", f"expected a list of cases, found {found}", path=(written,))
     eval_set_id = _eval_set_id(fields, dialect, problems)
     name = _text_or_none(fields, "name", problems)
     description = _text_or_none(fields, "description", problems)
@@ -121,17 +122,14 @@ def _fields(members: dict[str, Any], dialect: Dialect, problems: Problems) -> di
             fields[name] = value
         elif not key.startswith(("_", "$")):
             near = words.nearest(name, known - {to_snake(other) for other in members}, cutoff=0.8)
-            hint = f"did you mean `{near}`?" if near else ""
-            message = f"unknown key `{key}` in an evaluation set (ignored)"
-            tell = problems.warning if near else problems.note
-            tell("unused-key", message, path=(key,), hint=hint)
+            problems.unknown_key("an evaluation set", path=(key,), near=near)
     return fields
 
 
 def _tell_missing_cases(members: dict[str, Any], problems: Problems) -> None:
     listed = [key for key, value in members.items() if isinstance(value, list)]
     near = words.nearest("eval_cases", listed)
-    found = words.listed([f"`{key[:40]}`" for key in members]) or "nothing"
+    found = json_source.listed_keys(members)
     hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
     problems.error("not-an-eval-set", f"there is no `eval_cases`; the file has {found}", hint=hint)
 
@@ -310,11 +308,7 @@ def _tell_unknown(key: str, value: Any, absent: frozenset[str], *, path: Path, p
     near = words.nearest(key, absent, cutoff=0.8)
     if near is None and "tool_input" in absent and isinstance(value, dict):
         near = "tool_input"
-    message = f"unknown key `{key}` in an expected tool call"
-    if near:
-        problems.error("unknown-key", message, path=path, hint=f"did you mean `{near}`?")
-    else:
-        problems.note("unused-key", f"{message} (ignored)", path=path)
+    problems.unknown_key("an expected tool call", path=path, near=near, is_error=near is not None)
 
 
 def _spoken(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[Event, ...]:
@@ -333,12 +327,10 @@ def _tell_unused_of_turn(raw: dict[str, Any], path: Path, problems: Problems) ->
     for key in raw.keys() - _KEYS - _UNREAD:
         near = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
         if near:
-            hint = f"did you mean `{near}`?"
-            problems.error("unknown-key", f"unknown key `{key}` in a turn", path=(*path, key), hint=hint)
+            problems.unknown_key("a turn", path=(*path, key), near=near, is_error=True)
         elif not key.startswith("_"):
             lost = repair.lost_key(to_snake(key), raw[key], {_NEW[name] for name in _NEW if name in raw})
-            tell, hint = (problems.warning, f"did you mean `{_OLD[lost]}`?") if lost else (problems.note, "")
-            tell("unused-key", f"unknown key `{key}` in a turn (ignored)", path=(*path, key), hint=hint)
+            problems.unknown_key("a turn", path=(*path, key), near=_OLD[lost] if lost else None)
 
 
 _NAMED_KEYS = frozenset({"name", "data", "initial_session"})
@@ -374,7 +366,7 @@ def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Ca
     session = _initial_session(raw, path=path, problems=problems)
     for key in raw.keys() - _NAMED_KEYS:
         if not key.startswith("_"):
-            problems.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))
+            problems.unknown_key("a case", path=(*path, key), near=None)
     if problems.failed > before:
         return None
     return Case(case_id=str(name), conversation=tuple(turn for turn in turns if turn), session=session, place=place)

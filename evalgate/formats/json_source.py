@@ -358,8 +358,25 @@ class Problems:
             if where in told and finding["type"] not in ("missing", "extra_forbidden"):
                 continue  # the branches of a union say the same thing twice
             told.add(where)
-            code, message, inner, hint = _finding(finding, raw, where)
-            self.error(code, message, path=(*path, *where, *inner), hint=hint)
+            self._add_finding(finding, raw, where, (*path, *where))
+
+    def _add_finding(self, finding: Mapping[str, Any], raw: Any, where: Path, path: Path) -> None:
+        kind, message, context = str(finding["type"]), str(finding["msg"]), finding.get("ctx") or {}
+        hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
+        if kind == "missing":
+            key = to_snake(str(where[-1])) if where else ""
+            self.error("missing-key", f"`{key}` is missing", path=path, hint=instead_of(key, _at(raw, where[:-1])))
+        elif kind == "extra_forbidden":
+            self.error("unknown-key", f"`{where[-1] if where else ''}` is not known here", path=path)
+        elif kind in _EXPECTED:
+            found = described(finding.get("input"))
+            self.error("wrong-type", f"expected {_EXPECTED[kind]}, found {found}", path=path)
+        elif kind == gate_file.REFUSED:
+            self.error("bad-option", message, path=(*path, *context["at"]), hint=hint)
+        elif kind in _OWN:
+            self.error(kind.replace("_", "-"), message, path=path, hint=hint)
+        else:
+            self.error("wrong-value", f"{message[:1].lower()}{message[1:]}", path=path)
 
     @property
     def failed(self) -> int:
@@ -406,24 +423,6 @@ _EXPECTED = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
 }
 _OWN = frozenset({"no_conversation", "two_conversations", "two_records", "unknown_persona"})
-
-
-def _finding(finding: Mapping[str, Any], raw: Any, where: Path) -> tuple[str, str, Path, str]:
-    """Code and message of one finding, the path within `where` that it is of, and a hint."""
-    kind, message, context = str(finding["type"]), str(finding["msg"]), finding.get("ctx") or {}
-    hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
-    if kind == "missing":
-        key = to_snake(str(where[-1])) if where else ""
-        return "missing-key", f"`{key}` is missing", (), instead_of(key, _at(raw, where[:-1]))
-    if kind == "extra_forbidden":
-        return "unknown-key", f"`{where[-1] if where else ''}` is not known here", (), ""
-    if kind in _EXPECTED:
-        return "wrong-type", f"expected {_EXPECTED[kind]}, found {described(finding.get('input'))}", (), ""
-    if kind == gate_file.REFUSED:
-        return "bad-option", message, tuple(context["at"]), hint
-    if kind in _OWN:
-        return kind.replace("_", "-"), message, (), hint
-    return "wrong-value", f"{message[:1].lower()}{message[1:]}", (), ""
 
 
 def described(value: Any) -> str:
