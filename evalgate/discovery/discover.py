@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -60,6 +60,7 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec]) -> Disco
     suites, agent_problems = _suites(sets, read, finder=finder, settings=settings)
     on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
     every, is_whole = (*suites, *unread), not settings.paths and not settings.grep
+    names = {*specs, *(use.name for suite in every for use in suite.criteria)}
     named = {name for name in hints.exact_names(rules) if (root / name).is_file()}
     unheeded = (
         *hints.ignored_files(tree, within=_ignored_within(tree, settings), run=keys, exclude=rules.exclude),
@@ -71,15 +72,11 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec]) -> Disco
             found={*tree.evaluation_files, *keys, *named} - read.others,
             left_out=(*tree.excluded, *tree.ignored, *read.others),
         ),
-        *(hints.name_problems(settings, names={*specs, *_used(every)}) if is_whole else ()),
+        *(hints.name_problems(settings, names=names) if is_whole else ()),
     )
     defaults = criteria.defaults_problems(on_defaults, tree.config_files)
     found = (*problems, *finder.problems, *defaults, *agent_problems, *unheeded)
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree)
-
-
-def _used(suites: Iterable[Suite]) -> Iterator[str]:
-    return (use.name for suite in suites for use in suite.criteria)
 
 
 # -- Which files --

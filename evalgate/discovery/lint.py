@@ -63,12 +63,9 @@ def duplicate_ids(suite: Suite) -> Iterator[Problem]:
         earlier = first.setdefault(case.case_id, case)
         if earlier is not case:
             where = f" (the first is at {earlier.place})" if earlier.place else ""
-            yield _error(
-                "duplicate-case-id",
-                f"the case id {case.case_id!r} is already used{where}",
-                place=_place_of(suite, case),
-                hint="Give each case in a file a unique id.",
-            )
+            message = f"the case id {case.case_id!r} is already used{where}"
+            hint = "Give each case in a file a unique id."
+            yield _error("duplicate-case-id", message, place=_place_of(suite, case), hint=hint)
 
 
 def identical_cases(suite: Suite) -> Iterator[Problem]:
@@ -83,23 +80,17 @@ def identical_cases(suite: Suite) -> Iterator[Problem]:
         for case in alike:
             earlier = first.setdefault(_content(case), case)
             if earlier is not case and earlier.case_id != case.case_id:
-                yield _warning(
-                    "identical-cases",
-                    f"case {case.case_id} is identical to case {earlier.case_id}",
-                    place=_place_of(suite, case),
-                    hint="To repeat a case, use `runs`; a copy only counts twice.",
-                )
+                message = f"case {case.case_id} is identical to case {earlier.case_id}"
+                hint = "To repeat a case, use `runs`; a copy only counts twice."
+                yield _warning("identical-cases", message, place=_place_of(suite, case), hint=hint)
 
 
 def empty_conversations(suite: Suite) -> Iterator[Problem]:
     """A conversation without turns: the agent is never asked, so that no criterion has anything to say."""
     empty = [case for case in suite.eval_set.cases if case.scenario is None and not case.conversation]
     if empty:
-        yield _error(
-            "empty-conversation",
-            f"{_named(empty)}: the conversation has no turns, so the agent is never called",
-            place=_place_of(suite, empty[0]),
-        )
+        message = f"{_named(empty)}: the conversation has no turns, so the agent is never called"
+        yield _error("empty-conversation", message, place=_place_of(suite, empty[0]))
 
 
 def empty_user_texts(suite: Suite) -> Iterator[Problem]:
@@ -108,11 +99,8 @@ def empty_user_texts(suite: Suite) -> Iterator[Problem]:
         case for case in suite.eval_set.cases if any(not _says_something(turn) for turn in case.conversation or ())
     ]
     if silent:
-        yield _warning(
-            "empty-user-text",
-            f"{_named(silent)}: a turn has no user text",
-            place=_place_of(suite, silent[0]),
-        )
+        message = f"{_named(silent)}: a turn has no user text"
+        yield _warning("empty-user-text", message, place=_place_of(suite, silent[0]))
 
 
 def _says_something(turn: Invocation) -> bool:
@@ -152,12 +140,9 @@ def nothing_expected(suite: Suite) -> Iterator[Problem]:
             if use.options.get("match_type", "EXACT") == "EXACT"
             else "it always passes"
         )
-        yield _warning(
-            "nothing-expected",
-            f"`{TRAJECTORY}`: no case expects a tool call, so {effect}",
-            place=Place(file=suite.key),
-            hint="Add the expected `tool_uses` to `intermediate_data`, or remove the criterion.",
-        )
+        message = f"`{TRAJECTORY}`: no case expects a tool call, so {effect}"
+        hint = "Add the expected `tool_uses` to `intermediate_data`, or remove the criterion."
+        yield _warning("nothing-expected", message, place=Place(file=suite.key), hint=hint)
         return
     silent = [case for case in static if all(turn.events is None for turn in case.conversation or ())]
     if silent:
@@ -184,19 +169,13 @@ def references_missing(suite: Suite, *, adk_compat: bool = False) -> Iterator[Pr
         what = _missing(use, lacking, serves)
         judged = use.name != STATE and any(_has_any_answer(case, serves) for case in static)
         if len(lacking) == len(static) and not judged:
-            yield _error(
-                "reference-missing",
-                f"`{use.name}`: no case has an {what} to compare with",
-                place=Place(file=suite.key),
-                hint=f"Add one to each case, or remove `{use.name}` from {_criteria_file(suite)}.",
-            )
+            message = f"`{use.name}`: no case has an {what} to compare with"
+            hint = f"Add one to each case, or remove `{use.name}` from {_criteria_file(suite)}."
+            yield _error("reference-missing", message, place=Place(file=suite.key), hint=hint)
         else:
-            yield _warning(
-                "reference-missing-in-case",
-                f"`{use.name}`: {_turns_without(lacking, use)} without an {what}",
-                place=_place_of(suite, lacking[0]),
-                hint=_effect(use, adk_compat=adk_compat),
-            )
+            message = f"`{use.name}`: {_turns_without(lacking, use)} without an {what}"
+            hint = _effect(use, adk_compat=adk_compat)
+            yield _warning("reference-missing-in-case", message, place=_place_of(suite, lacking[0]), hint=hint)
 
 
 def reference_on_scenario(suite: Suite) -> Iterator[Problem]:
@@ -231,12 +210,9 @@ def nothing_to_end(suite: Suite) -> Iterator[Problem]:
     """The end of conversations is scored where all of them are written down, and so end as written."""
     use = next((use for use in suite.criteria if use.name == ENDED and not use.code and not use.informational), None)
     if use is not None and suite.eval_set.cases and all(case.scenario is None for case in suite.eval_set.cases):
-        yield _warning(
-            "nothing-to-end",
-            f"`{ENDED}`: no case is a conversation scenario, so that it always passes",
-            place=use.place or Place(file=suite.key),
-            hint="Remove it: suites with scenarios have it by default.",
-        )
+        message = f"`{ENDED}`: no case is a conversation scenario, so that it always passes"
+        hint = "Remove it: suites with scenarios have it by default."
+        yield _warning("nothing-to-end", message, place=use.place or Place(file=suite.key), hint=hint)
 
 
 def rubrics_missing(suite: Suite) -> Iterator[Problem]:
@@ -247,18 +223,12 @@ def rubrics_missing(suite: Suite) -> Iterator[Problem]:
         if not lacking:
             continue
         if len(lacking) == len(cases):
-            yield _error(
-                "no-rubrics",
-                f"`{use.name}` has no rubrics, neither its own nor in any case",
-                place=use.place or Place(file=suite.key),
-                hint='Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.',
-            )
+            message = f"`{use.name}` has no rubrics, neither its own nor in any case"
+            hint = 'Add `"rubrics": [{"rubric_id": "...", "rubric_content": {"text_property": "..."}}]`.'
+            yield _error("no-rubrics", message, place=use.place or Place(file=suite.key), hint=hint)
         else:
-            yield _warning(
-                "no-rubrics-in-case",
-                f"`{use.name}`: {_named(lacking)} without any rubric",
-                place=_place_of(suite, lacking[0]),
-            )
+            message = f"`{use.name}`: {_named(lacking)} without any rubric"
+            yield _warning("no-rubrics-in-case", message, place=_place_of(suite, lacking[0]))
 
 
 def metrics_not_run(suite: Suite) -> Iterator[Problem]:
@@ -358,19 +328,12 @@ def lint_rules(settings: Settings) -> Iterator[Problem]:
             place = None if places is None else places("suites", number, "pass_rate")
             rates.append((f"pass_rate of {', '.join(rule.match)}", place))
     for name, place in rates:
-        yield _warning(
-            "pass-rate-zero",
-            f"`{name}` is 0, so no threshold can fail the gate",
-            place=place,
-            hint="Set the share that must pass; for suites that must not fail the gate use `severity: advisory`.",
-        )
+        hint = "Set the share that must pass; for suites that must not fail the gate use `severity: advisory`."
+        yield _warning("pass-rate-zero", f"`{name}` is 0, so no threshold can fail the gate", place=place, hint=hint)
     if not settings.fail_on:
-        yield _warning(
-            "nothing-blocks",
-            "`fail-on` is empty: the job always passes",
-            place=_place_of_setting("fail_on", settings),
-            hint="List the results that fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`.",
-        )
+        message = "`fail-on` is empty: the job always passes"
+        hint = "List the results that fail the job: `threshold`, `regression`, `not_measured`, `inconclusive`."
+        yield _warning("nothing-blocks", message, place=_place_of_setting("fail_on", settings), hint=hint)
 
 
 def _place_of_setting(name: str, settings: Settings) -> Place | None:
@@ -391,11 +354,8 @@ def starting_prompts(suite: Suite) -> Iterator[Problem]:
     led = [(case, case.scenario) for case in suite.eval_set.cases if case.scenario is not None]
     for case, scenario in led:
         if not scenario.starting_prompt.strip():
-            yield _error(
-                "empty-starting-prompt",
-                f"{_named([case])}: the starting prompt is empty",
-                place=_place_of(suite, case),
-            )
+            message = f"{_named([case])}: the starting prompt is empty"
+            yield _error("empty-starting-prompt", message, place=_place_of(suite, case))
         elif signal.lower() in scenario.starting_prompt.lower():
             yield _error(
                 "stop-signal-in-prompt",
@@ -405,11 +365,8 @@ def starting_prompts(suite: Suite) -> Iterator[Problem]:
             )
     silent = [case for case, scenario in led if not scenario.conversation_plan.strip()]
     if silent:
-        yield _warning(
-            "empty-plan",
-            f"{_named(silent)}: the conversation plan is empty, so the simulated user has nothing to say",
-            place=_place_of(suite, silent[0]),
-        )
+        message = f"{_named(silent)}: the conversation plan is empty, so the simulated user has nothing to say"
+        yield _warning("empty-plan", message, place=_place_of(suite, silent[0]))
 
 
 def instructions_without_persona(suite: Suite) -> Iterator[Problem]:
@@ -431,12 +388,9 @@ def stop_signals_differ(suite: Suite) -> Iterator[Problem]:
     for use in _uses_with(suite, Need.SCENARIO):
         own = use.options.get("stop_signal")
         if own is not None and own != suite.simulator.stop_signal:
-            yield _warning(
-                "stop-signals-differ",
-                f"`{use.name}` uses the stop signal `{own}`, the simulated user `{suite.simulator.stop_signal}`",
-                place=use.place or Place(file=suite.key),
-                hint="Remove `stop_signal` from the criterion; it defaults to the simulated user's.",
-            )
+            message = f"`{use.name}` uses the stop signal `{own}`, the simulated user `{suite.simulator.stop_signal}`"
+            hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
+            yield _warning("stop-signals-differ", message, place=use.place or Place(file=suite.key), hint=hint)
 
 
 # -- Checks of whole evaluation sets, and of sets against each other --
@@ -445,12 +399,8 @@ def stop_signals_differ(suite: Suite) -> Iterator[Problem]:
 def no_cases(suite: Suite) -> Iterator[Problem]:
     """An evaluation set without cases passes whatever the agent does."""
     if not suite.eval_set.cases:
-        yield _error(
-            "no-cases",
-            "the evaluation set has no cases",
-            place=Place(file=suite.key),
-            hint="Add a case, delete the file, or exclude it in evalgate.yml.",
-        )
+        hint = "Add a case, delete the file, or exclude it in evalgate.yml."
+        yield _error("no-cases", "the evaluation set has no cases", place=Place(file=suite.key), hint=hint)
 
 
 def set_id_not_file_name(suite: Suite) -> Iterator[Problem]:
@@ -458,11 +408,8 @@ def set_id_not_file_name(suite: Suite) -> Iterator[Problem]:
     name = PurePosixPath(suite.key).name
     set_id = suite.eval_set.eval_set_id
     if name.endswith(".evalset.json") and set_id and name != f"{set_id}.evalset.json":
-        yield _note(
-            "set-id-not-file-name",
-            f"eval_set_id is {set_id!r}: `adk eval AGENT {set_id}` looks for {set_id}.evalset.json, not here",
-            place=Place(file=suite.key),
-        )
+        message = f"eval_set_id is {set_id!r}: `adk eval AGENT {set_id}` looks for {set_id}.evalset.json, not here"
+        yield _note("set-id-not-file-name", message, place=Place(file=suite.key))
 
 
 def duplicate_set_ids(suites: tuple[Suite, ...]) -> Iterator[Problem]:
@@ -472,12 +419,9 @@ def duplicate_set_ids(suites: tuple[Suite, ...]) -> Iterator[Problem]:
         files.setdefault(suite.eval_set.eval_set_id, []).append(suite.key)
     for set_id, keys in files.items():
         if len(keys) > 1 and set_id:
-            yield _warning(
-                "duplicate-set-id",
-                f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}",
-                place=Place(file=keys[1]),
-                hint="evalgate tells them apart by path; `adk eval` refuses to run them together.",
-            )
+            message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
+            hint = "evalgate tells them apart by path; `adk eval` refuses to run them together."
+            yield _warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint)
 
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (

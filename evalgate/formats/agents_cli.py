@@ -36,19 +36,19 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
     reader = _Reader(fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems)
     before = problems.failed
     scenario = reader.scenario()
-    turns = reader.turns() if scenario is None else ()
-    if turns:
-        turns = reader.answered(turns, reader.answer(recorded=recorded), overwrite=not recorded)
+    turns = reader.turns() if scenario is None else []
+    answer = reader.answer(recorded=recorded) if turns else None
+    if answer is not None and (not recorded or turns[-1].final_response is None):
+        turns[-1] = dataclasses.replace(turns[-1], final_response=answer)
     if scenario is None and not turns and problems.failed == before:
-        problems.error(
-            "no-conversation", "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`", path=path
-        )
+        message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
+        problems.error("no-conversation", message, path=path)
     reader.tell_unused()
     if problems.failed > before:
         return None
     return Case(
         case_id=reader.case_id(),
-        conversation=turns if scenario is None else None,
+        conversation=tuple(turns) if scenario is None else None,
         scenario=scenario,
         session=reader.session(),
         rubrics=reader.rubrics(),
@@ -82,12 +82,12 @@ class _Reader:
             self.problems.validation(error, wanted, path=where)
             return None
 
-    def turns(self) -> tuple[Invocation, ...]:
+    def turns(self) -> list[Invocation]:
         made = [*self._history(), *self._recorded_turns()]
         prompt = self._content("prompt", role="user")
         if prompt is not None and not (made and made[-1].user_content == prompt):
             made.append(Invocation(user_content=prompt))
-        return tuple(made)
+        return made
 
     def answer(self, *, recorded: bool) -> Content | None:
         """The expected answer of the last turn, or the one that was recorded."""
@@ -102,14 +102,6 @@ class _Reader:
         if value is None:
             return None
         return repair.read_content(value, role="model", path=path, problems=self.problems)
-
-    def answered(
-        self, turns: tuple[Invocation, ...], answer: Content | None, *, overwrite: bool
-    ) -> tuple[Invocation, ...]:
-        last = turns[-1]
-        if answer is None or (last.final_response is not None and not overwrite):
-            return turns
-        return (*turns[:-1], dataclasses.replace(last, final_response=answer))
 
     def session(self) -> SessionInput | None:
         for key in ("session_input", "session_inputs"):

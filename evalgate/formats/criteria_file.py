@@ -38,20 +38,16 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
         return CriteriaReading(problems=problems.all())
     names = _names(value)
     listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
-    problems.warning(
-        "no-thresholds",
-        f"agents-cli metrics{listed} have no thresholds, so this file checks nothing",
-        place=Place(file=file, line=1),
-        hint='put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`',
-    )
+    message = f"agents-cli metrics{listed} have no thresholds, so this file checks nothing"
+    hint = 'put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`'
+    problems.warning("no-thresholds", message, place=Place(file=file, line=1), hint=hint)
     return CriteriaReading(problems=problems.all())
 
 
 def _load(text: str, problems: Problems) -> Any:
     if len(text) > _LONGEST:
-        problems.error(
-            "file-too-large", f"the file has {len(text):,} characters", place=Place(file=problems.file, line=1)
-        )
+        message = f"the file has {len(text):,} characters"
+        problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
         return None
     try:
         if problems.file.lower().endswith(".json"):
@@ -214,12 +210,8 @@ def _conclude(members: dict[str, Any], problems: Problems) -> CriteriaReading:
     uses = _uses(fields, codes, problems)
     for name in codes.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
-        problems.warning(
-            "unused-key",
-            "this metric is not used by any criterion, so it never runs",
-            path=(fields["custom_metrics"][0], name),
-            hint=hint,
-        )
+        message = "this metric is not used by any criterion, so it never runs"
+        problems.warning("unused-key", message, path=(fields["custom_metrics"][0], name), hint=hint)
     return CriteriaReading(criteria=uses, simulator=_simulator(fields, problems), problems=problems.all())
 
 
@@ -337,9 +329,8 @@ class _Criterion:
         for key, value in self.raw.items() if isinstance(self.raw, dict) else ():
             name = shapes.field(key)
             if name in options:
-                self.problems.warning(
-                    "duplicate-key", f"duplicate key `{name}` in two spellings", path=(*self.path, key)
-                )
+                message = f"duplicate key `{name}` in two spellings"
+                self.problems.warning("duplicate-key", message, path=(*self.path, key))
             if name not in options or key != name:  # of two spellings, ADK reads the camelCase one
                 options[name] = value
         return options

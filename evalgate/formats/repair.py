@@ -391,9 +391,8 @@ def _read_repaired(raw: Any, *, path: Path, place: Place, problems: Problems) ->
     repaired = repair_case(raw, path, problems)
     if isinstance(repaired, dict) and repaired.get("eval_id") is None:
         made = f"case_{path[-1] if path else 0}"
-        problems.warning(
-            "missing-eval-id", f"the case has no `eval_id`; using {made}. ADK itself rejects this", path=path
-        )
+        message = f"the case has no `eval_id`; using {made}. ADK itself rejects this"
+        problems.warning("missing-eval-id", message, path=path)
         repaired["eval_id"] = made
     try:
         return EvalCaseWire.model_validate(repaired).noun(place=place)
