@@ -146,9 +146,10 @@ def ignored_files(
             missed.append(path)
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
-        yield _ignored_by_git(
-            missed[0],
+        yield _warning(
+            "ignored-by-git",
             f"git ignores {words.listed(f'`{path}`' for path in missed)}, so {they} not evaluated",
+            Place(file=missed[0]),
             f"Name {it} to evaluate {it} anyway, remove {it} from .gitignore, or `exclude` {it} in evalgate.yml.",
         )
 
@@ -164,9 +165,10 @@ def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             if nearest is not None and nearest in ignored:
                 served.setdefault(nearest, []).append(suite.key)
     for path, keys in served.items():
-        yield _ignored_by_git(
-            path,
+        yield _warning(
+            "ignored-by-git",
             f"git ignores `{path}`, so it is not read; other criteria apply to {words.listed(keys)}",
+            Place(file=path),
             "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
@@ -174,10 +176,6 @@ def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
 def _digest(tree: Tree, path: str) -> bytes | None:
     content = tree.read(path)
     return hashlib.sha256(content).digest() if isinstance(content, bytes) else None
-
-
-def _ignored_by_git(file: str, message: str, hint: str) -> Problem:
-    return _warning("ignored-by-git", message, Place(file=file), hint)
 
 
 # -- Files whose names are nearly right --
@@ -192,10 +190,11 @@ def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) 
     missed = [path for path in left[:MOST_READ] if holds_cases(tree, path)]
     if missed:
         it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
-        yield _near_name(
-            missed[0],
+        yield _warning(
+            "near-name",
             f"{words.listed(f'`{path}`' for path in missed)} {are} not evaluated: the name must end in "
             f"`.evalset.json` (lower case)",
+            Place(file=missed[0]),
             f"Rename {it} to *.evalset.json, name {it} in the run, or `exclude` {it} in evalgate.yml.",
         )
 
@@ -213,10 +212,11 @@ def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     for path, meant in missed.items():
         file = meant[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
-        yield _near_name(
-            path,
+        yield _warning(
+            "near-name",
             f"`{path}` is ignored because its name is not `test_config.json`; {used} for "
             f"{words.listed(suite.key for suite in meant)}",
+            Place(file=path),
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
@@ -240,10 +240,6 @@ def _nearest_config(suite: Suite, near: Collection[str]) -> str | None:
 def _holds(tree: Tree, path: str, *marks: bytes) -> bool:
     data = tree.read(path, largest=LARGEST_BYTES)
     return isinstance(data, bytes) and any(mark in data for mark in marks)
-
-
-def _near_name(file: str, message: str, hint: str) -> Problem:
-    return _warning("near-name", message, Place(file=file), hint)
 
 
 # -- Nothing is left to evaluate --

@@ -98,7 +98,14 @@ def _add_message(message: Mapping[str, Any], session: _Session, path: Path, prob
             if event is not None:
                 session.steps.append(event.step(final=message.get("final") is True))
         case "turn_end":
-            session.turns.append(_turn(message, session, path, problems))
+            turn = adk_shapes.turn_of_steps(
+                session.asked or Content(),
+                session.steps,
+                invocation_id=str(message.get("invocation_id") or ""),
+                agents=_agents(message.get("agents"), (*path, "agents"), problems),
+                timings=_timings(message.get("timings"), (*path, "timings"), problems),
+            )
+            session.turns.append(turn)
         case "turn_failed":
             session.failed = True
             said = str(message.get("message") or "no reason given")[:200]
@@ -108,16 +115,6 @@ def _add_message(message: Mapping[str, Any], session: _Session, path: Path, prob
             session.state = state if isinstance(state, dict) else None
         case _:
             problems.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
-
-
-def _turn(message: Mapping[str, Any], session: _Session, path: Path, problems: Problems) -> Invocation:
-    return adk_shapes.turn_of_steps(
-        session.asked or Content(),
-        session.steps,
-        invocation_id=str(message.get("invocation_id") or ""),
-        agents=_agents(message.get("agents"), (*path, "agents"), problems),
-        timings=_timings(message.get("timings"), (*path, "timings"), problems),
-    )
 
 
 def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...]:
