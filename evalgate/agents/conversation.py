@@ -204,7 +204,7 @@ class WorkerConversation:
                 self._fail_with(self._tools.ask(message))
             elif isinstance(message, ToolResultSaid):
                 self._fail_with(self._tools.tell(message))
-        invocation = adk_shapes.assemble(
+        invocation = adk_shapes.turn_of_steps(
             user_content,
             steps,
             invocation_id=message.invocation_id,

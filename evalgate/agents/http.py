@@ -18,7 +18,7 @@ from evalgate.agents import conversation
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
 from evalgate.agents.conversation import TimeLeft
 from evalgate.formats import adk_shapes
-from evalgate.formats.sessions import SessionEventWire
+from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -170,9 +170,9 @@ class AdkServerConversation:
         answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
         self._refuse_errors(events, answer)
-        invocation = adk_shapes.assemble(
+        invocation = adk_shapes.turn_of_steps(
             user_content,
-            [event.noun() for event in events],
+            [event.step() for event in events],
             invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
             timings=Timings(total_s=time.monotonic() - began),
         )

@@ -300,19 +300,15 @@ def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[s
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(first_of(errors))
-    tree = walk.walk(root, exclude=settings.gate_file.exclude)
+    tree = walk.Tree(root, exclude=settings.gate_file.exclude)
     rules = _rules(settings, suites, environ, head=head.root, tree=tree)
     renamed = {} if rules is None else renames(rules.suites, suites)
-    chosen = discovery_agents.choose_agents(
-        {suite.key: suite.eval_set for suite in suites},
-        gate_file=settings.gate_file,
-        files=tree.agent_files,
-        read=lambda path: walk.read_source(root, path),
-    )
+    sets = {suite.key: suite.eval_set for suite in suites}
+    chosen, _ = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=tree)
     own = {} if rules is None else {suite.key: suite.agent for suite in rules.suites}
     agents = {}
     for suite in suites:
-        use = own[renamed[suite.key]] if suite.key in renamed else chosen.by_key[suite.key]
+        use = own[renamed[suite.key]] if suite.key in renamed else chosen[suite.key]
         agents[suite.key] = _usable(agents_module.with_defaults(use, settings), beside=suite.agent)
     agents |= {key: _usable(use) for key, use in own.items() if key not in agents}
     return BaseProject(settings=settings, agents=agents, rules=rules, renamed=renamed)
@@ -432,14 +428,8 @@ def _unselected(
     and those that are gone from `head` and stand there under another name; which of them have simulated users, and
     what is wrong with their criteria. None where there is no evaluation file at all, whatever is selected."""
     try:
-        whole = discover.discover(
-            settings.root,
-            gate_file=settings.gate_file,
-            places=settings.places,
-            criteria_file=Path(settings.criteria) if settings.criteria else None,
-            specs=criteria.CRITERIA,
-            tree=tree,
-        )
+        unselected = settings.model_copy(update={"paths": (), "grep": ""})
+        whole = discover.discover(unselected, specs=criteria.CRITERIA, tree=tree)
     except NothingToDo:
         return None
     asked = {suite.key: suite.eval_set for suite in ours}

@@ -232,7 +232,8 @@ def _agent(settings: Settings) -> AgentUse:
     if len(rules) == 1:
         return agents_module.rule_use(rules[0])
     try:
-        found = discover.discover(settings.root, gate_file=settings.gate_file, specs=criteria.CRITERIA)
+        whole = settings.model_copy(update={"paths": (), "grep": ""})
+        found = discover.discover(whole, specs=criteria.CRITERIA)
         uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in found.suites}
     except NothingToDo:
         uses = {}

@@ -449,7 +449,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, why = shapes.where(raw, error)
-        at = dataclasses.replace(place, json_path=json_source.spelled(path))
+        at = dataclasses.replace(place, json_path=json_source.path_text(path))
         raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
 
 
