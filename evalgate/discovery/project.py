@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -86,34 +85,30 @@ def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str
     return (*judges, *user.missing(listed, defaults, environ))
 
 
-def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
-    problems: list[Problem] = []
+def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
     seen: list[AgentUse] = []
     for suite in suites:
-        if suite.agent in seen:
+        use = suite.agent
+        if use in seen:
             continue
-        seen.append(suite.agent)
-        if suite.agent.driver not in agents.DRIVERS:
-            close = words.nearest(suite.agent.driver, agents.DRIVERS)
+        seen.append(use)
+        driver = agents.DRIVERS.get(use.driver)
+        if driver is None:
+            close = words.nearest(use.driver, agents.DRIVERS)
             hint = f"Did you mean `{close}`?" if close else f"Drivers: {', '.join(agents.DRIVERS)}."
-            problems.append(_agent_problem(f"`{suite.agent.driver}` is not a known agent driver", hint))
+            yield _problem("agent-options", f"`{use.driver}` is not a known agent driver", hint)
             continue
         try:
-            agents.options_of(suite.agent)
+            agents.options_of(use)
         except ValidationError as error:
-            fields = agents.DRIVERS[suite.agent.driver].options.model_fields
-            problems.extend(_agent_problem(*_option_words(each, suite.agent, fields)) for each in error.errors())
-    return problems
+            for each in error.errors():
+                path, hint = ".".join(str(step) for step in each["loc"]) or "options", ""
+                if each["type"] == "extra_forbidden":
+                    fields = driver.options.model_fields
+                    close = words.nearest(str(each["loc"][-1]), fields)
+                    hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
+                yield _problem("agent-options", f"agent with driver `{use.driver}`: `{path}`: {each['msg']}", hint)
 
 
-def _option_words(each: Any, use: AgentUse, fields: Mapping[str, Any]) -> tuple[str, str]:
-    path = ".".join(str(step) for step in each["loc"]) or "options"
-    hint = ""
-    if each["type"] == "extra_forbidden":
-        close = words.nearest(str(each["loc"][-1]), fields)
-        hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
-    return f"agent with driver `{use.driver}`: `{path}`: {each['msg']}", hint
-
-
-def _agent_problem(message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code="agent-options", message=message, hint=hint)
+def _problem(code: str, message: str, hint: str) -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)

@@ -246,7 +246,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
         cases = tuple(each for each in comparison.cases if _is_worth_telling(each))
         head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
-    # the key that tells whose file it is comes first: it is looked for there (`project.source_files`)
+    # the key that tells whose file it is comes first: it is looked for there (`discovery.agents`)
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
