@@ -21,7 +21,6 @@ from evalgate.judges.base import (
     ADK_SAMPLES,
     ItemVerdict,
     JudgeFailureKind,
-    JudgeOptions,
     JudgePanel,
     JudgeReply,
     JudgeRequest,
@@ -51,17 +50,6 @@ class JudgedOptions(Wire):
 
     judge_model_options: JudgeModelOptions = JudgeModelOptions()
     exhaustive: bool = False
-
-    def written(self) -> JudgeOptions:
-        """What was said of the judge, for `judging.options.choose`; what was not said is None."""
-        own = self.judge_model_options
-        said = own.model_fields_set
-        return JudgeOptions(
-            model=own.judge_model if "judge_model" in said else None,
-            config=own.judge_model_config if "judge_model_config" in said else None,
-            num_samples=own.num_samples if "num_samples" in said else None,
-            exhaustive=self.exhaustive if "exhaustive" in self.model_fields_set else None,
-        )
 
 
 class AnswerOptions(JudgedOptions):

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
+from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models
-from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgeFailure, JudgeFailureKind
+from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.model import AgentFailure, FailureKind, Outcome
 from evalgate.text import words
 
@@ -338,9 +339,9 @@ class RateLimiters:
             return limiter
 
 
-def limited_by(defaults: JudgeDefaults, clock: Clock) -> RateLimiters:
+def limited_by(defaults: JudgeRule, clock: Clock) -> RateLimiters:
     """Limiters that keep to what evalgate.yml says of judges."""
-    deadline_s = math.inf if defaults.deadline_s is None else defaults.deadline_s
+    deadline_s = math.inf if defaults.deadline is None else defaults.deadline
     return RateLimiters(RateLimits(calls_at_once=defaults.calls_at_once, deadline_s=deadline_s), clock)
 
 

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from evalgate import judges
-from evalgate.config.gate_file import SimulatorRule
+from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
-from evalgate.judges import models, opening
-from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges import clients, models
+from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import (
     USER_SIMULATOR,
     Case,
@@ -248,9 +248,9 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(suite.simulator.model for suite in suites if has_scenarios(suite)))
 
 
-def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[str, str]) -> list[Problem]:
+def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Asks nobody."""
-    found = opening.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    found = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
     hint = "Fix its configuration, or use recordings (evalgate.yml: `judge: {replay: FILE}`)."
     return [
         Problem(

@@ -209,7 +209,7 @@ def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
     words = "valid silent silent"
     assert hold_words(ballot(3), words)[0].passed is True  # nothing to ask again with: no vote, as in ADK
     item = hold_words(ballot(3, again=ask_again), words)[0]
-    assert (item.passed, item.undecided, item.missing) == (None, Undecided.UNREADABLE, 2)
+    assert (item.passed, item.undecided, item.count.passed_over) == (None, Undecided.UNREADABLE, 2)
     assert "also when asked again" in item.message
 
 
@@ -244,4 +244,4 @@ def test_adk_compat_voids_a_ballot_with_a_failed_sample() -> None:
 
 def test_adk_compat_never_counts_what_was_passed_over() -> None:
     item = hold_words(ballot(3, adk_compat=True, again=ask_again), "valid silent silent")[0]
-    assert (item.passed, item.unreadable, item.missing) == (True, 2, 0)
+    assert (item.passed, item.count.unreadable, item.count.passed_over) == (True, 2, 0)
