@@ -52,8 +52,12 @@ def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule) -> Crite
     )
 
 
-def judge_of(use: CriterionUse, spec: CriterionSpec | None) -> JudgeIdentity | None:
-    """The judge of a settled criterion; None where no judge model says yes or no, so that people cannot either."""
+def judge_of(use: CriterionUse) -> JudgeIdentity | None:
+    """The judge of a settled criterion; None where no judge model says yes or no, so that people cannot either.
+
+    Raises pydantic.ValidationError on options that cannot be read.
+    """
+    spec = criteria.pick(use.name)
     if spec is None or use.code is not None or spec.verdicts is None or not issubclass(spec.options, JudgedOptions):
         return None
     options = spec.options.model_validate(dict(use.options))

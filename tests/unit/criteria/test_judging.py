@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from builders import build
 
+from evalgate import criteria
 from evalgate.config.gate_file import JudgeRule
 from evalgate.criteria import judges
 from evalgate.errors import Place, Severity
@@ -20,7 +21,9 @@ CLOUD = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "global"}
 
 
 def suite(*names: str, place: Place | None = PLACE, **options: Any) -> Suite:
-    uses = tuple(CriterionUse(name=name, threshold=0.5, options=options, place=place) for name in names)
+    uses = tuple(
+        criteria.with_facts(CriterionUse(name=name, threshold=0.5, options=options, place=place)) for name in names
+    )
     return dataclasses.replace(build.suite(build.case("c")), criteria=uses)
 
 
