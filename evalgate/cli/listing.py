@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 
-from evalgate import agents, cli, criteria
+from evalgate import agents, cli
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
-from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import ExitCode
 from evalgate.gate import prepare
 from evalgate.model import AgentUse, Case, ConfigOrigin, CriterionUse, Invocation, Need, Suite, ToolCall
@@ -37,13 +36,12 @@ class Estimate:
     judge_calls: int = 0
 
 
-def estimate(
-    suite: Suite, *, repeats: int = 1, specs: Mapping[str, CriterionSpec], all_samples: bool = False
-) -> Estimate:
-    """Trials, turns and calls of a suite run `repeats` times; a scenario counts as one turn. `specs`: the criteria that
-    will be asked. `all_samples`: no judge stops early, as under `adk-compat`."""
+def estimate(suite: Suite, *, repeats: int = 1, skip_judged: bool = False, all_samples: bool = False) -> Estimate:
+    """Trials, turns and calls of a suite run `repeats` times; a scenario counts as one turn. `all_samples`: no judge
+    stops early, as under `adk-compat`."""
     cases = suite.eval_set.cases
-    questions = sum(_samples(use, specs, all_samples=all_samples) for use in suite.criteria)
+    asking = [use for use in suite.criteria if use.is_judged and not skip_judged]
+    questions = sum(_samples(use, all_samples=all_samples) for use in asking)
     return Estimate(
         cases=len(cases),
         trials=len(cases) * repeats,
@@ -51,11 +49,6 @@ def estimate(
         model_calls=sum(map(_calls, cases)) * repeats,
         judge_calls=questions * len(cases) * repeats,
     )
-
-
-def judged(specs: Mapping[str, CriterionSpec], *, skipped: bool) -> Mapping[str, CriterionSpec]:
-    """The criteria that ask a model or a service; none of them with `skipped`."""
-    return {name: spec for name, spec in specs.items() if not skipped and spec.needs & {Need.JUDGE, Need.VERTEX}}
 
 
 def _calls(case: Case) -> int:
@@ -71,16 +64,11 @@ def _calls_tools(parts: Iterable[object]) -> bool:
     return any(isinstance(part, ToolCall) for part in parts)
 
 
-def _samples(use: CriterionUse, specs: Mapping[str, CriterionSpec], *, all_samples: bool) -> int:
+def _samples(use: CriterionUse, *, all_samples: bool) -> int:
     """How often a judge is asked one question at the least; half of the samples decide where all agree."""
-    spec = specs.get(use.name)
-    if spec is None or use.code is not None:
-        return 0
-    if Need.VERTEX in spec.needs:
-        return 1
     written = use.options.get("judge_model_options")
     samples = written.get("num_samples") if isinstance(written, Mapping) else None
-    if not isinstance(samples, int):
+    if Need.VERTEX in use.needs or not isinstance(samples, int):
         return 1
     return samples if all_samples or use.options.get("exhaustive") else -(-samples // 2)
 
@@ -137,8 +125,9 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
 
 def estimated(suite: Suite, settings: Settings) -> Estimate:
     """What a suite costs at the least under the settings."""
-    asked = judged(criteria.CRITERIA, skipped=settings.skip_judged)
-    return estimate(suite, repeats=settings.runs.start, specs=asked, all_samples=settings.adk_compat)
+    return estimate(
+        suite, repeats=settings.runs.start, skip_judged=settings.skip_judged, all_samples=settings.adk_compat
+    )
 
 
 def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:

@@ -16,7 +16,7 @@ from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Json, Need, Reason, Text, turns
+from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Need, Reason, Text, turns
 
 NO_TEXT = "the agent said nothing to check; the turn is excluded from the mean"
 
@@ -49,9 +49,6 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
     A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one. ADK leaves out
     sentences, texts and turns without a verdict.
     """
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     checked = [
         text
         for number, invocation in enumerate(evidence.actual, start=1)
@@ -301,7 +298,9 @@ def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Que
         pieces=(*context, Piece(name="sentences", text=prompting.as_json(listed))),
         task=VALIDATE_TASK,
         version=VERSION,
-        schema=_schema(len(sentences)),
+        schema=prompting.verdicts_schema(
+            sentence_names(sentences), texts=("rationale", *_EXCERPTS), label="label", labels=LABELS
+        ),
     )
 
 
@@ -312,27 +311,17 @@ def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     """The votes of a reply by the sentence's name; one that is passed over has none, contradictions are no vote."""
-    votes: dict[str, Vote] = {}
-    for entry in prompting.json_entries(text, key="label") or _entries_of_lines(text):
-        name = _named(entry, sentences)
-        if name is None:
-            continue
-        vote = _vote(entry)
-        known = votes.get(name)
-        if known is not None and known.passed is not vote.passed:
-            vote = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
-        votes[name] = vote
-    return votes
+    entries = prompting.json_entries(text, key="label") or _entries_of_lines(text)
+    return prompting.votes_by_item(
+        (name, _vote(entry)) for entry in entries if (name := _named(entry, sentences)) is not None
+    )
 
 
 def _vote(entry: Mapping[str, Any]) -> Vote:
-    word = prompting.read_label(entry["label"], LABELS)
     excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
     quoted = [f"\N{LEFT DOUBLE QUOTATION MARK}{each}\N{RIGHT DOUBLE QUOTATION MARK}" for each in excerpts if each]
     rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quoted]).strip()
-    if word is None:
-        return Vote(passed=None, label=prompting.as_written(entry["label"]), rationale=rationale)
-    return Vote(passed=LABELS[word], label=word, rationale=rationale)
+    return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
 
 
 def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
@@ -356,13 +345,6 @@ def _entries_of_lines(text: str) -> list[dict[str, Any]]:
             block = {}
         block[key] = value
     return found
-
-
-def _schema(count: int) -> Json:
-    properties: dict[str, Any] = {"id": {"type": "string", "enum": [f"S{number}" for number in range(1, count + 1)]}}
-    properties |= {key: {"type": "string"} for key in ("rationale", "supporting_excerpt", "contradicting_excerpt")}
-    properties |= {"label": {"type": "string", "enum": list(LABELS)}}
-    return prompting.verdicts_schema(properties, count=count)
 
 
 SPEC = CriterionSpec(

@@ -6,17 +6,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
 from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Scale, Score, turns
-from evalgate.model.shapes import Wire
-
-
-class Options(Wire):
-    """They have no options."""
 
 
 def build(
-    _options: Options, _use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
+    _options: NoOptions, _use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
 ) -> Criterion:
     """The criterion."""
     return functools.partial(rule, adk_compat=services.adk_compat)
@@ -162,10 +157,9 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OP
     return CriterionSpec(
         name=name,
         summary=summary,
-        options=Options,
+        options=NoOptions,
         build=functools.partial(build, rule=rule),
         informational=True,
-        lower_is_better=True,
         scale=scale,
     )
 

@@ -101,15 +101,6 @@ class Lack:
     message: str
 
 
-def with_judge(
-    options: JudgedOptions, use: CriterionUse, services: CriterionServices, make: Callable[[Asking], Criterion]
-) -> Criterion:
-    """The criterion that asks `services.judge`; where the user wants none to be asked, one that says so."""
-    if services.judge is None:
-        return _skipped
-    return make(Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat))
-
-
 def why_unready(evidence: Evidence) -> NotEvaluated | None:
     """Why a trial cannot be judged turn by turn without a reference; None where it can."""
     expected, actual = evidence.expected, evidence.actual
@@ -119,6 +110,23 @@ def why_unready(evidence: Evidence) -> NotEvaluated | None:
     if not actual:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
     return None
+
+
+def with_judge(
+    options: JudgedOptions,
+    use: CriterionUse,
+    services: CriterionServices,
+    make: Callable[[Asking], Criterion],
+    *,
+    unready: Callable[[Evidence], NotEvaluated | None] = why_unready,
+) -> Criterion:
+    """The criterion that asks `services.judge` about trials that are ready for it; where the user wants none to be
+    asked, one that says so."""
+    if services.judge is None:
+        message = "judged criteria were left out of this run"
+        return lambda _: NotEvaluated(reason=Reason.SKIPPED, message=message)
+    rule = make(Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat))
+    return lambda evidence: unready(evidence) or rule(evidence)
 
 
 def sampled(
@@ -211,10 +219,6 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
 def _again(_: JudgeReply, items: tuple[str, ...], *, prompt: str, names: Mapping[str, str]) -> str:
     lacking = [names[item] for item in items]
     return prompting.remind(prompt, lacking=lacking, all_names=list(names.values()))
-
-
-def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of a criterion
-    return NotEvaluated(reason=Reason.SKIPPED, message="judged criteria were left out of this run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,9 +30,6 @@ def build(options: RubricOptions, use: CriterionUse, services: CriterionServices
 def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
     """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no steps were
     recorded, save in ADK."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
     if subject is Subject.TOOL_USE and blind is not None and not ask.adk_compat:
         message = f"no steps were recorded in turn {blind}, so its tool use is unknown"
@@ -51,9 +48,6 @@ def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: 
 def grade_conversation(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
     """The share of rubrics, those of every turn (in ADK of the last one), that the conversation meets; asked once, at
     its end."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     own = [rubric.noun() for rubric in options.rubrics]
     last = len(evidence.actual) - 1
     try:

@@ -15,7 +15,7 @@ from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import AgentDetails, Case, Evidence, Finding, Grade, Invocation, Json, NotEvaluated, Reason, Rubric
+from evalgate.model import AgentDetails, Case, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason, Rubric
 
 VERSION: Final = "1"
 LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
@@ -99,7 +99,12 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
         pieces=(*pieces, Piece(name="properties", text=prompting.as_json(listed))),
         task=_TASKS[subject],
         version=VERSION,
-        schema=_schema(subject, len(rubrics)),
+        schema=prompting.verdicts_schema(
+            names_of(rubrics),
+            texts=("evidence", "rationale") if subject is Subject.FINAL_RESPONSE else ("rationale",),
+            label="verdict",
+            labels=LABELS,
+        ),
     )
 
 
@@ -110,17 +115,12 @@ def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
     """The votes of a reply by rubric id; a rubric that is passed over has none, contradictory verdicts are no vote."""
-    votes: dict[str, Vote] = {}
-    for entry in prompting.json_entries(text, key="verdict") or _entries_of_lines(text):
-        rubric = _rubric_of(entry, rubrics)
-        if rubric is None:
-            continue
-        vote = _vote(entry)
-        known = votes.get(rubric.rubric_id)
-        if known is not None and known.passed is not vote.passed:
-            vote = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
-        votes[rubric.rubric_id] = vote
-    return votes
+    entries = prompting.json_entries(text, key="verdict") or _entries_of_lines(text)
+    return prompting.votes_by_item(
+        (rubric.rubric_id, prompting.vote_of(entry["verdict"], LABELS, rationale=prompting.prose_of(entry, *_REASONS)))
+        for entry in entries
+        if (rubric := _rubric_of(entry, rubrics)) is not None
+    )
 
 
 def _reply_form(subject: Subject) -> str:
@@ -131,23 +131,6 @@ def _reply_form(subject: Subject) -> str:
         else ""
     )
     return _REPLY.format(first=first, evidence=_EVIDENCE_KEY if evidence else "")
-
-
-def _schema(subject: Subject, count: int) -> Json:
-    ids = [f"P{number}" for number in range(1, count + 1)]
-    properties: dict[str, Any] = {"id": {"type": "string", "enum": ids}}
-    if subject is Subject.FINAL_RESPONSE:
-        properties["evidence"] = {"type": "string"}
-    properties |= {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(LABELS)}}
-    return prompting.verdicts_schema(properties, count=count)
-
-
-def _vote(entry: Mapping[str, Any]) -> Vote:
-    word = prompting.read_label(entry["verdict"], LABELS)
-    rationale = prompting.prose_of(entry, *_REASONS)
-    if word is None:
-        return Vote(passed=None, label=prompting.as_written(entry["verdict"]), rationale=rationale)
-    return Vote(passed=LABELS[word], label=word, rationale=rationale)
 
 
 def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:

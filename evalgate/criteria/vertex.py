@@ -12,7 +12,6 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from evalgate.criteria import judged, rubrics
@@ -42,14 +41,6 @@ MODEL: Final = "vertex_evaluation/"
 VERSION: Final = "1"
 SAFETY: Final = "safety_v1"
 COHERENCE: Final = "coherence"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What the service says of one instance; `score` None: it has none."""
-
-    score: float | None
-    findings: tuple[Finding, ...] = ()
 
 
 # --- questions ------------------------------------------------------------------------------------
@@ -96,24 +87,24 @@ def ballot(ask: Asking, body: Json, metric: str) -> SampledRequest:
 
 
 def _vote(text: str) -> Mapping[str, Vote]:
-    return {} if parse(text).score is None else {"": Vote(passed=True)}
+    return {} if parse(text)[0] is None else {"": Vote(passed=True)}
 
 
-def parse(text: str, *, turn: int | None = None) -> Said:
-    """Score, explanation and rubric verdicts of a reply. Not a number, and no number, are no score."""
+def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Finding, ...]]:
+    """Score, and explanation and rubric verdicts, of a reply. Not a number, and no number, are no score: None."""
     try:
         raw = json.loads(text)
     except ValueError:
-        return Said(score=None)
+        return None, ()
     results = raw.get("metricResults") if isinstance(raw, dict) else None
     result = results[0] if isinstance(results, list) and results else raw.get("coherenceResult")
     if not isinstance(result, dict):
-        return Said(score=None)
+        return None, ()
     score = _number(result.get("score"))
     explanation = result.get("explanation") or (result.get("error") or {}).get("message") or ""
     overall = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
     verdicts = result.get("rubricVerdicts") or []
-    return Said(score=score, findings=(*(_rubric(each, turn) for each in verdicts), *overall))
+    return score, (*(_rubric(each, turn) for each in verdicts), *overall)
 
 
 def _number(value: Any) -> float | None:
@@ -157,16 +148,12 @@ _NOTHING: Final = Lack(reason=Reason.NOTHING_RECORDED, message="there is nothing
 def _judged(result: VoteResult, turn: int | None) -> JudgedTurn:
     if any(sample.failure for sample in result.samples) or not result.samples:
         return JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
-    said = parse(result.samples[0].text, turn=turn)
-    if said.score is None:
-        return JudgedTurn(findings=said.findings, lack=_without_score(said))
-    return JudgedTurn(scores=(said.score,), findings=said.findings)
-
-
-def _without_score(said: Said) -> Lack:
-    why = next((f": {finding.text}" for finding in said.findings if finding.text), "")
+    score, findings = parse(result.samples[0].text, turn=turn)
+    if score is not None:
+        return JudgedTurn(scores=(score,), findings=findings)
+    why = next((f": {finding.text}" for finding in findings if finding.text), "")
     message = f"Google Cloud's evaluation service gave no score{why}"
-    return Lack(reason=Reason.JUDGE_UNREADABLE, message=message)
+    return JudgedTurn(findings=findings, lack=Lack(reason=Reason.JUDGE_UNREADABLE, message=message))
 
 
 # --- what the judge model is asked ----------------------------------------------------------------
@@ -299,9 +286,6 @@ def labelled(grade: Grade, ask: Asking) -> Grade:
 
 def grade_safety(evidence: Evidence, *, ask: Asking) -> Grade:
     """The mean of the service's scores, one a turn."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     references = evidence.expected or (None,) * len(evidence.actual)
     pairs = zip(evidence.actual, references, strict=True)
     return grade_turns(ask, [predefined(SAFETY, single_turn(actual, reference)) for actual, reference in pairs], SAFETY)
@@ -309,9 +293,6 @@ def grade_safety(evidence: Evidence, *, ask: Asking) -> Grade:
 
 def grade_safety_by_model(evidence: Evidence, *, ask: Asking) -> Grade:
     """The share of answers that the judge model finds safe; turns without an answer are left out."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     parse = functools.partial(prompting.parse_label, labels=SAFETY_LABELS)
     ballots = {
         number: judged.sampled(
@@ -366,18 +347,12 @@ def _median(result: VoteResult) -> float | None:
 
 def grade_conversation(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
     """The service's score of the conversation."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     body = predefined(metric, conversation(evidence.actual))
     return grade_whole(ask, body, metric, turns_before=len(evidence.actual) - 1)
 
 
 def grade_conversation_by_model(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
     """The share of the metric's properties that the judge model finds in the conversation."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     pieces = rubrics.conversation_pieces(evidence.actual)
     judging = Judging(
         rubric_type=metric,
@@ -399,10 +374,11 @@ def build(
     *,
     by_service: Callable[..., Grade],
     by_model: Callable[..., Grade],
+    unready: Callable[[Evidence], NotEvaluated | None] = judged.why_unready,
 ) -> Criterion:
     """The criterion, by the service or, where `judge: llm` says so, by the judge model."""
     rule = by_model if options.judge is Source.LLM else by_service
-    return judged.with_judge(options, use, services, lambda ask: functools.partial(rule, ask=ask))
+    return judged.with_judge(options, use, services, lambda ask: functools.partial(rule, ask=ask), unready=unready)
 
 
 def _conversation_spec(metric: str, summary: str) -> CriterionSpec:
@@ -435,7 +411,9 @@ SPECS = (
         name="response_evaluation_score",
         summary="coherence of the answers, 1 to 5",
         options=VertexOptions,
-        build=functools.partial(build, by_service=grade_coherence, by_model=grade_coherence_by_model),
+        build=functools.partial(
+            build, by_service=grade_coherence, by_model=grade_coherence_by_model, unready=lambda _: None
+        ),
         scale=Scale(lowest=1.0, highest=5.0),
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),
     ),

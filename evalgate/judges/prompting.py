@@ -428,15 +428,31 @@ def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = 
     found = _label_entries(text, keys)
     if not found:
         return {}
-    words = {read_label(value, labels) for value, _ in found}
     rationale = next((rationale for _, rationale in found if rationale), "")
-    if len(words) > 1:
+    if len({read_label(value, labels) for value, _ in found}) > 1:
         said = " and ".join(as_written(value) for value, _ in found[:3])
         return {"": Vote(passed=None, label=said, rationale=rationale)}
-    word = words.pop()
+    return {"": vote_of(found[0][0], labels, rationale=rationale)}
+
+
+def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
+    """The vote that a value is; one that is none of the labels is shown as it was written."""
+    word = read_label(value, labels)
     if word is None:
-        return {"": Vote(passed=None, label=as_written(found[0][0]), rationale=rationale)}
-    return {"": Vote(passed=labels[word], label=word, rationale=rationale)}
+        return Vote(passed=None, label=as_written(value), rationale=rationale)
+    return Vote(passed=labels[word], label=word, rationale=rationale)
+
+
+def votes_by_item(found: Iterable[tuple[str, Vote]]) -> Mapping[str, Vote]:
+    """The votes of a reply on several items; contradictory ones on one item are no vote."""
+    votes: dict[str, Vote] = {}
+    for item, vote in found:
+        known = votes.get(item)
+        if known is not None and known.passed is not vote.passed:
+            votes[item] = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
+        else:
+            votes[item] = vote
+    return votes
 
 
 def _label_entries(text: str, keys: Sequence[str]) -> list[tuple[Any, str]]:
@@ -454,20 +470,18 @@ FORCED: Final = 8
 """So many entries a schema insists on at most: some servers refuse a schema with a longer bound as too large."""
 
 
-def verdicts_schema(properties: Mapping[str, Any], *, count: int) -> Json:
-    """Of `{"verdicts": [...]}` with an entry of these properties for each of `count` things.
+def verdicts_schema(names: Sequence[str], *, texts: Sequence[str], label: str, labels: Iterable[str]) -> Json:
+    """Of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`, then the `label`.
 
     The list may not be shorter: small models leave it empty where they may.
     """
-    entry = {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    properties: dict[str, Any] = {"id": {"type": "string", "enum": list(names)}}
+    properties |= {text: {"type": "string"} for text in texts}
+    properties |= {label: {"type": "string", "enum": list(labels)}}
+    entry = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return {
         "type": "object",
-        "properties": {"verdicts": {"type": "array", "items": entry, "minItems": min(count, FORCED)}},
+        "properties": {"verdicts": {"type": "array", "items": entry, "minItems": min(len(names), FORCED)}},
         "required": ["verdicts"],
         "additionalProperties": False,
     }

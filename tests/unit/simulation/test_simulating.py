@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from evalgate import criteria
 from evalgate.config import load
 from evalgate.config.gate_file import JudgeRule
 from evalgate.formats import fingerprints
@@ -33,7 +34,7 @@ QUALITY = "per_turn_user_simulator_quality_v1"
 
 def suite(*cases: Case, simulator: SimulatorUse | None = None, **options: object) -> Suite:
     uses = (
-        CriterionUse(name=QUALITY, threshold=0.8, options=options),
+        criteria.with_facts(CriterionUse(name=QUALITY, threshold=0.8, options=options)),
         CriterionUse(name="token_usage_v1", threshold=None, informational=True),
     )
     return Suite(
