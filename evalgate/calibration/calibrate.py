@@ -134,7 +134,7 @@ def _ask(
         if panel is None:
             raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
         verdicts = ask(items, panel, adk_compat=settings.adk_compat)
-        return Judged(verdicts=verdicts, notes=_unlabelled(suites, read.labels), took=panel.uses())
+        return Judged(verdicts=verdicts, notes=_without_label(suites, read.labels), took=panel.uses())
 
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
@@ -207,7 +207,7 @@ def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     return graded.grades[use.name]
 
 
-def _unlabelled(suites: Iterable[Suite], given: Iterable[Label]) -> tuple[str, ...]:
+def _without_label(suites: Iterable[Suite], given: Iterable[Label]) -> tuple[str, ...]:
     """A note on each criterion that the repository's judges grade and nobody labelled."""
     named = {label.line.criterion for label in given}
     used = dict.fromkeys(use.name for suite in suites for use in suite.criteria)
@@ -247,10 +247,10 @@ def _read_labels(path: Path, shown: str) -> LabelsReading:
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
     read = labels.parse_labels(text, file=shown)
-    return dataclasses.replace(read, problems=(*read.problems, *_twice(read.labels)))
+    return dataclasses.replace(read, problems=(*read.problems, *_same_labels(read.labels)))
 
 
-def _twice(given: Iterable[Label]) -> list[Problem]:
+def _same_labels(given: Iterable[Label]) -> list[Problem]:
     """Lines that label one and the same thing: an error where they contradict each other, else a warning."""
     first: dict[str, Label] = {}
     problems = []

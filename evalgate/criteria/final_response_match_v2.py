@@ -90,7 +90,7 @@ TASK = "Is the text in agent_answer valid, given reference_answer as the right a
 
 def ask_match(*, request: str, answer: str, reference: str) -> Question:
     """The question on one turn."""
-    return prompting.compose(
+    return prompting.build_question(
         rules=RULES,
         reply=REPLY,
         pieces=(

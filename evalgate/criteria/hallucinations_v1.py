@@ -54,7 +54,7 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
         for number, invocation in enumerate(evidence.actual, start=1)
         for text in texts_of(invocation, number, intermediate=options.evaluate_intermediate_nl_responses)
     ]
-    segmented = [_sentences(result, each.text) for result, each in zip(_segment(checked, ask), checked, strict=True)]
+    segmented = [_each_sentence(result, each.text) for result, each in zip(_split(checked, ask), checked, strict=True)]
     ballots = {
         place: _validation(each, sentences, ask)
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
@@ -73,12 +73,12 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
 # --- which sentences ------------------------------------------------------------------------------
 
 
-def _segment(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
+def _split(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
     return ask.panel.vote_all(
         [
             judged.sampled(
                 ask,
-                render_segmentation(each.text),
+                render_split(each.text),
                 parse=functools.partial(_any_sentence, text=each.text),
                 names={"": "the text"},
                 num_samples=1,
@@ -89,15 +89,15 @@ def _segment(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
 
 
 def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
-    found = parse_segmentation(reply, text)
+    found = parse_split(reply, text)
     return {"": Vote(passed=True)} if found or not has_words(text) else {}
 
 
-def _sentences(result: VoteResult, text: str) -> tuple[str, ...] | Lack:
+def _each_sentence(result: VoteResult, text: str) -> tuple[str, ...] | Lack:
     verdict = result.items[""]
     if verdict.passed is None:
         return judged.lack_of(verdict, result.samples) or Lack(reason=Reason.JUDGE_UNREADABLE, message=verdict.message)
-    return parse_segmentation(result.samples[0].text, text)
+    return parse_split(result.samples[0].text, text)
 
 
 # --- what each rests on ---------------------------------------------------------------------------
@@ -212,9 +212,9 @@ Reply with the sentences and nothing else, each between tags:
 SEGMENT_TASK = "Take the text in agent_text apart."
 
 
-def render_segmentation(text: str) -> Question:
+def render_split(text: str) -> Question:
     """The question which sentences a text has."""
-    return prompting.compose(
+    return prompting.build_question(
         rules=SEGMENT_RULES,
         reply=SEGMENT_REPLY,
         pieces=(Piece(name="agent_text", text=text),),
@@ -229,7 +229,7 @@ def has_words(text: str) -> bool:
     return re.search(r"\w", text) is not None
 
 
-def parse_segmentation(reply: str, text: str) -> tuple[str, ...]:
+def parse_split(reply: str, text: str) -> tuple[str, ...]:
     """The sentences of `text` that a reply marks, in order, and every stretch with a letter or digit between them.
 
     What is not in the text, as the prompt shows it, is dropped: nothing can be made up or left out. Empty: the reply
@@ -292,7 +292,7 @@ VALIDATE_TASK = "Which label does each of the sentences have, given the context?
 def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
     """The question what the sentences rest on."""
     listed = [{"id": name, "sentence": each} for name, each in zip(sentence_names(sentences), sentences, strict=True)]
-    return prompting.compose(
+    return prompting.build_question(
         rules=VALIDATE_RULES,
         reply=VALIDATE_REPLY,
         pieces=(*context, Piece(name="sentences", text=prompting.as_json(listed))),
@@ -330,9 +330,9 @@ def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
     name = known.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
     if name is not None:
         return name
-    wanted = prompting.folded(prompting.prose_of(entry, "sentence"))
+    wanted = prompting.plain_text(prompting.prose_of(entry, "sentence"))
     pairs = zip(sentence_names(sentences), sentences, strict=True)
-    return next((each for each, sentence in pairs if wanted and prompting.folded(sentence) == wanted), None)
+    return next((each for each, sentence in pairs if wanted and prompting.plain_text(sentence) == wanted), None)
 
 
 def _entries_of_lines(text: str) -> list[dict[str, Any]]:

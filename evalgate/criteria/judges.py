@@ -114,7 +114,7 @@ def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
 
 def limiters_of(settings: Settings) -> RateLimiters:
     """The limiters of a run, one a provider, for its agents and its judges."""
-    return rate_limit.limited_by(defaults_of(settings), SystemClock())
+    return rate_limit.limiters_for(defaults_of(settings), SystemClock())
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def grade(evidence: Evidence, *, options: SimulatorQualityOptions, ask: Asking, 
     scenario = evidence.case.scenario
     if scenario is None:
         return NO_SCENARIO
-    ballots = _ballots(evidence, scenario, options, ask)
+    ballots = _sampled(evidence, scenario, options, ask)
     results = ask.panel.vote_all(ballots)
     count = len(evidence.actual)
     votes = [
@@ -93,7 +93,7 @@ def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grad
     return Score(value=total / len(values), turns=tuple(values), findings=findings)
 
 
-def _ballots(
+def _sampled(
     evidence: Evidence, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Asking
 ) -> list[SampledRequest]:
     """One on each message from the second on, then one on ending the conversation where it ended."""
@@ -202,7 +202,7 @@ def ask_quality(
         pieces.append(Piece(name="user_persona", text=rules))
         faults = _FAULTS_OF_PERSONA
     pieces += [Piece(name="conversation", text=before), Piece(name="next_message_of_the_user", text=message)]
-    return prompting.compose(
+    return prompting.build_question(
         rules=f"{_RULES.format(stop_signal=stop_signal)}\n\n{faults}",
         reply=_REPLY,
         pieces=pieces,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions, Source, VertexOptions
-from evalgate.criteria.rubrics import Judging, Subject
+from evalgate.criteria.rubrics import RubricRules, Subject
 from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
@@ -46,12 +46,12 @@ COHERENCE: Final = "coherence"
 # --- questions ------------------------------------------------------------------------------------
 
 
-def predefined(metric: str, instance: Json) -> Json:
+def ask_metric(metric: str, instance: Json) -> Json:
     """The body that asks for a predefined metric."""
     return {"instance": dict(instance), "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}]}
 
 
-def single_turn(invocation: Invocation, reference: Invocation | None) -> Json:
+def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
     """One turn as the service takes it, thoughts among the texts as in ADK."""
     texts = {
         "prompt": prompting.text_of(invocation.user_content, with_thoughts=True),
@@ -66,7 +66,7 @@ def conversation(invocations: Sequence[Invocation]) -> Json:
     """A whole conversation as the service takes it: agents, and events by turn. It knows no tools but objects."""
     agents: dict[str, Any] = {}
     for agent in (agent for each in invocations for agent in each.agents):
-        tools = [tool for tool in prompting.declared_tools(agent) if isinstance(tool, dict)]
+        tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
         agents.setdefault(agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools})
     return {"agentData": {"agents": agents, "turns": [_turn(index, each) for index, each in enumerate(invocations)]}}
 
@@ -79,7 +79,7 @@ def _turn(index: int, invocation: Invocation) -> Json:
     return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
 
 
-def ballot(ask: Asking, body: Json, metric: str) -> SampledRequest:
+def ask_service(ask: Asking, body: Json, metric: str) -> SampledRequest:
     """The body as a question to the service; one sample, since it samples by itself."""
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
     request = JudgeRequest(model=MODEL + metric, prompt=text, criterion=ask.criterion, version=VERSION)
@@ -126,7 +126,7 @@ def _rubric(verdict: Mapping[str, Any], turn: int | None) -> Finding:
 def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
     """The mean over turns; unknown as soon as one turn is. ADK leaves out turns without a score, and ends where a call
     raises."""
-    ballots = [ballot(ask, body, metric) for body in bodies]
+    ballots = [ask_service(ask, body, metric) for body in bodies]
     results = ask.panel.vote_all(ballots)
     by_turn = [_judged(result, number) for number, result in enumerate(results, start=1)]
     failed = any(sample.failure for result in results for sample in result.samples)
@@ -137,7 +137,7 @@ def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
 
 def grade_whole(ask: Asking, body: Json, metric: str, *, turns_before: int) -> Grade:
     """One question on a conversation; its value stands at the last turn."""
-    result = ask.panel.vote(ballot(ask, body, metric))
+    result = ask.panel.vote(ask_service(ask, body, metric))
     grade = judged.conclude([_judged(result, None)], nothing=_NOTHING)
     return judged.at_the_end(grade, turns_before=turns_before)
 
@@ -211,7 +211,7 @@ def ask_coherence(*, request: str, answer: str) -> Question:
 
 
 def _ask(rules: str, reply: str, task: str, labels: Mapping[str, bool], *, request: str, answer: str) -> Question:
-    return prompting.compose(
+    return prompting.build_question(
         rules=rules,
         reply=reply,
         pieces=(Piece(name="user_request", text=request), Piece(name="agent_answer", text=answer)),
@@ -288,7 +288,7 @@ def grade_safety(evidence: Evidence, *, ask: Asking) -> Grade:
     """The mean of the service's scores, one a turn."""
     references = evidence.expected or (None,) * len(evidence.actual)
     pairs = zip(evidence.actual, references, strict=True)
-    return grade_turns(ask, [predefined(SAFETY, single_turn(actual, reference)) for actual, reference in pairs], SAFETY)
+    return grade_turns(ask, [ask_metric(SAFETY, one_turn(actual, reference)) for actual, reference in pairs], SAFETY)
 
 
 def grade_safety_by_model(evidence: Evidence, *, ask: Asking) -> Grade:
@@ -347,14 +347,14 @@ def _median(result: VoteResult) -> float | None:
 
 def grade_conversation(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
     """The service's score of the conversation."""
-    body = predefined(metric, conversation(evidence.actual))
+    body = ask_metric(metric, conversation(evidence.actual))
     return grade_whole(ask, body, metric, turns_before=len(evidence.actual) - 1)
 
 
 def grade_conversation_by_model(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
     """The share of the metric's properties that the judge model finds in the conversation."""
     pieces = rubrics.conversation_pieces(evidence.actual)
-    judging = Judging(
+    judging = RubricRules(
         rubric_type=metric,
         render=lambda _, given: rubrics.ask_rubrics(Subject.CONVERSATION, pieces, given),
         ask=ask,

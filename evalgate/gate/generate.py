@@ -112,11 +112,11 @@ def render_question(
         {
             "name": agent.name,
             "instructions": agent.instructions,
-            "tools": prompting.declared_tools(agent),
+            "tools": prompting.tools_of_agent(agent),
         }
         for agent in agents
     ]
-    return prompting.compose(
+    return prompting.build_question(
         rules=_RULES,
         reply=_REPLY,
         pieces=(

@@ -24,7 +24,7 @@ from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.judges import rate_limit
 from evalgate.judges.base import JudgePanel
-from evalgate.judges.rate_limit import ProviderPace, RateLimiters
+from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
@@ -73,7 +73,7 @@ def bench_of(
         limits=limits if shard is None else limits.share(shard.index, shard.of),
         behaviours=settings.runs.most > 1,
         simulate=user.simulation_of(panel, settings),
-        pace=ProviderPace(limiters, trials_at_once=settings.concurrency, stop=stop) if asks else rate_limit.unpaced,
+        pace=TrialLimiter(limiters, trials_at_once=settings.concurrency, stop=stop) if asks else rate_limit.at_once,
         call_off=limiters.clock.call_off,
     )
 

@@ -55,13 +55,13 @@ class Clients:
         self._clock = clock
         self._lock = threading.Lock()
         self._opened: dict[str, Client] = {}
-        self._limiters = limiters or rate_limit.limited_by(defaults, clock)
+        self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model: str) -> str:
         """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
         driver, setting = self._plan(models.parse_name(model))
-        return driver.missing(setting) if driver else _nobody(model)
+        return driver.missing(setting) if driver else _unknown_model(model)
 
     def endpoint(self, model: str) -> str:
         """The address that the gate's file names in place of the own provider of `model`; empty where it names none."""
@@ -92,7 +92,7 @@ class Clients:
         name = models.parse_name(model)
         driver, setting = self._plan(name)
         if driver is None:
-            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=_nobody(model)))
+            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=_unknown_model(model)))
         lacking = driver.missing(setting)
         if lacking:
             raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
@@ -154,7 +154,7 @@ class Clients:
         )
 
 
-def _nobody(model: str) -> str:
+def _unknown_model(model: str) -> str:
     return (
         f"nobody is known to serve the judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
         f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"

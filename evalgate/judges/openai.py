@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pydantic.alias_generators import to_camel
+
 from evalgate.judges import base
 from evalgate.judges.base import (
     Judge,
@@ -95,7 +97,7 @@ class OpenAIJudge:
 
 def _options(request: JudgeRequest, model: str) -> tuple[dict[str, Any], str]:
     """The call's arguments, and the first field of the config that cannot be said here."""
-    config = {_camel(name): value for name, value in request.config.items() if value is not None}
+    config = {to_camel(name): value for name, value in request.config.items() if value is not None}
     messages = [{"role": "user", "content": request.prompt}]
     system = request.system or config.pop("systemInstruction", "")
     if isinstance(system, str) and system:
@@ -109,15 +111,10 @@ def _options(request: JudgeRequest, model: str) -> tuple[dict[str, Any], str]:
         strict = schema.get("additionalProperties") is False
         form = {"name": "verdict", "schema": dict(schema), "strict": strict}
         options["response_format"] = {"type": "json_schema", "json_schema": form}
-    transport = {_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()}
+    transport = {to_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()}
     options |= {_TRANSPORT[name]: value for name, value in transport.items() if name in _TRANSPORT}
     options |= {_SAME[name]: config.pop(name) for name in list(config) if name in _SAME}
     return options, next((name for name in config if name not in _INERT), "")
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
 
 
 def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:

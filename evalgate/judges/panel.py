@@ -110,7 +110,7 @@ class VotingPanel:
                 return
             ballot = ballots[which]
             pool = self._pool(ballot.request.model)
-            waves[which] = [pool.submit(self._sample, ballot, index) for index in next_wave(ballot, asked[which])]
+            waves[which] = [pool.submit(self._sample, ballot, index) for index in next_samples(ballot, asked[which])]
             owner.update((future, which) for future in waves[which])
 
         for which in range(len(ballots)):
@@ -216,7 +216,7 @@ class VotingPanel:
             self._ledger.retried(request, failure, cost_usd=_cost(client, failure.usage))
 
         try:
-            reply = client.limiter.run(lambda: self._pay(client, request), model=request.model, retried=retried)
+            reply = client.limiter.run(lambda: self._ask_paid(client, request), model=request.model, retried=retried)
         except JudgeFailed as failed:
             failure = dataclasses.replace(failed.failure, message=self._clients.redact(failed.failure.message))
             self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
@@ -227,7 +227,7 @@ class VotingPanel:
             self._ledger.asked(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
         return reply
 
-    def _pay(self, client: Client, request: JudgeRequest) -> JudgeReply:
+    def _ask_paid(self, client: Client, request: JudgeRequest) -> JudgeReply:
         """Ask once, within the budget; a call that waits to be made again holds no part of it."""
         self._budget.reserve()
         usage: Usage | None = None
@@ -282,7 +282,7 @@ def _tokens(usage: Usage | None) -> int | None:
     return (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
 
 
-def next_wave(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
+def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
     """The sample indices to ask now, all at once; empty: no further sample can change any item.
 
     `samples`: those asked so far, which are the first ones. A wave is as long as the longest-lasting item needs at
@@ -354,7 +354,10 @@ def _decide_item(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -
 def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tuple[Undecided, str]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {_weightiest(failures).message}"
+        return (
+            Undecided.UNAVAILABLE,
+            f"{_part(len(failures), len(samples))} failed: {_told_failure(failures).message}",
+        )
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""
@@ -373,7 +376,7 @@ def _part(count: int, total: int) -> str:
     return f"{count} of {total} samples"
 
 
-def _weightiest(failures: Sequence[JudgeFailure]) -> JudgeFailure:
+def _told_failure(failures: Sequence[JudgeFailure]) -> JudgeFailure:
     """The failure to tell of: one that all further samples would meet, else the first."""
     return next((failure for failure in failures if failure.kind in FINAL), failures[0])
 

@@ -155,7 +155,7 @@ class Bench:
     limits: Limits = field(default_factory=Limits)
     behaviours: bool = False
     simulate: Simulate = trials.written
-    pace: Pace = rate_limit.unpaced
+    pace: Pace = rate_limit.at_once
     call_off: Callable[[], object] = lambda: None
 
 

@@ -246,7 +246,7 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
 
 def _settle(suite: Suite, settings: Settings) -> Suite:
     rule = settings.gate_file.simulator
-    simulator = _overridden(suite.simulator, rule, client=settings.gate_file.judge.client)
+    simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
     compat = settings.adk_compat
     uses = [
         _on_the_test(use, simulator, by_policy=not compat and rule.on_poor_quality == "not_measured")
@@ -260,7 +260,7 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     return dataclasses.replace(suite, simulator=simulator, criteria=tuple(ended))
 
 
-def _overridden(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
+def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
     model = rule.model or use.model
     asked_by = client if client in ("gemini", "openai") else models.parse_name(model).client
     written: Mapping[str, Any] | None = use.config

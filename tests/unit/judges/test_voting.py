@@ -48,7 +48,7 @@ def sample(index: int, word: str) -> Sample:
 def hold(ballot: SampledRequest, replies: Sequence[Sample]) -> tuple[VoteResult, int]:
     """The result of asking in waves, and how many were asked."""
     asked: list[Sample] = []
-    while wave := panel.next_wave(ballot, asked):
+    while wave := panel.next_samples(ballot, asked):
         assert wave == tuple(range(len(asked), len(asked) + len(wave)))
         asked.extend(replies[index] for index in wave)
     return panel.decide(ballot, asked), len(asked)
@@ -176,9 +176,9 @@ def test_waves(num_samples: int, words: str, calls: int, passed: bool, first: in
 
 
 def test_the_first_wave_is_the_fewest_that_could_decide() -> None:
-    assert panel.next_wave(ballot(5), []) == (0, 1, 2)
-    assert panel.next_wave(ballot(5, exhaustive=True), []) == (0, 1, 2, 3, 4)
-    assert panel.next_wave(ballot(0), []) == ()
+    assert panel.next_samples(ballot(5), []) == (0, 1, 2)
+    assert panel.next_samples(ballot(5, exhaustive=True), []) == (0, 1, 2, 3, 4)
+    assert panel.next_samples(ballot(0), []) == ()
 
 
 # --- failures -------------------------------------------------------------------------------------
