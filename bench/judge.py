@@ -26,8 +26,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import JUDGES
-from evalgate.judges.base import JudgeDefaults, JudgeReply, JudgeRequest, SampledRequest, SpendLimits, Vote
+from evalgate.judges.base import JudgeReply, JudgeRequest, SampledRequest, Vote
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
@@ -115,12 +116,12 @@ def read_vote(reply: JudgeReply) -> dict[str, Vote]:
 
 def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, Any]:
     """Calls, wall seconds and scores of one run; the client is open when the clock starts, as ADK's is."""
-    defaults = JudgeDefaults(base_url=url, calls_at_once=options.concurrency)
+    defaults = JudgeRule(base_url=url, calls_at_once=options.concurrency)
     clients = Clients(JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=SystemClock())
     ledger = UsageLedger()
     panel = VotingPanel(
         clients,
-        budget=Budget(SpendLimits()),
+        budget=Budget(BudgetRule()),
         ledger=ledger,
         cache=VerdictCache(cache),
         calls_at_once=options.concurrency,

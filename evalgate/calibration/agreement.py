@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
+from evalgate.calibration.evidence import LabelledVerdict
 from evalgate.comparison import power
 from evalgate.model import (
+    AskedJudge,
     Calibration,
     Confusion,
     ConfusionKind,
@@ -21,7 +22,6 @@ from evalgate.model import (
     Example,
     Interval,
     JudgeIdentity,
-    LabelledVerdict,
     Rate,
 )
 from evalgate.text import words
@@ -33,29 +33,32 @@ WIDE = 0.3
 
 
 def confusion(verdicts: Iterable[LabelledVerdict]) -> Confusion:
-    """The matrix of the labels that the judge decided; what it could not decide is no disagreement."""
-    cells = [(each.label.human, each.judge) for each in verdicts if each.judge is not None]
+    """The matrix of the labels; what the judge could not decide is no disagreement."""
+    listed = list(verdicts)
+    cells = [(each.label.human, each.passed) for each in listed]
     return Confusion(
         true_positive=cells.count((True, True)),
         false_negative=cells.count((True, False)),
         false_positive=cells.count((False, True)),
         true_negative=cells.count((False, False)),
+        undecided=sum(each.passed is None for each in listed),
+        clusters=len({each.cluster for each in listed}),
     )
 
 
 def agreement_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
     """The share of decided labels that judge and person agree on, with Wilson's interval."""
-    return _rate(verdicts, hit=lambda each: each.judge is each.label.human)
+    return _rate(verdicts, hit=lambda each: each.passed is each.label.human)
 
 
 def true_positive_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
     """Of the labels that are yes: how many the judge says yes to."""
-    return _rate([each for each in verdicts if each.label.human], hit=lambda each: each.judge is True)
+    return _rate([each for each in verdicts if each.label.human], hit=lambda each: each.passed is True)
 
 
 def true_negative_rate(verdicts: Sequence[LabelledVerdict]) -> Rate | None:
     """Of the labels that are no: how many the judge says no to."""
-    return _rate([each for each in verdicts if not each.label.human], hit=lambda each: each.judge is False)
+    return _rate([each for each in verdicts if not each.label.human], hit=lambda each: each.passed is False)
 
 
 def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = DRAWS) -> Rate | None:
@@ -70,7 +73,7 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     value = kappa_of(matrix)
     if value is None:
         return None
-    effect = power.design_effect(_clusters(verdicts, hit=lambda each: each.judge is each.label.human))
+    effect = power.design_effect(_clusters(verdicts, hit=lambda each: each.passed is each.label.human))
     return Rate(value=value, interval=_posterior(matrix, value, effect=effect, seed=seed, draws=draws))
 
 
@@ -111,7 +114,7 @@ def _clusters(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVer
     """Hits and decided labels of each case."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in verdicts:
-        if each.judge is not None:
+        if each.passed is not None:
             counts[each.cluster][0] += hit(each)
             counts[each.cluster][1] += 1
     return [(hits, total) for hits, total in counts.values()]
@@ -143,16 +146,12 @@ EXAMPLES = 5
 CLIP = 400
 
 
-def calibrate(
-    criterion: str, judge: JudgeIdentity, verdicts: Sequence[LabelledVerdict], *, seed: int
-) -> CriterionCalibration:
+def calibrate(asked: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int) -> CriterionCalibration:
     """Everything that the labels of one criterion say of one judge."""
     return CriterionCalibration(
-        criterion=criterion,
-        judge=judge,
+        criterion=asked.criterion,
+        judge=asked.judge,
         matrix=confusion(verdicts),
-        undecided=sum(1 for each in verdicts if each.judge is None),
-        clusters=len({each.cluster for each in verdicts}),
         agreement=agreement_rate(verdicts),
         kappa=kappa_rate(verdicts, seed=seed),
         tpr=true_positive_rate(verdicts),
@@ -163,11 +162,11 @@ def calibrate(
 
 def confusion_of(verdict: LabelledVerdict) -> ConfusionKind | None:
     """How judge and person fail to agree on a label; None where they agree."""
-    if verdict.judge is None:
+    if verdict.passed is None:
         return ConfusionKind.UNDECIDED
-    if verdict.judge is verdict.label.human:
+    if verdict.passed is verdict.label.human:
         return None
-    return ConfusionKind.FALSE_POSITIVE if verdict.judge else ConfusionKind.FALSE_NEGATIVE
+    return ConfusionKind.FALSE_POSITIVE if verdict.passed else ConfusionKind.FALSE_NEGATIVE
 
 
 def _examples(verdicts: Iterable[LabelledVerdict], kind: ConfusionKind) -> list[Example]:
@@ -176,18 +175,17 @@ def _examples(verdicts: Iterable[LabelledVerdict], kind: ConfusionKind) -> list[
 
 
 def _example(verdict: LabelledVerdict, kind: ConfusionKind) -> Example:
-    label = verdict.label
-    where = "" if label.where is None else f"{label.where}, turn {label.turn or 1}"
+    line = verdict.label.line
     return Example(
         kind=kind,
-        line=label.place.line or 0,
-        where=where,
-        subject=_clipped(label.subject),
-        human=label.word,
-        judge=verdict.said,
+        line=verdict.label.place.line or 0,
+        where="" if line.where is None else f"{line.where}, turn {line.turn or 1}",
+        subject=_clipped(line.subject),
+        human=line.word,
+        judge=verdict.word,
         shown=_clipped(verdict.shown),
         rationale=_clipped(verdict.message),
-        note=_clipped(label.note),
+        note=_clipped(line.note),
     )
 
 
@@ -215,21 +213,14 @@ def caveats(each: CriterionCalibration) -> list[str]:
         wanted = labels_wanted(each.kappa, each.matrix.total)
         span = f"from {low:.2f} to {high:.2f}"
         found.append(f"too few labels: kappa may be anything {span}; about {wanted:,} in all are needed")
-    if each.undecided:
-        total = each.matrix.total + each.undecided
-        found.append(f"{each.undecided} of {words.counted(total, 'label')} undecided by the judge (excluded)")
+    undecided = each.matrix.undecided
+    if undecided:
+        total = words.counted(each.matrix.total + undecided, "label")
+        found.append(f"{undecided} of {total} undecided by the judge (excluded)")
     return found
 
 
 # --- what a gate may ask for ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """Why a calibration does not speak for a judge: a code of docs/validate.md, and the figures in words."""
-
-    code: str
-    message: str
 
 
 def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:
@@ -242,19 +233,18 @@ def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | No
 
 def fault_of(
     criterion: str, judge: JudgeIdentity, calibration: Calibration | None, *, min_kappa: float | None
-) -> Fault | None:
-    """Why a run may not rely on this judge; None where it may."""
+) -> tuple[str, str] | None:
+    """Why a run may not rely on this judge: a code of docs/validate.md, and the figures in words; None where it may."""
     found = of_judge(criterion, judge, calibration)
     if found is None:
         others = [each for each in (calibration.criteria if calibration else ()) if each.criterion == criterion]
         if not others:
-            return Fault(code="calibration-missing", message=f"there are no labels for {_named(judge)}")
+            return "calibration-missing", f"there are no labels for {_named(judge)}"
         changes = "; ".join(judge_changes(judge, others[0].judge)[:2])
-        message = f"it was calibrated with a different judge: {changes}"
-        return Fault(code="calibration-of-another-judge", message=message)
+        return "calibration-of-another-judge", f"it was calibrated with a different judge: {changes}"
     if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
         return None
-    return Fault(code="calibration-below-minimum", message=_too_low(judge, found, min_kappa))
+    return "calibration-below-minimum", _too_low(judge, found, min_kappa)
 
 
 def _too_low(judge: JudgeIdentity, found: CriterionCalibration, min_kappa: float) -> str:

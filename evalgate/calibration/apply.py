@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from evalgate import criteria
 from evalgate.calibration import agreement, calibrate
 from evalgate.comparison import pairing
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import ConfigError, Place, Problem, Severity
-from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Need, Report, Suite
+from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Report, Suite
 from evalgate.results.file import Stored
 
 LABELS = "labels.jsonl"
@@ -36,7 +35,8 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
         return [unreadable]
     problems = []
     seen: list[tuple[str, JudgeIdentity | None]] = []
-    for _, use, judge in _judged_uses(suites):
+    for use in (use for suite in suites for use in suite.criteria if use.is_judged):
+        judge = judges.judge_of(use)
         if (use.name, judge) not in seen:
             seen.append((use.name, judge))
             problems += _problems_of(settings, use, judge, calibration)
@@ -56,8 +56,10 @@ def with_calibration(report: Report, settings: Settings) -> Report:
             judge=judge,
             calibration=agreement.of_judge(use.name, judge, calibration),
         )
-        for suite, use, judge in _judged_uses(report.run.suites)
-        if judge is not None and suite.key in decided
+        for suite in report.run.suites
+        if suite.key in decided
+        for use in suite.criteria
+        if (judge := judges.judge_of(use)) is not None
     )
     return dataclasses.replace(report, judged=judged)
 
@@ -66,7 +68,12 @@ def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]
     """Who judges each criterion of settled suites, once; nobody where no judge is asked."""
     if settings.skip_judged:
         return ()
-    found = [AskedJudge(criterion=use.name, judge=judge) for _, use, judge in _judged_uses(suites) if judge is not None]
+    found = [
+        AskedJudge(criterion=use.name, judge=judge)
+        for suite in suites
+        for use in suite.criteria
+        if (judge := judges.judge_of(use)) is not None
+    ]
     return tuple(each for at, each in enumerate(found) if each not in found[:at])
 
 
@@ -93,22 +100,11 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
 
 def _judge_then(use: CriterionUse, stored: Stored, *, suite: str) -> JudgeIdentity | None:
     try:
-        judge = judges.judge_of(use, criteria.pick(use.name, use.code))
+        judge = judges.judge_of(use)
     except ValidationError:
         return None
     asked = stored.prompt_of(suite, use.name)
     return None if judge is None else dataclasses.replace(judge, prompt_version=asked)
-
-
-def _judged_uses(
-    suites: Iterable[Suite],
-) -> Iterator[tuple[Suite, CriterionUse, JudgeIdentity | None]]:
-    """Every criterion that asks a judge; None where that judge gives no yes or no."""
-    for suite in suites:
-        for use in suite.criteria:
-            spec = criteria.pick(use.name, use.code)
-            if spec is not None and not spec.needs.isdisjoint({Need.JUDGE, Need.VERTEX}):
-                yield suite, use, judges.judge_of(use, spec)
 
 
 def _problems_of(
@@ -120,9 +116,9 @@ def _problems_of(
         return [_problem("label-without-verdict", message, severity=Severity.NOTE, place=use.place)]
     fault = agreement.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
     if fault is not None:
-        severity = Severity.NOTE if rule.min_kappa is None else Severity.ERROR
-        message, hint = f"`{use.name}`: {fault.message}", _repair(settings, calibration)
-        return [_problem(fault.code, message, severity=severity, place=use.place, hint=hint)]
+        code, message = fault
+        severity, hint = Severity.NOTE if rule.min_kappa is None else Severity.ERROR, _repair(settings, calibration)
+        return [_problem(code, f"`{use.name}`: {message}", severity=severity, place=use.place, hint=hint)]
     found = agreement.of_judge(use.name, judge, calibration)
     if found is None:
         return []

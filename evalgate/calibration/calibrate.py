@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import __version__, criteria
-from evalgate.calibration import agreement
-from evalgate.calibration import evidence as calibration_evidence
-from evalgate.calibration import labels as calibration_labels
-from evalgate.calibration.evidence import Asked
-from evalgate.calibration.labels import LabelsReading
+from evalgate.calibration import agreement, evidence, labels
+from evalgate.calibration.evidence import LabelledItem, LabelledVerdict
+from evalgate.calibration.labels import Label, LabelsReading
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionServices
@@ -28,65 +26,114 @@ from evalgate.model import (
     Calibration,
     ConfigOrigin,
     CriteriaSource,
-    CriterionCalibration,
     CriterionUse,
     EvalSet,
     Grade,
     JudgeUse,
-    Label,
-    LabelledVerdict,
-    Need,
     Suite,
     Transcript,
     Trial,
     TrialKey,
 )
 from evalgate.results import calibration_file, file
-from evalgate.results.file import Stored
 from evalgate.runner import session
 from evalgate.runner.trials import Task
 from evalgate.text import decoding, words
 
 AT_ONCE = 16
+SEED = 0
 NOWHERE = "labels"
 """Key of the suite that stands for criteria which no suite of the repository uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What calibrating needs of the world. `now`: when the calibration is made; `say`: where warnings go."""
-
-    environ: Mapping[str, str]
-    cache: Path
-    now: datetime
-    say: Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Labels with their verdicts, by the criterion and judge they are of."""
+    """The labels' verdicts, with what their reader must know, and what asking for them took."""
 
-    verdicts: Sequence[tuple[Asked, LabelledVerdict]]
+    verdicts: Sequence[LabelledVerdict]
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     took: tuple[JudgeUse, ...] = ()
 
 
-def ask(settings: Settings, read: LabelsReading, *, conversations: Path | None, desk: Desk) -> Judged:
-    """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once."""
-    suites, problems = settled_suites(settings, {label.criterion for label in read.labels})
-    recorded = _conversations(conversations, read.labels)
-    finds = calibration_evidence.find_evidence(
-        read.labels, uses=_uses(suites), stored=recorded, adk_compat=settings.adk_compat
+def calibrate(
+    settings: Settings,
+    labels_file: Path,
+    *,
+    results: Path | None,
+    conversations: Path,
+    environ: Mapping[str, str],
+    cache: Path,
+    say: Callable[[str], None],
+) -> tuple[Calibration, Judged]:
+    """Compare the judge with the labels: by the verdicts in `results`, else by asking it, about the conversations in
+    `conversations` where labels name them. `cache`: a folder; `say`: where warnings go.
+
+    Raises ConfigError with every problem of the labels at once, NothingToDo where nothing is labelled, UnavailableError
+    where the judge decided nothing.
+    """
+    shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
+    read = _read_labels(labels_file, shown.as_posix())
+    if not read.labels and not has_errors(read.problems):
+        waiting = (
+            f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
+        )
+        raise NothingToDo(f"{shown} has no labels{waiting}")
+    if results:
+        judged = _from_results(read, results)
+    else:
+        judged = _ask(settings, read, conversations=conversations, environ=environ, cache=cache, say=say)
+    groups: defaultdict[str, list[LabelledVerdict]] = defaultdict(list)
+    for verdict in judged.verdicts:
+        groups[repr(verdict.asked)].append(verdict)
+    made = [agreement.calibrate(group[0].asked, group, seed=SEED) for group in groups.values()]
+    if not any(each.matrix.total for each in made):
+        why = next((verdict.message for verdict in judged.verdicts if verdict.message), "")
+        raise UnavailableError(f"the judge decided none of {words.counted(len(judged.verdicts), 'label')}: {why}")
+    calibration = Calibration(
+        evalgate=__version__,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        labels_file=shown.as_posix(),
+        source="results" if results else "asked",
+        criteria=tuple(made),
+        seed=SEED,
+        draws=agreement.DRAWS,
     )
-    insist([*problems, *read.problems, *finds.problems])
-    asked_of = _only(finds.asked)
-    insist(judges.missing([asked_of], judges.defaults_of(settings), desk.environ))
-    with judges.opened_panel(settings, [asked_of], environ=desk.environ, cache=desk.cache, say=desk.say) as panel:
+    waiting = f"{words.counted(read.unlabelled, 'line has', 'lines have')} no label yet"
+    notes = (*judged.notes, *([waiting] if read.unlabelled else []))
+    return calibration, dataclasses.replace(judged, notes=notes, problems=(*read.problems, *judged.problems))
+
+
+# --- asking the judge -----------------------------------------------------------------------------
+
+
+def _ask(
+    settings: Settings,
+    read: LabelsReading,
+    *,
+    conversations: Path,
+    environ: Mapping[str, str],
+    cache: Path,
+    say: Callable[[str], None],
+) -> Judged:
+    """The judge's verdicts on what was labelled. Raises ConfigError with every problem at once."""
+    suites, problems = settled_suites(settings, {label.line.criterion for label in read.labels})
+    refers = any(label.evidence is None for label in read.labels)
+    stored = file.read_results(conversations) if refers and conversations.exists() else None
+    uses: defaultdict[str, dict[str, CriterionUse]] = defaultdict(dict)
+    for suite in suites:
+        for use in suite.criteria:
+            uses[use.name][suite.key] = use
+    items, found = evidence.find_items(read.labels, uses=uses, stored=stored, adk_compat=settings.adk_compat)
+    insist([*problems, *read.problems, *found])
+    asked = {fingerprints.digest([each.use.name, dict(each.use.options)]): each.use for each in items}
+    only = _suite(asked.values())
+    insist(judges.missing([only], judges.defaults_of(settings), environ))
+    with judges.opened_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
         if panel is None:
             raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
-        verdicts = _ask(finds.asked, panel, adk_compat=settings.adk_compat)
-        return Judged(verdicts=verdicts, notes=_unlabelled(suites, read.labels), took=panel.uses())
+        verdicts = ask(items, panel, adk_compat=settings.adk_compat)
+        return Judged(verdicts=verdicts, notes=_without_label(suites, read.labels), took=panel.uses())
 
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
@@ -104,30 +151,9 @@ def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Sui
     if has_errors(problems):
         return (), problems
     used = {use.name for suite in suites for use in suite.criteria}
-    unused = tuple(_default_use(name) for name in sorted(set(wanted) - used))
-    nowhere = _suite(unused)
-    return judges.settle_suites([*suites, *([nowhere] if unused else [])], judges.defaults_of(settings)), problems
-
-
-def _conversations(path: Path | None, labels: Iterable[Label]) -> Stored | None:
-    """The results.json that labels refer to, where one of them does."""
-    refers = any(label.evidence is None for label in labels)
-    if not refers or path is None or not path.exists():
-        return None
-    return file.read_results(path)
-
-
-def _uses(suites: Iterable[Suite]) -> dict[str, dict[str, CriterionUse]]:
-    uses: defaultdict[str, dict[str, CriterionUse]] = defaultdict(dict)
-    for suite in suites:
-        for use in suite.criteria:
-            uses[use.name][suite.key] = use
-    return uses
-
-
-def _default_use(name: str) -> CriterionUse:
-    by_model = {"judge": "llm"} if Need.VERTEX in criteria.CRITERIA[name].needs else {}
-    return CriterionUse(name=name, threshold=None, options=by_model)
+    unused = [criteria.use_by_model(name) for name in sorted(set(wanted) - used)]
+    nowhere = [_suite(unused)] if unused else []
+    return judges.settle_suites([*suites, *nowhere], judges.defaults_of(settings)), problems
 
 
 def _suite(uses: Iterable[CriterionUse]) -> Suite:
@@ -140,38 +166,32 @@ def _suite(uses: Iterable[CriterionUse]) -> Suite:
     )
 
 
-def _only(asked: Iterable[Asked]) -> Suite:
-    """A suite of the criteria that are asked, and of no other."""
-    return _suite({fingerprints.digest([each.use.name, dict(each.use.options)]): each.use for each in asked}.values())
-
-
-def _ask(asked: Sequence[Asked], panel: JudgePanel, *, adk_compat: bool) -> list[tuple[Asked, LabelledVerdict]]:
-    """The judge's verdicts in the labels' order; what is asked about several times is asked once."""
-    groups: defaultdict[str, list[Asked]] = defaultdict(list)
-    for each in asked:
-        groups[_address(each)].append(each)
+def ask(items: Sequence[LabelledItem], panel: JudgePanel, *, adk_compat: bool) -> list[LabelledVerdict]:
+    """The judge's verdicts in the items' order; what is asked about several times is asked once."""
     services = CriterionServices(adk_compat=adk_compat, judge=panel)
     with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="calibrate") as pool:
-        futures = {key: pool.submit(_grade, group[0], services) for key, group in groups.items()}
-        grades = {key: future.result() for key, future in futures.items()}
-    return [(each, calibration_evidence.verdict_of(each, grades[_address(each)])) for each in asked]
+        grades: dict[str, Future[Grade]] = {}
+        for item in items:
+            if _address(item) not in grades:
+                grades[_address(item)] = pool.submit(_grade, item, services)
+    return [evidence.verdict_of(item, grades[_address(item)].result()) for item in items]
 
 
-def _address(each: Asked) -> str:
+def _address(item: LabelledItem) -> str:
     """Equal for labels that one grade answers."""
-    evidence = each.evidence
+    found = item.evidence
     return fingerprints.digest(
-        [each.use.name, dict(each.use.options), repr((evidence.actual, evidence.expected, evidence.case.rubrics))]
+        [item.use.name, dict(item.use.options), repr((found.actual, found.expected, found.case.rubrics))]
     )
 
 
-def _grade(asked: Asked, services: CriterionServices) -> Grade:
+def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
-    evidence, use = asked.evidence, asked.use
-    case = dataclasses.replace(evidence.case, conversation=evidence.expected)
+    found, use = item.evidence, item.use
+    case = dataclasses.replace(found.case, conversation=found.expected)
     suite = _suite([use])
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    outcome = Transcript(invocations=evidence.actual, final_state=evidence.final_state, ended_by=evidence.ended_by)
+    outcome = Transcript(invocations=found.actual, final_state=found.final_state, ended_by=found.ended_by)
     graded = session.grade(
         Trial(key=key, outcome=outcome),
         Task(suite=suite, case=case, key=key),
@@ -180,12 +200,12 @@ def _grade(asked: Asked, services: CriterionServices) -> Grade:
     return graded.grades[use.name]
 
 
-def _unlabelled(suites: Iterable[Suite], labels: Iterable[Label]) -> tuple[str, ...]:
+def _without_label(suites: Iterable[Suite], given: Iterable[Label]) -> tuple[str, ...]:
     """A note on each criterion that the repository's judges grade and nobody labelled."""
-    named = {label.criterion for label in labels}
-    able = calibration_evidence.vocabularies()
+    named = {label.line.criterion for label in given}
     used = dict.fromkeys(use.name for suite in suites for use in suite.criteria)
-    return tuple(f"`{name}` is used here and has no label" for name in used if name in able and name not in named)
+    able = [name for name in used if labels.labelled_spec(name)]
+    return tuple(f"`{name}` is used here and has no label" for name in able if name not in named)
 
 
 def has_errors(problems: Iterable[Problem]) -> bool:
@@ -197,66 +217,6 @@ def insist(problems: Sequence[Problem]) -> None:
     """Raises ConfigError with all of them where one is an error."""
     if has_errors(problems):
         raise ConfigError.collected(problems)
-
-
-SEED = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is wanted. `results`: take the verdicts from there and ask nobody. `conversations`: a results.json that
-    labels may refer to. Paths are absolute."""
-
-    labels: Path
-    results: Path | None = None
-    conversations: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
-    """The calibration, what else a reader must know, and what asking took."""
-
-    calibration: Calibration
-    notes: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    took: tuple[JudgeUse, ...] = ()
-
-
-def calibrate(settings: Settings, order: Order, desk: Desk) -> Calibrated:
-    """Compare the judge with the labels. Raises ConfigError with every problem of the labels at once, NothingToDo
-    where nothing is labelled, UnavailableError where the judge decided nothing."""
-    shown = _shown(order.labels, settings.root)
-    read = _read_labels(order.labels, shown)
-    if not read.labels and not has_errors(read.problems):
-        waiting = (
-            f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
-        )
-        raise NothingToDo(f"{shown} has no labels{waiting}")
-    judged = (
-        _from_results(read, order.results)
-        if order.results
-        else ask(settings, read, conversations=order.conversations, desk=desk)
-    )
-    made = _calibrations(judged.verdicts)
-    if not any(each.matrix.total for each in made):
-        why = next((verdict.message for _, verdict in judged.verdicts if verdict.message), "")
-        raise UnavailableError(f"the judge decided none of {words.counted(len(judged.verdicts), 'label')}: {why}")
-    calibration = Calibration(
-        evalgate=__version__,
-        made_at=desk.now.isoformat(timespec="seconds"),
-        labels_file=shown,
-        source="results" if order.results else "asked",
-        criteria=tuple(made),
-        seed=SEED,
-        draws=agreement.DRAWS,
-    )
-    waiting = f"{words.counted(read.unlabelled, 'line has', 'lines have')} no label yet"
-    return Calibrated(
-        calibration=calibration,
-        notes=(*judged.notes, *([waiting] if read.unlabelled else [])),
-        problems=(*read.problems, *judged.problems),
-        took=judged.took,
-    )
 
 
 def read_calibration(path: Path, *, shown: str) -> Calibration:
@@ -274,24 +234,24 @@ def read_calibration(path: Path, *, shown: str) -> Calibration:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _read_labels(path: Path, shown: str) -> calibration_labels.LabelsReading:
+def _read_labels(path: Path, shown: str) -> LabelsReading:
     data = walk.read_named(path, shown=shown)
     text = data if isinstance(data, Problem) else decoding.decode(data, file=shown)
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    known = calibration_evidence.vocabularies()
-    others = [name for name, spec in criteria.CRITERIA.items() if name not in known and not spec.informational]
-    read = calibration_labels.parse_labels(text, file=shown, vocabularies=known, others=others)
-    return dataclasses.replace(read, problems=(*read.problems, *_twice(read.labels)))
+    read = labels.parse_labels(text, file=shown)
+    return dataclasses.replace(read, problems=(*read.problems, *_same_labels(read.labels)))
 
 
-def _twice(labels: Iterable[Label]) -> list[Problem]:
+def _same_labels(given: Iterable[Label]) -> list[Problem]:
     """Lines that label one and the same thing: an error where they contradict each other, else a warning."""
     first: dict[str, Label] = {}
     problems = []
-    for label in labels:
+    for label in given:
+        line, shown = label.line, label.evidence
+        texts = None if shown is None or line.where else (shown.actual, shown.expected)
         # repr of frozen values: evidence holds JSON, which cannot be hashed
-        key = repr((label.criterion, label.where, label.turn, label.subject, label.answer, _asked_texts(label)))
+        key = repr((line.criterion, line.where, line.turn, line.subject, line.answer, texts))
         other = first.setdefault(key, label)
         if other is label:
             continue
@@ -304,41 +264,12 @@ def _twice(labels: Iterable[Label]) -> list[Problem]:
     return problems
 
 
-def _asked_texts(label: Label) -> object:
-    evidence = label.evidence
-    return None if evidence is None or label.where is not None else (evidence.actual, evidence.expected)
-
-
-def _from_results(read: calibration_labels.LabelsReading, path: Path) -> Judged:
-    run = file.read_results(path)
-    finds, grades, elsewhere = calibration_evidence.find_grades(read.labels, run)
-    insist([*read.problems, *finds.problems])
-    verdicts = [
-        (asked, calibration_evidence.verdict_of(asked, grade)) for asked, grade in zip(finds.asked, grades, strict=True)
-    ]
-    notes = []
+def _from_results(read: LabelsReading, path: Path) -> Judged:
+    verdicts, problems = evidence.find_verdicts(read.labels, file.read_results(path))
+    insist([*read.problems, *problems])
+    notes = evidence.other_prompts(verdicts)
+    elsewhere = sum(label.line.where is None for label in read.labels)
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
-        notes.append(f"{lines} no `suite` and `case`: skipped; only asking the judge covers them")
-    notes += calibration_evidence.other_prompts(finds.asked)
-    return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(finds.problems))
-
-
-# --- all together ---------------------------------------------------------------------------------
-
-
-def _calibrations(judged: Iterable[tuple[Asked, LabelledVerdict]]) -> list[CriterionCalibration]:
-    """One for each criterion and judge, in the order of the labels."""
-    groups: defaultdict[str, list[tuple[Asked, LabelledVerdict]]] = defaultdict(list)
-    for asked, verdict in judged:
-        groups[repr((asked.label.criterion, asked.judge))].append((asked, verdict))
-    return [
-        agreement.calibrate(
-            group[0][0].label.criterion, group[0][0].judge, [verdict for _, verdict in group], seed=SEED
-        )
-        for group in groups.values()
-    ]
-
-
-def _shown(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+        notes.insert(0, f"{lines} no `suite` and `case`: skipped; only asking the judge covers them")
+    return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(problems))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from evalgate import criteria
-from evalgate.calibration.labels import Vocabulary
+from evalgate.calibration import labels
+from evalgate.calibration.labels import Label
 from evalgate.criteria import judges, vertex
 from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.errors import Problem, Severity
@@ -15,45 +15,223 @@ from evalgate.formats import fingerprints
 from evalgate.formats.adk_shapes import RubricWire
 from evalgate.judges import prompting
 from evalgate.model import (
-    Case,
+    AskedJudge,
     CriterionUse,
     Evidence,
-    Finding,
     Grade,
     Invocation,
     Json,
     JudgeIdentity,
-    Label,
-    LabelledVerdict,
     Need,
     NotEvaluated,
     Rubric,
-    Suite,
-    Transcript,
-    TrialKey,
 )
 from evalgate.results.file import Stored
 from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What a grade says of one thing: yes, no, or None with the reason in `text`; `word` is the judge's label."""
+class LabelledItem:
+    """What a label is about: the criterion that is asked and the evidence it is asked about.
 
+    `turn`: of the evidence, None where the verdict is about the conversation. `subject`: the rubric's text, or the
+    sentence.
+    """
+
+    label: Label
+    use: CriterionUse
+    judge: JudgeIdentity
+    evidence: Evidence
+    turn: int | None
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledVerdict:
+    """A label beside what the judge said of the same thing.
+
+    `passed` None: it could not decide, and `message` says why. `word`: the judge's label. `cluster`: what moves
+    together (the case). `shown`: the judged text, for people.
+    """
+
+    label: Label
+    asked: AskedJudge
     passed: bool | None
+    cluster: str
     word: str = ""
-    text: str = ""
+    message: str = ""
+    shown: str = ""
+
+
+class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with them
+    """Why a label cannot be used: a code of docs/validate.md, the message, and a hint."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+
+    def told(self, label: Label, *, severity: Severity = Severity.ERROR) -> Problem:
+        """The problem at the label's line."""
+        return Problem(severity=severity, code=self.code, message=str(self), place=label.place, hint=self.hint)
+
+
+ANOTHER_ANSWER = "label-of-another-answer"
+NOWHERE = "label-place-unknown"
+
+
+# --- to be asked anew -----------------------------------------------------------------------------
+
+
+def find_items(
+    given: Sequence[Label], *, uses: Mapping[str, Mapping[str, CriterionUse]], stored: Stored | None, adk_compat: bool
+) -> tuple[list[LabelledItem], list[Problem]]:
+    """What each label is about, to be asked anew, and what stands in the way. `uses`: the settled uses of a criterion
+    by suite key, "" for those that no suite has."""
+    items, problems = list[LabelledItem](), list[Problem]()
+    for label in given:
+        try:
+            evidence = label.evidence or recorded(label, stored)
+            use = _use_of(label, uses[label.line.criterion], evidence)
+            item = _item(label, use, evidence)
+        except LabelProblem as found:
+            problems.append(found.told(label))
+            continue
+        spec, verdicts = _row_of(use)
+        if verdicts.unit == "rubric" and text_of_rubric(item.subject, rubrics_of(use, evidence)) is None:
+            item = dataclasses.replace(item, use=alone(use, item.subject))
+        if item.turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
+            item = dataclasses.replace(item, evidence=only_turn(evidence, item.turn), turn=1)
+        items.append(item)
+    return items, problems
+
+
+def _item(label: Label, use: CriterionUse, evidence: Evidence) -> LabelledItem:
+    """Raises LabelProblem."""
+    _, verdicts = _row_of(use)
+    subject, turn, judge = _subject(label, use, evidence), _turn(label, evidence, verdicts), judges.judge_of(use)
+    if judge is None:
+        hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
+        message = f"`{use.name}` is rated by Google Cloud, not by a judge model"
+        raise LabelProblem("label-without-verdict", message, hint)
+    return LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject)
+
+
+def recorded(label: Label, stored: Stored | None) -> Evidence:
+    """The conversation that a label names. Raises LabelProblem where there is none, or another than was labelled."""
+    where = label.line.where
+    if stored is None or where is None:
+        hint = "Set `--conversations` to a results.json, or run the gate once."
+        raise LabelProblem(NOWHERE, "no results.json with the conversation", hint)
+    suites = {suite.key: suite for suite in stored.run.suites}
+    if where.suite not in suites:
+        raise LabelProblem(NOWHERE, f"results.json has no suite `{where.suite}`", meant(where.suite, suites))
+    cases = {case.case_id: case for case in suites[where.suite].eval_set.cases}
+    if where.case_id not in cases:
+        raise LabelProblem(NOWHERE, f"`{where.suite}` has no case `{where.case_id}`", meant(where.case_id, cases))
+    transcript = stored.outcomes.find(where)
+    if transcript is None:
+        failed = any(trial.key == where for trial in stored.run.trials)
+        message = "the agent failed in it" if failed else f"it has no repeat {where.repeat}"
+        raise LabelProblem(NOWHERE, f"`{where.case_id}`: {message}", "Repeats count from 0.")
+    _check_answer(label, transcript.invocations)
+    case = cases[where.case_id]
+    return Evidence(
+        case=case,
+        actual=transcript.invocations,
+        expected=case.conversation,
+        final_state=transcript.final_state,
+        ended_by=transcript.ended_by,
+    )
+
+
+def _check_answer(label: Label, turns: Sequence[Invocation]) -> None:
+    """Raises LabelProblem where a conversation is not what was labelled."""
+    line = label.line
+    if line.turn is not None and line.turn > len(turns):
+        message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
+        raise LabelProblem(NOWHERE, message, "Turns count from 1.")
+    judged = turns if line.turn is None else [turns[line.turn - 1]]
+    if line.answer is not None and plain(line.answer) not in {plain(prompting.answer_of(each)) for each in judged}:
+        message = f"the agent's answer in {line.suite} differs from the labeled one"
+        hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
+        raise LabelProblem(ANOTHER_ANSWER, message, hint)
+
+
+def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: Evidence) -> CriterionUse:
+    """How the gate uses the label's criterion: in its suite, or in whichever suites use it alike. Raises
+    LabelProblem."""
+    line = label.line
+    if line.where is not None and line.where.suite in found:
+        return found[line.where.suite]
+    distinct = _distinct(found.values())
+    if len(distinct) > 1 and line.subject:
+        knowing = [use for use in distinct if text_of_rubric(line.subject, rubrics_of(use, evidence)) is not None]
+        distinct = _distinct(knowing or [_with_rubrics(use) for use in distinct])
+    if len(distinct) != 1:
+        hint = f"Name one of {words.listed(f'`{key}`' for key in found)} as `suite`."
+        raise LabelProblem(NOWHERE, f"the suites use `{line.criterion}` with different options", hint)
+    return distinct[0]
+
+
+def _distinct(uses: Iterable[CriterionUse]) -> list[CriterionUse]:
+    return list({fingerprints.digest(dict(use.options)): use for use in uses}.values())
+
+
+def _turn(label: Label, evidence: Evidence, verdicts: Verdicts) -> int | None:
+    """The turn of the evidence; None for a verdict on the conversation. Raises LabelProblem."""
+    count, turn = len(evidence.actual), label.line.turn
+    if verdicts.whole:
+        return None
+    if count == 1:
+        return 1
+    if turn is None or turn > count:
+        message = f"the conversation has {words.counted(count, 'turn')}; set `turn`"
+        raise LabelProblem(NOWHERE, message, "Turns count from 1.")
+    return turn
+
+
+def _subject(label: Label, use: CriterionUse, evidence: Evidence) -> str:
+    """The text of what the label names within the turn. Raises LabelProblem."""
+    spec, verdicts = _row_of(use)
+    named = label.line.subject
+    if verdicts.unit != "rubric":
+        return named
+    known = rubrics_of(use, evidence)
+    names = [rubric.rubric_id for rubric in known]
+    if not named:
+        if len(known) == 1:
+            return known[0].text
+        hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
+        raise LabelProblem("label-subject-unknown", "`rubric` is missing", hint)
+    text = text_of_rubric(named, known)
+    if text is None and Need.RUBRICS not in spec.needs:  # it has properties of its own, and no others
+        message = f"`{use.name}` has no property `{named[:80]}`"
+        raise LabelProblem("label-subject-unknown", message, meant(named, names))
+    return text or named
+
+
+def _row_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
+    spec = labels.labelled_spec(use.name)
+    assert spec is not None, "labels of other criteria were refused when they were read"
+    assert spec.verdicts is not None, "as above"
+    return spec, spec.verdicts
+
+
+def meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
+    """A hint for a name that is not among `names`."""
+    close = words.nearest(name, names)
+    return f"Did you mean `{close}`?" if close else f"There are {words.listed(f'`{each}`' for each in names)}."
 
 
 def rubrics_of(use: CriterionUse, evidence: Evidence | None) -> tuple[Rubric, ...]:
     """Every rubric that a label of this criterion may name: its own, then those of the case and of its turns."""
     own = [RubricWire.model_validate(each).noun() for each in use.options.get("rubrics") or ()]
-    fixed = vertex.PROPERTIES.get(use.name, ())
     written: list[Rubric] = []
     if evidence is not None:
         written += evidence.case.rubrics
         written += [rubric for turn in (*(evidence.expected or ()), *evidence.actual) for rubric in turn.rubrics]
-    return (*own, *fixed, *written)
+    return (*own, *vertex.PROPERTIES.get(use.name, ()), *written)
 
 
 def text_of_rubric(named: str, rubrics: Sequence[Rubric]) -> str | None:
@@ -64,8 +242,12 @@ def text_of_rubric(named: str, rubrics: Sequence[Rubric]) -> str | None:
 
 def alone(use: CriterionUse, rubric: str) -> CriterionUse:
     """The use with one rubric of the label's own, asked for by itself."""
-    only = {"rubric_id": "labelled", "rubric_content": {"text_property": rubric}}
-    return dataclasses.replace(use, options={**use.options, "rubrics": [only]})
+    return _with_rubrics(use, {"rubric_id": "labelled", "rubric_content": {"text_property": rubric}})
+
+
+def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
+    options = {name: value for name, value in use.options.items() if name != "rubrics"}
+    return dataclasses.replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
 
 
 def only_turn(evidence: Evidence, turn: int) -> Evidence:
@@ -75,19 +257,50 @@ def only_turn(evidence: Evidence, turn: int) -> Evidence:
     return Evidence(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
 
 
-def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str) -> Said:
-    """What a grade says of a turn, or of one rubric or sentence of it; `turn` None: of whichever turn there is."""
-    found = [each for each in grade.findings if _is_verdict(each) and _is_at(each, turn)]
-    if subject:
-        found = [each for each in found if plain(each.subject) == plain(subject)]
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
+    """The label beside what the grade says of the same thing."""
+    passed, word, message = said_of(grade, _row_of(item.use)[1], turn=item.turn, subject=item.subject)
+    actual = item.evidence.actual
+    judged = actual if item.turn is None else actual[item.turn - 1 : item.turn]
+    where = item.label.line.where
+    own = f"{where.suite}:{where.case_id}" if where else fingerprints.digest([content(turn) for turn in judged])
+    return LabelledVerdict(
+        label=item.label,
+        asked=AskedJudge(criterion=item.use.name, judge=item.judge),
+        passed=passed,
+        word=word,
+        message=message,
+        cluster=own,
+        shown=prompting.answer_of(actual[(item.turn or 0) - 1]),
+    )
+
+
+def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str) -> tuple[bool | None, str, str]:
+    """What a grade says of a turn, or of one rubric or sentence of it: yes, no or None, the judge's label, and why.
+
+    `turn` None: of whichever turn there is.
+    """
+    found = [
+        each
+        for each in grade.findings
+        if (each.score is not None or each.opinions)
+        and (turn is None or each.turn is None or each.turn == turn)
+        and (not subject or plain(each.subject) == plain(subject))
+    ]
     if not found:
-        return Said(passed=None, text=_why_nothing(grade, verdicts, subject))
+        if isinstance(grade, NotEvaluated):
+            return None, "", grade.message
+        others = verdicts.unit == "sentence" and subject
+        return None, "", "the judge took the text apart into other sentences" if others else "there is no verdict on it"
     if len(found) > 1 and not subject and verdicts.unit:
-        return Said(passed=None, text=f"there are {len(found)} verdicts: the label must name its {verdicts.unit}")
+        return None, "", f"there are {len(found)} verdicts: the label must name its {verdicts.unit}"
     verdict = found[0]
     if verdict.score is None:
-        return Said(passed=None, word=verdict.label, text=verdict.text or "no verdict")
-    return Said(passed=verdict.score > 0, word=verdict.label, text=verdict.text)
+        return None, verdict.label, verdict.text or "no verdict"
+    return verdict.score > 0, verdict.label, verdict.text
 
 
 def plain(text: str) -> str:
@@ -104,312 +317,45 @@ def content(invocation: Invocation) -> Json:
     }
 
 
-def _is_verdict(finding: Finding) -> bool:
-    return finding.score is not None or bool(finding.opinions)
+# --- of a run that was stored ---------------------------------------------------------------------
 
 
-def _is_at(finding: Finding, turn: int | None) -> bool:
-    return turn is None or finding.turn is None or finding.turn == turn
-
-
-def _why_nothing(grade: Grade, verdicts: Verdicts, subject: str) -> str:
-    if isinstance(grade, NotEvaluated):
-        return grade.message
-    if verdicts.unit == "sentence" and subject:
-        return "the judge took the text apart into other sentences"
-    return "there is no verdict on it"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A label with the criterion that is asked and the evidence it is asked about.
-
-    `turn`: of the evidence, None where the verdict is about the conversation. `subject`: the rubric's text.
-    """
-
-    label: Label
-    use: CriterionUse
-    judge: JudgeIdentity
-    evidence: Evidence
-    turn: int | None
-    subject: str
-
-
-@dataclass(slots=True)
-class Finds:
-    """What labels are about, and what stands in the way."""
-
-    asked: list[Asked] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    stale: Severity = Severity.ERROR
-
-    def error(self, code: str, label: Label, message: str, hint: str = "") -> None:
-        """The label cannot be used."""
-        self.tell(code, label, message, hint, severity=Severity.ERROR)
-
-    def tell(self, code: str, label: Label, message: str, hint: str, *, severity: Severity) -> None:
-        """The label is not used."""
-        self.problems.append(Problem(severity=severity, code=code, message=message, place=label.place, hint=hint))
-
-
-def recorded(label: Label, stored: Stored | None, finds: Finds) -> Evidence | None:
-    """The conversation that a label names; None where it names none, or where there is none, which is told."""
-    where = label.where
-    if where is None:
-        return None
-    if stored is None:
-        hint = "Set `--conversations` to a results.json, or run the gate once."
-        finds.error("label-place-unknown", label, "no results.json with the conversation", hint)
-        return None
-    case = _case_of(label, where, stored, finds)
-    if case is None:
-        return None
-    suite, found = case
-    transcript = stored.outcomes.find(where)
-    if transcript is None:
-        run = [trial for trial in stored.run.trials if trial.key == where]
-        message = "the agent failed in it" if run else f"it has no repeat {where.repeat}"
-        finds.error("label-place-unknown", label, f"`{where.case_id}`: {message}", "Repeats count from 0.")
-        return None
-    evidence = Evidence(
-        case=found,
-        actual=transcript.invocations,
-        expected=found.conversation,
-        final_state=transcript.final_state,
-        ended_by=transcript.ended_by,
-    )
-    return evidence if _is_what_was_labelled(label, transcript, suite, finds) else None
-
-
-def _case_of(label: Label, where: TrialKey, stored: Stored, finds: Finds) -> tuple[Suite, Case] | None:
-    suites = {suite.key: suite for suite in stored.run.suites}
-    suite = suites.get(where.suite)
-    if suite is None:
-        finds.error(
-            "label-place-unknown", label, f"results.json has no suite `{where.suite}`", meant(where.suite, suites)
-        )
-        return None
-    cases = {case.case_id: case for case in suite.eval_set.cases}
-    if where.case_id not in cases:
-        message = f"`{where.suite}` has no case `{where.case_id}`"
-        finds.error("label-place-unknown", label, message, meant(where.case_id, cases))
-        return None
-    return suite, cases[where.case_id]
-
-
-def _is_what_was_labelled(label: Label, transcript: Transcript, suite: Suite, finds: Finds) -> bool:
-    turns = transcript.invocations
-    turn = label.turn or len(turns)
-    if turn > len(turns):
-        message = f"`turn` is {turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        finds.error("label-place-unknown", label, message, "Turns count from 1.")
-        return False
-    answers = {plain(prompting.answer_of(each)) for each in (turns if label.turn is None else [turns[turn - 1]])}
-    if label.answer is None or plain(label.answer) in answers:
-        return True
-    message = f"the agent's answer in {suite.key} differs from the labeled one"
-    hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
-    finds.tell("label-of-another-answer", label, message, hint, severity=finds.stale)
-    return False
-
-
-def meant(name: str, names: Mapping[str, object] | Sequence[str]) -> str:
-    """A hint for a name that is not among `names`."""
-    close = words.nearest(name, names)
-    return f"Did you mean `{close}`?" if close else f"There are {words.listed(f'`{each}`' for each in names)}."
-
-
-SHOWS_STEPS = frozenset({"rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1"})
-"""Criteria that judge what two texts do not show."""
-
-
-def vocabularies() -> dict[str, Vocabulary]:
-    """What labels of each criterion may say."""
-    return {
-        name: Vocabulary(
-            labels=spec.verdicts.labels,
-            unit=spec.verdicts.unit,
-            from_texts=name not in SHOWS_STEPS,
-            needs_reference=Need.REFERENCE in spec.needs,
-            only_placed=Need.SCENARIO in spec.needs,
-        )
-        for name, spec in criteria.CRITERIA.items()
-        if spec.verdicts is not None
-    }
-
-
-def find_evidence(
-    labels: Sequence[Label], *, uses: Mapping[str, Mapping[str, CriterionUse]], stored: Stored | None, adk_compat: bool
-) -> Finds:
-    """What each label is about, to be asked anew. `uses`: the settled uses of a criterion by suite key, "" for those
-    that no suite has."""
-    finds = Finds()
-    for label in labels:
-        evidence = label.evidence if label.evidence is not None else recorded(label, stored, finds)
-        use = _use_of(label, uses, evidence, finds) if evidence is not None else None
-        if evidence is None or use is None:
-            continue
-        spec, verdicts = _spec_of(use)
-        subject = _subject(label, use, evidence, verdicts, finds)
-        judge = judges.judge_of(use, spec)
-        turn = _turn(label, evidence, verdicts, finds)
-        if subject is None or turn == 0:
-            continue
-        if judge is None:
-            hint = 'Give the criterion the option `"judge": "llm"`, or remove the label.'
-            finds.error(
-                "label-without-verdict", label, f"`{use.name}` is rated by Google Cloud, not by a judge model", hint
-            )
-            continue
-        known = text_of_rubric(subject, rubrics_of(use, evidence)) if subject else subject
-        if verdicts.unit == "rubric" and known is None:
-            use = alone(use, subject)
-        if turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
-            evidence, turn = only_turn(evidence, turn), 1
-        finds.asked.append(
-            Asked(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=known or subject)
-        )
-    return finds
-
-
-def verdict_of(asked: Asked, grade: Grade) -> LabelledVerdict:
-    """The label beside what the grade says of the same thing."""
-    _, verdicts = _spec_of(asked.use)
-    said = said_of(grade, verdicts, turn=asked.turn, subject=asked.subject)
-    turns = [content(turn) for turn in _turns_judged(asked.evidence, asked.turn)]
-    where = asked.label.where
-    return LabelledVerdict(
-        label=asked.label,
-        judge=said.passed,
-        said=said.word,
-        message=said.text,
-        cluster=f"{where.suite}:{where.case_id}" if where else fingerprints.digest(turns),
-        shown=prompting.answer_of(asked.evidence.actual[(asked.turn or 0) - 1]),
-    )
-
-
-def find_grades(labels: Sequence[Label], stored: Stored) -> tuple[Finds, list[Grade], int]:
-    """What the run that was stored says of each label: the labels, their grades, and how many have no place in it.
+def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[LabelledVerdict], list[Problem]]:
+    """What the run that was stored says of each label that has a place in it, and what stands in the way.
 
     Another answer than the one that was labelled is what a run may well have: the label is left out, and that is told.
     """
-    finds = Finds(stale=Severity.WARNING)
-    grades: list[Grade] = []
+    verdicts, problems = list[LabelledVerdict](), list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}
-    elsewhere = 0
-    for label in labels:
-        if label.where is None:
-            elsewhere += 1
+    for label in given:
+        where, name = label.line.where, label.line.criterion
+        if where is None:
             continue
-        evidence = recorded(label, stored, finds)
-        if evidence is None:
+        try:
+            evidence = recorded(label, stored)
+            use, grade = uses.get((where.suite, name)), graded[where].grades.get(name)
+            if use is None or grade is None:
+                raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
+            item = _item(label, use, evidence)
+        except LabelProblem as found:
+            severity = Severity.WARNING if found.code == ANOTHER_ANSWER else Severity.ERROR
+            problems.append(found.told(label, severity=severity))
             continue
-        use = uses.get((label.where.suite, label.criterion))
-        grade = graded[label.where].grades.get(label.criterion)
-        if use is None or grade is None:
-            finds.error("label-place-unknown", label, f"the run has no `{label.criterion}` in this suite")
-            continue
-        spec, verdicts = _spec_of(use)
-        judge = _as_stored(judges.judge_of(use, spec), label, stored)
-        turn, subject = _turn(label, evidence, verdicts, finds), _subject(label, use, evidence, verdicts, finds)
-        if judge is None:
-            finds.error("label-without-verdict", label, f"`{use.name}` is rated by Google Cloud, not by a judge model")
-        if judge is None or subject is None or turn == 0:
-            continue
-        subject = text_of_rubric(subject, rubrics_of(use, evidence)) or subject
-        finds.asked.append(Asked(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject))
-        grades.append(grade)
-    return finds, grades, elsewhere
+        judge = dataclasses.replace(item.judge, prompt_version=stored.prompt_of(where.suite, name))
+        verdicts.append(verdict_of(dataclasses.replace(item, judge=judge), grade))
+    return verdicts, problems
 
 
-def _as_stored(judge: JudgeIdentity | None, label: Label, stored: Stored) -> JudgeIdentity | None:
-    """With the version of the prompt that the run asked with, "" where its file does not tell."""
-    if judge is None or label.where is None:
-        return judge
-    asked = stored.prompt_of(label.where.suite, label.criterion)
-    return dataclasses.replace(judge, prompt_version=asked)
-
-
-def other_prompts(asked: Sequence[Asked]) -> list[str]:
+def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
     """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a sentence each."""
     notes: dict[str, None] = {}
-    for each in asked:
-        spec, _ = _spec_of(each.use)
-        today = judges.judge_of(each.use, spec)
-        then, now = each.judge.prompt_version, "" if today is None else today.prompt_version
+    for name, then in dict.fromkeys((each.asked.criterion, each.asked.judge.prompt_version) for each in verdicts):
+        spec = labels.labelled_spec(name)
+        now = "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
         if not then:
-            notes[f"the results lack the prompt version of `{each.use.name}`"] = None
+            notes[f"the results lack the prompt version of `{name}`"] = None
         elif then != now:
-            said = f"the results of `{each.use.name}` were judged with prompt {then}, the current one is {now}"
+            said = f"the results of `{name}` were judged with prompt {then}, the current one is {now}"
             notes[f"{said}: this calibration applies only to the former"] = None
     return list(notes)
-
-
-# --- one label ------------------------------------------------------------------------------------
-
-
-def _spec_of(use: CriterionUse) -> tuple[CriterionSpec, Verdicts]:
-    spec = criteria.CRITERIA[use.name]
-    assert spec.verdicts is not None, "labels of other criteria were refused when they were read"
-    return spec, spec.verdicts
-
-
-def _turn(label: Label, evidence: Evidence, verdicts: Verdicts, finds: Finds) -> int | None:
-    """The turn of the evidence; None for a verdict on the conversation, 0 where the label does not say it."""
-    if verdicts.whole:
-        return None
-    if len(evidence.actual) == 1:
-        return 1
-    if label.turn is None or label.turn > len(evidence.actual):
-        message = f"the conversation has {words.counted(len(evidence.actual), 'turn')}; set `turn`"
-        finds.error("label-place-unknown", label, message, "Turns count from 1.")
-        return 0
-    return label.turn
-
-
-def _subject(label: Label, use: CriterionUse, evidence: Evidence, verdicts: Verdicts, finds: Finds) -> str | None:
-    """What the label names within the turn; None where that cannot be, which is told."""
-    if verdicts.unit != "rubric":
-        return label.subject
-    known = rubrics_of(use, evidence)
-    names = [rubric.rubric_id for rubric in known]
-    if not label.subject:
-        if len(known) == 1:
-            return known[0].text
-        hint = f"Rubrics: {words.listed(names)}." if names else "Write its text."
-        finds.error("label-subject-unknown", label, "`rubric` is missing", hint)
-        return None
-    fixed = Need.RUBRICS not in criteria.CRITERIA[use.name].needs
-    if fixed and text_of_rubric(label.subject, known) is None:
-        message = f"`{use.name}` has no property `{label.subject[:80]}`"
-        finds.error("label-subject-unknown", label, message, meant(label.subject, names))
-        return None
-    return label.subject
-
-
-def _use_of(
-    label: Label, uses: Mapping[str, Mapping[str, CriterionUse]], evidence: Evidence, finds: Finds
-) -> CriterionUse | None:
-    """How the gate uses the label's criterion: in its suite, or in whichever suites use it alike."""
-    found = uses[label.criterion]
-    if label.where is not None and label.where.suite in found:
-        return found[label.where.suite]
-    distinct = list({fingerprints.digest(dict(use.options)): use for use in found.values()}.values())
-    if len(distinct) > 1 and label.subject:
-        knowing = [use for use in distinct if text_of_rubric(label.subject, rubrics_of(use, evidence)) is not None]
-        distinct = knowing or [_without_rubrics(use) for use in distinct]
-        distinct = list({fingerprints.digest(dict(use.options)): use for use in distinct}.values())
-    if len(distinct) == 1:
-        return distinct[0]
-    hint = f"Name one of {words.listed(f'`{key}`' for key in found)} as `suite`."
-    finds.error("label-place-unknown", label, f"the suites use `{label.criterion}` with different options", hint)
-    return None
-
-
-def _without_rubrics(use: CriterionUse) -> CriterionUse:
-    return dataclasses.replace(use, options={name: value for name, value in use.options.items() if name != "rubrics"})
-
-
-def _turns_judged(evidence: Evidence, turn: int | None) -> tuple[Invocation, ...]:
-    return evidence.actual if turn is None else evidence.actual[turn - 1 : turn]

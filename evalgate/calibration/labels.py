@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -13,27 +13,13 @@ from pydantic import Field, ValidationError
 
 from evalgate import criteria
 from evalgate.criteria import judges
-from evalgate.criteria.base import Verdicts
+from evalgate.criteria.base import CriterionSpec, Verdicts
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire
 from evalgate.formats.json_source import Problems
 from evalgate.judges import prompting
-from evalgate.model import (
-    Case,
-    Content,
-    Evidence,
-    Finding,
-    Grade,
-    GradedTrial,
-    Invocation,
-    Label,
-    Need,
-    Score,
-    Suite,
-    Text,
-    TrialKey,
-)
+from evalgate.model import Case, Content, Evidence, Finding, GradedTrial, Invocation, Need, Score, Suite, Text, TrialKey
 from evalgate.model.shapes import Wire, to_snake
 from evalgate.results.file import Stored
 from evalgate.text import words
@@ -45,50 +31,92 @@ COMMON: Mapping[str, bool] = {
 """Words that are a yes or a no for every criterion, besides its judge's own."""
 UNSURE = frozenset({"", "?", "unsure", "unclear", "skip"})
 """Words of a line that is not labelled (yet)."""
+NEEDS_STEPS = frozenset({"rubric_based_tool_use_quality_v1", "multi_turn_tool_use_quality_v1"})
+"""Criteria that judge what two texts do not show."""
+TEXTS_ARE_ALL = frozenset({"final_response_match_v2", "safety_v1"})
+"""Criteria that judge the words of user, agent and reference, and nothing else."""
 
 
-class LabelWire(Wire):
-    """One line."""
+class LabelPlace(Wire):
+    """Which trial of results.json a line speaks of; empty where it holds itself what was judged."""
 
-    criterion: str
-    label: str | bool | int | None = None
     suite: str = ""
     case: str = ""
     repeat: int = Field(default=0, ge=0)
     turn: int | None = Field(default=None, ge=1)
-    rubric: str = ""
-    sentence: str = ""
+
+    @property
+    def where(self) -> TrialKey | None:
+        """The trial."""
+        if not (self.suite and self.case):
+            return None
+        return TrialKey(suite=self.suite, case_id=self.case, repeat=self.repeat)
+
+
+class LabelEvidence(Wire):
+    """What was judged, as far as the line itself holds it: two texts, or the conversation."""
+
     user: str | None = None
     answer: str | None = None
     reference: str | None = None
     conversation: list[InvocationWire] | None = Field(default=None, min_length=1)
     expected: list[InvocationWire] | None = None
     rubrics: list[RubricWire] = Field(default_factory=list)
+
+    def evidence(self, spec: CriterionSpec, *, name: str) -> Evidence | None:
+        """The evidence of a case called `name`; None where the line does not hold all of it."""
+        needs_reference = Need.REFERENCE in spec.needs
+        if Need.SCENARIO in spec.needs:
+            return None
+        if self.conversation is not None:
+            if needs_reference and self.expected is None:
+                return None
+            actual = tuple(turn.noun() for turn in self.conversation)
+            expected = None if self.expected is None else tuple(turn.noun() for turn in self.expected)
+        else:
+            if self.user is None or self.answer is None or spec.name in NEEDS_STEPS:
+                return None
+            if needs_reference and self.reference is None:
+                return None
+            asked = _text(self.user, "user")
+            actual = (Invocation(user_content=asked, final_response=_text(self.answer, "model")),)
+            reference = None if self.reference is None else _text(self.reference, "model")
+            expected = None if reference is None else (Invocation(user_content=asked, final_response=reference),)
+        rubrics = tuple(rubric.noun() for rubric in self.rubrics)
+        return Evidence(
+            case=Case(case_id=name, conversation=expected, rubrics=rubrics), actual=actual, expected=expected
+        )
+
+
+class LabelLine(LabelEvidence, LabelPlace):
+    """One line. `rubric` (id or text), `sentence`: what it speaks of; neither: there is but one thing to judge."""
+
+    criterion: str
+    label: str | bool | int | None = None
+    rubric: str = ""
+    sentence: str = ""
     note: str = ""
 
+    @property
+    def word(self) -> str:
+        """The label as it was written."""
+        return "" if self.label is None else str(self.label).strip()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
-    """What a criterion's label may say and must have: see `plugins.Verdicts`.
-
-    `from_texts`: the words of user and agent are all that is judged. `needs_reference`: an expected answer is compared.
-    `only_placed`: what is judged needs its case (a scenario), so that a label must say where in results.json it is.
-    """
-
-    labels: Mapping[str, bool]
-    unit: str = ""
-    from_texts: bool = True
-    needs_reference: bool = False
-    only_placed: bool = False
+    @property
+    def subject(self) -> str:
+        """The rubric or the sentence."""
+        return self.rubric or self.sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fault:
-    """What is wrong with a line."""
+class Label:
+    """What a person says, yes or no, of one thing that a judge can say yes or no to; `evidence`: where the line holds
+    what was judged, else the line names a trial of results.json."""
 
-    code: str
-    message: str
-    hint: str = ""
+    line: LabelLine
+    human: bool
+    place: Place
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,188 +128,144 @@ class LabelsReading:
     problems: tuple[Problem, ...] = ()
 
 
-def parse_labels(
-    text: str, *, file: str, vocabularies: Mapping[str, Vocabulary], others: Collection[str] = ()
-) -> LabelsReading:
-    """Read a file of labels. `others`: criteria whose verdicts nobody can label. Empty lines are passed over."""
-    reader = _Reader(file, vocabularies, others)
+def labelled_spec(name: str) -> CriterionSpec | None:
+    """The row of a criterion whose verdicts people can label: its judge model says yes or no."""
+    spec = criteria.CRITERIA.get(name)
+    return spec if spec is not None and spec.verdicts is not None else None
+
+
+def parse_labels(text: str, *, file: str) -> LabelsReading:
+    """Read a file of labels. Empty lines are passed over."""
+    reader = _Reader(file)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
             reader.read(line.strip(), number)
     return LabelsReading(labels=tuple(reader.labels), unlabelled=reader.unlabelled, problems=tuple(reader.problems))
 
 
+@dataclass(slots=True)
 class _Reader:
     """Reads one line after another."""
 
-    def __init__(self, file: str, vocabularies: Mapping[str, Vocabulary], others: Collection[str]) -> None:
-        self._file = file
-        self._vocabularies = vocabularies
-        self._others = others
-        self.labels: list[Label] = []
-        self.unlabelled = 0
-        self.problems: list[Problem] = []
+    file: str
+    labels: list[Label] = field(default_factory=list)
+    unlabelled: int = 0
+    problems: list[Problem] = field(default_factory=list)
 
-    def read(self, line: str, number: int) -> None:
+    def read(self, text: str, number: int) -> None:
         """Keep the label of a line, or what is wrong with it."""
-        wire = self._wire(line, number)
-        if wire is None:
+        line = self._line(text, number)
+        if line is None:
             return
-        vocabulary = self._vocabularies.get(wire.criterion)
-        if vocabulary is None:
-            self._unknown_criterion(wire.criterion, number)
+        spec = labelled_spec(line.criterion)
+        if spec is None or spec.verdicts is None:
+            self._error(number, *_unknown_criterion(line.criterion))
             return
-        word = str(wire.label).strip() if wire.label is not None else ""
-        if word.lower() in UNSURE:
+        if line.word.lower() in UNSURE:
             self.unlabelled += 1
             return
-        human = _meaning(word, vocabulary.labels)
-        found = [*self._about_word(word, human, vocabulary), *_lacks(wire, vocabulary)]
-        for fault in found:
-            self._error(fault.code, fault.message, number, fault.hint)
-        if human is None or found:
-            return
-        place = Place(file=self._file, line=number)
-        self.labels.append(_label(wire, vocabulary, human=human, word=word, place=place))
+        spelled = line.word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
+        human = spec.verdicts.labels.get(spelled, COMMON.get(spelled))
+        if human is None:
+            self._error(number, *_unknown_label(line.word, spec.verdicts))
+        lack = _lack(line, spec, spec.verdicts)
+        if lack is not None:
+            self._error(number, *lack)
+        if human is not None and lack is None:
+            evidence = line.evidence(spec, name=f"label-{number}")
+            place = Place(file=self.file, line=number)
+            self.labels.append(Label(line=line, human=human, place=place, evidence=evidence))
 
-    def _wire(self, line: str, number: int) -> LabelWire | None:
+    def _line(self, text: str, number: int) -> LabelLine | None:
         try:
-            raw = json.loads(line)
+            raw = json.loads(text)
         except (ValueError, RecursionError) as error:
             said = getattr(error, "msg", "nested too deeply")
-            self._error("json-syntax", f"not JSON: {said}", number, "write one JSON object per line")
+            self._error(number, "json-syntax", f"not JSON: {said}", "write one JSON object per line")
             return None
         if not isinstance(raw, dict):
-            self._error("wrong-type", f"expected an object, found {json_source.described(raw)}", number)
+            self._error(number, "wrong-type", f"expected an object, found {json_source.described(raw)}")
             return None
         known = {to_snake(str(key)): key for key in raw}
-        unknown = [name for name in known if name not in LabelWire.model_fields]
+        unknown = [name for name in known if name not in LabelLine.model_fields]
         for name in unknown:
-            close = words.nearest(name, LabelWire.model_fields)
-            hint = f"did you mean `{close}`?" if close else f"known keys: {', '.join(LabelWire.model_fields)}"
-            self._error("unknown-key", f"unknown key `{name[:60]}` in a label", number, hint)
+            close = words.nearest(name, LabelLine.model_fields)
+            hint = f"did you mean `{close}`?" if close else f"known keys: {', '.join(LabelLine.model_fields)}"
+            self._error(number, "unknown-key", f"unknown key `{name[:60]}` in a label", hint)
         try:
-            wire = LabelWire.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
+            line = LabelLine.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
         except ValidationError as error:
-            found = Problems(line, file=self._file)
+            found = Problems(text, file=self.file)
             found.validation(error, raw, path=())
-            self.problems += [_at_line(problem, number) for problem in found.all()]
+            place = Place(file=self.file, line=number)
+            self.problems += [dataclasses.replace(problem, place=place) for problem in found.all()]
             return None
-        return None if unknown else wire
+        return None if unknown else line
 
-    def _unknown_criterion(self, name: str, number: int) -> None:
-        if name in self._others:
-            message = f"the judge of `{name}` does not say yes or no, so it cannot be labeled"
-            able = ", ".join(self._vocabularies)
-            self._error("label-without-verdict", message, number, f"These can be labeled: {able}.")
-            return
-        close = words.nearest(name, self._vocabularies)
-        hint = f"Did you mean `{close}`?" if close else f"These can be labeled: {', '.join(self._vocabularies)}."
-        self._error("unknown-criterion", f"no judged criterion is called `{name[:80]}`", number, hint)
-
-    def _about_word(self, word: str, human: bool | None, vocabulary: Vocabulary) -> list[_Fault]:  # noqa: FBT001 - yes, no, or neither
-        if human is not None:
-            return []
-        right = [*vocabulary.labels, "yes", "no", "pass", "fail"]
-        close = words.nearest(word, [*vocabulary.labels, *COMMON])
-        hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(dict.fromkeys(right))}."
-        return [_Fault(code="unknown-label", message=f"`{word[:60]}` is neither a yes nor a no", hint=hint)]
-
-    def _error(self, code: str, message: str, number: int, hint: str = "") -> None:
-        place = Place(file=self._file, line=number)
+    def _error(self, number: int, code: str, message: str, hint: str = "") -> None:
+        place = Place(file=self.file, line=number)
         self.problems.append(Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint))
 
 
-def _meaning(word: str, labels: Mapping[str, bool]) -> bool | None:
-    spelled = word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
-    return labels.get(spelled, COMMON.get(spelled))
+# --- what is wrong with a line: its code, the message, and a hint ---------------------------------
 
 
-def _lacks(wire: LabelWire, vocabulary: Vocabulary) -> list[_Fault]:
-    """What the line does not say."""
-    unseen = _unseen(wire, vocabulary)
-    if unseen is not None:
-        return [_Fault(code="label-without-evidence", message=unseen[0], hint=unseen[1])]
-    turns = wire.conversation
-    if turns is not None and wire.turn is not None and wire.turn > len(turns):
-        message = f"`turn` is {wire.turn}, the conversation has {words.counted(len(turns), 'turn')}"
-        return [_Fault(code="label-place-unknown", message=message, hint="Turns count from 1.")]
-    stray = {"rubric": wire.rubric, "sentence": wire.sentence}
-    wrong = next((name for name, value in stray.items() if value and name != vocabulary.unit), None)
-    if wrong:
-        return [_Fault(code="label-subject-unknown", message=f"`{wire.criterion}` has no verdict on a {wrong}")]
-    return []
+def _unknown_criterion(name: str) -> tuple[str, str, str]:
+    able = [each for each in criteria.CRITERIA if labelled_spec(each)]
+    hint = f"These can be labeled: {', '.join(able)}."
+    if name in criteria.CRITERIA and not criteria.CRITERIA[name].informational:
+        message = f"the judge of `{name}` does not say yes or no, so it cannot be labeled"
+        return "label-without-verdict", message, hint
+    close = words.nearest(name, able)
+    message = f"no judged criterion is called `{name[:80]}`"
+    return "unknown-criterion", message, f"Did you mean `{close}`?" if close else hint
 
 
-def _unseen(wire: LabelWire, vocabulary: Vocabulary) -> tuple[str, str] | None:
-    """Why the judge could not be shown what was labelled, and what to give; None where it can."""
-    if wire.suite and wire.case:
+def _unknown_label(word: str, verdicts: Verdicts) -> tuple[str, str, str]:
+    close = words.nearest(word, [*verdicts.labels, *COMMON])
+    right = dict.fromkeys([*verdicts.labels, "yes", "no", "pass", "fail"])
+    hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(right)}."
+    return "unknown-label", f"`{word[:60]}` is neither a yes nor a no", hint
+
+
+def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str, str, str] | None:
+    """What the line does not say, so that the judge could not be shown what was labelled."""
+    hint = _missing_evidence(line, spec)
+    if hint is not None:
+        return ("label-without-evidence", *hint)
+    turns = line.conversation
+    if turns is not None and line.turn is not None and line.turn > len(turns):
+        message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
+        return "label-place-unknown", message, "Turns count from 1."
+    subjects = {"rubric": line.rubric, "sentence": line.sentence}
+    wrong = next((name for name, value in subjects.items() if value and name != verdicts.unit), None)
+    return ("label-subject-unknown", f"`{line.criterion}` has no verdict on a {wrong}", "") if wrong else None
+
+
+def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] | None:
+    if line.where is not None:
         return None
-    if vocabulary.only_placed:
+    if Need.SCENARIO in spec.needs:
         return "what is judged needs its scenario", "Give `suite` and `case` of results.json."
-    texts = wire.user is not None and wire.answer is not None
-    if wire.conversation is None and not texts:
+    if line.conversation is None and (line.user is None or line.answer is None):
         hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
         return "the line does not identify what was judged", hint
-    if wire.conversation is None and not vocabulary.from_texts:
-        hint = "Give `conversation`, or `suite` and `case` of results.json."
-        return "`user` and `answer` do not show tool use", hint
-    key, given = ("reference", wire.reference) if wire.conversation is None else ("expected", wire.expected)
-    if vocabulary.needs_reference and not given and given != "":
+    if line.conversation is None and spec.name in NEEDS_STEPS:
+        return (
+            "`user` and `answer` do not show tool use",
+            "Give `conversation`, or `suite` and `case` of results.json.",
+        )
+    key, given = ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
+    if Need.REFERENCE in spec.needs and not given and given != "":
         return "the judge needs an expected answer", f"Give it as `{key}`."
     return None
-
-
-def _label(wire: LabelWire, vocabulary: Vocabulary, *, human: bool, word: str, place: Place) -> Label:
-    evidence = _evidence(wire, vocabulary, f"label-{place.line}")
-    where = TrialKey(suite=wire.suite, case_id=wire.case, repeat=wire.repeat) if wire.suite and wire.case else None
-    return Label(
-        criterion=wire.criterion,
-        human=human,
-        word=word,
-        place=place,
-        where=where,
-        evidence=evidence,
-        turn=wire.turn,
-        subject=wire.rubric or wire.sentence,
-        answer=wire.answer,
-        note=wire.note,
-    )
-
-
-def _evidence(wire: LabelWire, vocabulary: Vocabulary, name: str) -> Evidence | None:
-    """What was judged, where the line itself holds all of it."""
-    if vocabulary.only_placed:
-        return None
-    rubrics = tuple(rubric.noun() for rubric in wire.rubrics)
-    if wire.conversation is not None:
-        if vocabulary.needs_reference and wire.expected is None:
-            return None
-        actual = tuple(turn.noun() for turn in wire.conversation)
-        expected = None if wire.expected is None else tuple(turn.noun() for turn in wire.expected)
-        case = Case(case_id=name, conversation=expected, rubrics=rubrics)
-        return Evidence(case=case, actual=actual, expected=expected)
-    if wire.user is None or wire.answer is None or not vocabulary.from_texts:
-        return None
-    if vocabulary.needs_reference and wire.reference is None:
-        return None
-    turn = Invocation(user_content=_text(wire.user, "user"), final_response=_text(wire.answer, "model"))
-    answered = None if wire.reference is None else _text(wire.reference, "model")
-    expected = None if answered is None else (dataclasses.replace(turn, final_response=answered),)
-    return Evidence(case=Case(case_id=name, conversation=expected, rubrics=rubrics), actual=(turn,), expected=expected)
 
 
 def _text(text: str, role: str) -> Content:
     return Content(parts=(Text(text=text),), role=role)
 
 
-def _at_line(problem: Problem, number: int) -> Problem:
-    place = problem.place or Place(file="")
-    return dataclasses.replace(problem, place=dataclasses.replace(place, line=number))
-
-
-TEXTS_ARE_ALL = frozenset({"final_response_match_v2", "safety_v1"})
-"""Criteria that judge the words of user, agent and reference, and nothing else."""
+# --- drafting -------------------------------------------------------------------------------------
 
 
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
@@ -307,49 +291,34 @@ def _draft_lines(trial: GradedTrial, suite: Suite, stored: Stored) -> Iterator[d
         return
     evidence = Evidence(case=case, actual=transcript.invocations, expected=case.conversation)
     for use in suite.criteria:
-        spec = criteria.CRITERIA.get(use.name)
-        grade = trial.grades.get(use.name)
-        if spec is None or spec.verdicts is None or not isinstance(grade, Score):
+        spec, grade = labelled_spec(use.name), trial.grades.get(use.name)
+        if spec is None or spec.verdicts is None or not isinstance(grade, Score) or judges.judge_of(use) is None:
             continue
-        if judges.judge_of(use, spec) is None:
-            continue
-        for finding in _findings(grade, spec.verdicts):
-            turn = finding.turn if finding.turn is not None and not spec.verdicts.whole else None
-            subject = {spec.verdicts.unit: finding.subject} if spec.verdicts.unit else {}
-            yield {"label": "", "criterion": use.name, **subject, **_about(trial, use.name, evidence, turn)}
+        unit = spec.verdicts.unit
+        for finding in grade.findings:
+            if finding.score is None or bool(finding.subject) is not bool(unit):
+                continue  # no verdict, or none that a line could name
+            subject = {unit: finding.subject} if unit else {}
+            yield {"label": "", "criterion": use.name, **subject, **_about(trial, spec, evidence, finding)}
 
 
-def _findings(grade: Grade, verdicts: Verdicts) -> list[Finding]:
-    """The verdicts that a line can name: with the subject that its unit is, or with none."""
-    return [each for each in grade.findings if each.score is not None and bool(each.subject) is bool(verdicts.unit)]
-
-
-def _about(trial: GradedTrial, criterion: str, evidence: Evidence, turn: int | None) -> dict[str, Any]:
+def _about(trial: GradedTrial, spec: CriterionSpec, evidence: Evidence, finding: Finding) -> dict[str, Any]:
     """The texts that a person reads first, then where they come from, then what else the judge sees."""
-    at = len(evidence.actual) if turn is None else turn
+    whole = spec.verdicts is not None and spec.verdicts.whole
+    at = len(evidence.actual) if finding.turn is None or whole else finding.turn
     judged = evidence.actual[at - 1]
     line: dict[str, Any] = {"user": prompting.text_of(judged.user_content), "answer": prompting.answer_of(judged)}
     expected = evidence.expected[at - 1] if evidence.expected and at <= len(evidence.expected) else None
     if expected is not None and prompting.answer_of(expected).strip():
         line["reference"] = prompting.answer_of(expected)
     line |= {"suite": trial.key.suite, "case": trial.key.case_id, "repeat": trial.key.repeat, "turn": at}
-    if Need.SCENARIO in criteria.CRITERIA[criterion].needs:
+    final = judged.final_response.parts if judged.final_response else ()
+    only_texts = all(isinstance(part, Text) for part in (*judged.user_content.parts, *final))
+    if Need.SCENARIO in spec.needs or (spec.name in TEXTS_ARE_ALL and only_texts):
         return line
-    if criterion not in TEXTS_ARE_ALL or not _is_plain(judged):
-        line |= _whole(evidence)
-    return line
-
-
-def _whole(evidence: Evidence) -> dict[str, Any]:
-    written: dict[str, Any] = {"conversation": [adk_shapes.invocation_json(each) for each in evidence.actual]}
+    line["conversation"] = [adk_shapes.invocation_json(each) for each in evidence.actual]
     if evidence.expected is not None:
-        written["expected"] = [adk_shapes.invocation_json(each) for each in evidence.expected]
+        line["expected"] = [adk_shapes.invocation_json(each) for each in evidence.expected]
     if evidence.case.rubrics:
-        written["rubrics"] = [adk_shapes.rubric_json(each) for each in evidence.case.rubrics]
-    return written
-
-
-def _is_plain(invocation: Invocation) -> bool:
-    """Whether the texts are all there is to the turn's two messages."""
-    final = invocation.final_response.parts if invocation.final_response else ()
-    return all(isinstance(part, Text) for part in (*invocation.user_content.parts, *final))
+        line["rubrics"] = [adk_shapes.rubric_json(each) for each in evidence.case.rubrics]
+    return line

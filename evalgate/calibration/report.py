@@ -41,7 +41,7 @@ _CONFUSION = ("criterion", "both yes", "both no", "only judge yes", "only people
 
 def _figures(each: CriterionCalibration) -> tuple[str, ...]:
     rates = (each.agreement, each.kappa, each.tpr, each.tnr)
-    total = each.matrix.total + each.undecided
+    total = each.matrix.total + each.matrix.undecided
     return (plain.label(each.criterion, NAME), judge(each.judge), f"{total:,}", *(rate(found) for found in rates))
 
 
@@ -52,7 +52,7 @@ def _confusion(each: CriterionCalibration) -> tuple[str, ...]:
         matrix.true_negative,
         matrix.false_positive,
         matrix.false_negative,
-        each.undecided,
+        matrix.undecided,
     )
     return (plain.label(each.criterion, NAME), *(f"{count:,}" for count in counts))
 

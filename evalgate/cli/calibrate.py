@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import click
 from evalgate import cli
 from evalgate.calibration import agreement, calibrate, report
 from evalgate.calibration import labels as calibration_labels
-from evalgate.calibration.calibrate import Calibrated, Desk, Order
+from evalgate.calibration.calibrate import Judged
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -67,35 +66,36 @@ def run(labels: str, values: dict[str, Any]) -> int:
     if values["draft"]:
         return _draft(Path(labels), values, settings)
     written = _written(values["written"], settings)
-    order = Order(
-        labels=Path(labels).absolute(),
+    calibration, judged = calibrate.calibrate(
+        settings,
+        Path(labels).absolute(),
         results=_path(values["results"]),
         conversations=_path(values["conversations"]) or _last_results(settings),
+        environ=os.environ,
+        cache=prepare.cache_of(settings, os.environ, say=_say),
+        say=_say,
     )
-    cache = prepare.cache_of(settings, os.environ, say=_say)
-    desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
-    done = calibrate.calibrate(settings, order, desk)
-    _show(done)
-    problem = output.write_file(written, [calibration_file.render(done.calibration)])
+    _show(calibration, judged)
+    problem = output.write_file(written, [calibration_file.render(calibration)])
     if problem is not None:
         raise UnavailableError(f"{written} {problem.message}")
     click.echo(f"wrote {os.path.relpath(written)}")
-    return _verdict(done.calibration, values["fail_under_kappa"])
+    return _verdict(calibration, values["fail_under_kappa"])
 
 
 def _say(line: str) -> None:
     click.echo(plain.one_line(line), err=True)
 
 
-def _show(done: Calibrated) -> None:
-    cli.show_problems(done.problems)
-    caveats = [(each.criterion, line) for each in done.calibration.criteria for line in agreement.caveats(each)]
-    text = report.render(done.calibration, caveats=caveats, notes=done.notes)
+def _show(calibration: Calibration, judged: Judged) -> None:
+    cli.show_problems(judged.problems)
+    caveats = [(each.criterion, line) for each in calibration.criteria for line in agreement.caveats(each)]
+    text = report.render(calibration, caveats=caveats, notes=judged.notes)
     click.echo(text, nl=False)
-    calls, cached = sum(use.calls for use in done.took), sum(use.cached for use in done.took)
-    costs = [use.cost_usd for use in done.took if use.cost_usd is not None]
+    calls, cached = sum(use.calls for use in judged.took), sum(use.cached for use in judged.took)
+    costs = [use.cost_usd for use in judged.took if use.cost_usd is not None]
     cost = f", ${sum(costs):.4f}" if costs else ""
-    if done.took:
+    if judged.took:
         click.echo(f"\n{words.counted(calls, 'call')} of the judge, {cached:,} read from the cache{cost}")
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from evalgate.criteria import (
+    base,
     custom_metric,
     final_response_match_v2,
     final_session_state,
@@ -19,7 +20,7 @@ from evalgate.criteria import (
     vertex,
 )
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
-from evalgate.model import CriterionUse
+from evalgate.model import CriterionUse, Need
 
 CRITERIA: Final[Mapping[str, CriterionSpec]] = MappingProxyType(
     {
@@ -52,3 +53,15 @@ def build(use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion of a checked use. Raises KeyError on an unknown name, pydantic.ValidationError on bad options."""
     spec = CUSTOM if use.code is not None else CRITERIA[use.name]
     return spec.build(spec.options.model_validate(dict(use.options)), use, services)
+
+
+def with_facts(use: CriterionUse) -> CriterionUse:
+    """The use with what its row says of it; as it is where no row has its name."""
+    spec = pick(use.name, use.code)
+    return use if spec is None else base.with_facts(use, spec)
+
+
+def use_by_model(name: str) -> CriterionUse:
+    """A judged criterion that no suite uses, asked by a judge model also where ADK asks a service."""
+    by_model = {"judge": "llm"} if Need.VERTEX in CRITERIA[name].needs else {}
+    return with_facts(CriterionUse(name=name, threshold=None, options=by_model))

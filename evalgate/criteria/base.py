@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from evalgate.agents.base import MetricRunner
 from evalgate.judges.base import JudgePanel
 from evalgate.model import CriterionUse, Evidence, Grade, Need, Scale
+from evalgate.model.shapes import Wire
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,10 @@ class CriterionServices:
     adk_compat: bool = False
     run_metric: MetricRunner | None = None
     judge: JudgePanel | None = None
+
+
+class NoOptions(Wire):
+    """It has no options but its threshold, where it has one."""
 
 
 class Criterion(Protocol):
@@ -64,9 +69,13 @@ class CriterionSpec:
     scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
     informational: bool = False
-    lower_is_better: bool = False
     ours: bool = False
     verdicts: Verdicts | None = None
+
+    @property
+    def lower_is_better(self) -> bool:
+        """What informational criteria count is spent: calls, tokens, seconds."""
+        return self.informational
 
 
 def with_facts(use: CriterionUse, spec: CriterionSpec) -> CriterionUse:

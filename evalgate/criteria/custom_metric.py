@@ -33,11 +33,11 @@ def grade(evidence: Evidence, *, use: CriterionUse, code: str, run_metric: Metri
     found = run_metric(code, use, evidence)
     if isinstance(found, NotEvaluated):
         return found
-    problem = _nonsense(found, turns=len(evidence.actual)) or _contradiction(found, use)
+    problem = _number_problem(found, turns=len(evidence.actual)) or _threshold_problem(found, use)
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{code} {problem}") if problem else found
 
 
-def _nonsense(score: Score, *, turns: int) -> str:
+def _number_problem(score: Score, *, turns: int) -> str:
     if not score.is_number:
         return f"gave {score.value}, not a valid score"
     if score.turns and len(score.turns) != turns:
@@ -45,7 +45,7 @@ def _nonsense(score: Score, *, turns: int) -> str:
     return ""
 
 
-def _contradiction(score: Score, use: CriterionUse) -> str:
+def _threshold_problem(score: Score, use: CriterionUse) -> str:
     if score.passed is None or use.threshold is None:
         return ""
     reaches = score.value <= use.threshold if use.lower_is_better else score.value >= use.threshold

@@ -19,7 +19,10 @@ NO_REFERENCE = "the turn has no expected answer and is excluded from the mean"
 
 def build(options: AnswerOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`."""
-    return judged.with_judge(options, use, services, lambda ask: functools.partial(grade, options=options, ask=ask))
+    rule = functools.partial(grade, options=options)
+    return judged.with_judge(
+        options, use, services, lambda ask: functools.partial(rule, ask=ask), unready=lambda _: None
+    )
 
 
 def grade(evidence: Evidence, *, options: AnswerOptions, ask: Asking) -> Grade:
@@ -87,7 +90,7 @@ TASK = "Is the text in agent_answer valid, given reference_answer as the right a
 
 def ask_match(*, request: str, answer: str, reference: str) -> Question:
     """The question on one turn."""
-    return prompting.compose(
+    return prompting.build_question(
         rules=RULES,
         reply=REPLY,
         pieces=(

@@ -16,7 +16,7 @@ from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Json, Need, Reason, Text, turns
+from evalgate.model import CriterionUse, Event, Evidence, Finding, Grade, Invocation, Need, Reason, Text, turns
 
 NO_TEXT = "the agent said nothing to check; the turn is excluded from the mean"
 
@@ -49,15 +49,12 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
     A text is taken apart once; every sentence is voted on by `num_samples` samples, in ADK by one. ADK leaves out
     sentences, texts and turns without a verdict.
     """
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     checked = [
         text
         for number, invocation in enumerate(evidence.actual, start=1)
         for text in texts_of(invocation, number, intermediate=options.evaluate_intermediate_nl_responses)
     ]
-    segmented = [_sentences(result, each.text) for result, each in zip(_segment(checked, ask), checked, strict=True)]
+    segmented = [_each_sentence(result, each.text) for result, each in zip(_split(checked, ask), checked, strict=True)]
     ballots = {
         place: _validation(each, sentences, ask)
         for place, (each, sentences) in enumerate(zip(checked, segmented, strict=True))
@@ -76,12 +73,12 @@ def grade(evidence: Evidence, *, options: Options, ask: Asking) -> Grade:
 # --- which sentences ------------------------------------------------------------------------------
 
 
-def _segment(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
+def _split(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
     return ask.panel.vote_all(
         [
             judged.sampled(
                 ask,
-                render_segmentation(each.text),
+                render_split(each.text),
                 parse=functools.partial(_any_sentence, text=each.text),
                 names={"": "the text"},
                 num_samples=1,
@@ -92,15 +89,15 @@ def _segment(checked: Sequence[Checked], ask: Asking) -> tuple[VoteResult, ...]:
 
 
 def _any_sentence(reply: str, *, text: str) -> dict[str, Vote]:
-    found = parse_segmentation(reply, text)
+    found = parse_split(reply, text)
     return {"": Vote(passed=True)} if found or not has_words(text) else {}
 
 
-def _sentences(result: VoteResult, text: str) -> tuple[str, ...] | Lack:
+def _each_sentence(result: VoteResult, text: str) -> tuple[str, ...] | Lack:
     verdict = result.items[""]
     if verdict.passed is None:
         return judged.lack_of(verdict, result.samples) or Lack(reason=Reason.JUDGE_UNREADABLE, message=verdict.message)
-    return parse_segmentation(result.samples[0].text, text)
+    return parse_split(result.samples[0].text, text)
 
 
 # --- what each rests on ---------------------------------------------------------------------------
@@ -215,9 +212,9 @@ Reply with the sentences and nothing else, each between tags:
 SEGMENT_TASK = "Take the text in agent_text apart."
 
 
-def render_segmentation(text: str) -> Question:
+def render_split(text: str) -> Question:
     """The question which sentences a text has."""
-    return prompting.compose(
+    return prompting.build_question(
         rules=SEGMENT_RULES,
         reply=SEGMENT_REPLY,
         pieces=(Piece(name="agent_text", text=text),),
@@ -232,7 +229,7 @@ def has_words(text: str) -> bool:
     return re.search(r"\w", text) is not None
 
 
-def parse_segmentation(reply: str, text: str) -> tuple[str, ...]:
+def parse_split(reply: str, text: str) -> tuple[str, ...]:
     """The sentences of `text` that a reply marks, in order, and every stretch with a letter or digit between them.
 
     What is not in the text, as the prompt shows it, is dropped: nothing can be made up or left out. Empty: the reply
@@ -295,13 +292,15 @@ VALIDATE_TASK = "Which label does each of the sentences have, given the context?
 def render_validation(context: Sequence[Piece], sentences: Sequence[str]) -> Question:
     """The question what the sentences rest on."""
     listed = [{"id": name, "sentence": each} for name, each in zip(sentence_names(sentences), sentences, strict=True)]
-    return prompting.compose(
+    return prompting.build_question(
         rules=VALIDATE_RULES,
         reply=VALIDATE_REPLY,
         pieces=(*context, Piece(name="sentences", text=prompting.as_json(listed))),
         task=VALIDATE_TASK,
         version=VERSION,
-        schema=_schema(len(sentences)),
+        schema=prompting.verdicts_schema(
+            sentence_names(sentences), texts=("rationale", *_EXCERPTS), label="label", labels=LABELS
+        ),
     )
 
 
@@ -312,27 +311,17 @@ def sentence_names(sentences: Sequence[str]) -> tuple[str, ...]:
 
 def parse_validation(text: str, sentences: Sequence[str]) -> Mapping[str, Vote]:
     """The votes of a reply by the sentence's name; one that is passed over has none, contradictions are no vote."""
-    votes: dict[str, Vote] = {}
-    for entry in prompting.json_entries(text, key="label") or _entries_of_lines(text):
-        name = _named(entry, sentences)
-        if name is None:
-            continue
-        vote = _vote(entry)
-        known = votes.get(name)
-        if known is not None and known.passed is not vote.passed:
-            vote = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
-        votes[name] = vote
-    return votes
+    entries = prompting.json_entries(text, key="label") or _entries_of_lines(text)
+    return prompting.votes_by_item(
+        (name, _vote(entry)) for entry in entries if (name := _named(entry, sentences)) is not None
+    )
 
 
 def _vote(entry: Mapping[str, Any]) -> Vote:
-    word = prompting.read_label(entry["label"], LABELS)
     excerpts = [prompting.prose_of(entry, key) for key in _EXCERPTS]
     quoted = [f"\N{LEFT DOUBLE QUOTATION MARK}{each}\N{RIGHT DOUBLE QUOTATION MARK}" for each in excerpts if each]
     rationale = " ".join([prompting.prose_of(entry, *_REASONS), *quoted]).strip()
-    if word is None:
-        return Vote(passed=None, label=prompting.as_written(entry["label"]), rationale=rationale)
-    return Vote(passed=LABELS[word], label=word, rationale=rationale)
+    return prompting.vote_of(entry["label"], LABELS, rationale=rationale)
 
 
 def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
@@ -341,9 +330,9 @@ def _named(entry: Mapping[str, Any], sentences: Sequence[str]) -> str | None:
     name = known.get(str(entry.get("id", "")).strip(" *_`\"'[].:").casefold())
     if name is not None:
         return name
-    wanted = prompting.folded(prompting.prose_of(entry, "sentence"))
+    wanted = prompting.plain_text(prompting.prose_of(entry, "sentence"))
     pairs = zip(sentence_names(sentences), sentences, strict=True)
-    return next((each for each, sentence in pairs if wanted and prompting.folded(sentence) == wanted), None)
+    return next((each for each, sentence in pairs if wanted and prompting.plain_text(sentence) == wanted), None)
 
 
 def _entries_of_lines(text: str) -> list[dict[str, Any]]:
@@ -356,13 +345,6 @@ def _entries_of_lines(text: str) -> list[dict[str, Any]]:
             block = {}
         block[key] = value
     return found
-
-
-def _schema(count: int) -> Json:
-    properties: dict[str, Any] = {"id": {"type": "string", "enum": [f"S{number}" for number in range(1, count + 1)]}}
-    properties |= {key: {"type": "string"} for key in ("rationale", "supporting_excerpt", "contradicting_excerpt")}
-    properties |= {"label": {"type": "string", "enum": list(LABELS)}}
-    return prompting.verdicts_schema(properties, count=count)
 
 
 SPEC = CriterionSpec(

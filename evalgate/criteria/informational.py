@@ -6,17 +6,12 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
 from evalgate.model import CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, Scale, Score, turns
-from evalgate.model.shapes import Wire
-
-
-class Options(Wire):
-    """They have no options."""
 
 
 def build(
-    _options: Options, _use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
+    _options: NoOptions, _use: CriterionUse, services: CriterionServices, *, rule: Callable[..., Grade]
 ) -> Criterion:
     """The criterion."""
     return functools.partial(rule, adk_compat=services.adk_compat)
@@ -89,17 +84,17 @@ def _spent(turn: Invocation) -> _Tokens:
     reported = [event.usage for event in turn.events or () if event.usage is not None]
     if not reported:
         return {}
-    prompt = _sum([usage.prompt_tokens for usage in reported])
-    tool_use = _sum([usage.tool_use_prompt_tokens for usage in reported])
-    candidates = _sum([usage.candidates_tokens for usage in reported])
-    reasoning = _sum([usage.thoughts_tokens for usage in reported])
-    given = _sum([prompt, tool_use])
-    said = _sum([candidates, reasoning])
+    prompt = _total([usage.prompt_tokens for usage in reported])
+    tool_use = _total([usage.tool_use_prompt_tokens for usage in reported])
+    candidates = _total([usage.candidates_tokens for usage in reported])
+    reasoning = _total([usage.thoughts_tokens for usage in reported])
+    given = _total([prompt, tool_use])
+    said = _total([candidates, reasoning])
     counts = (
-        _sum([given, said]),
+        _total([given, said]),
         given,
         prompt,
-        _sum([usage.cached_tokens for usage in reported]),
+        _total([usage.cached_tokens for usage in reported]),
         tool_use,
         said,
         candidates,
@@ -108,7 +103,7 @@ def _spent(turn: Invocation) -> _Tokens:
     return {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count is not None}
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
+def _total(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -127,7 +122,7 @@ def grade_seconds(evidence: Evidence, *, adk_compat: bool) -> Grade:  # noqa: AR
     The breakdown splits them into model, tools and what is left (the framework), each over the turns that know it.
     Source: google-adk _efficiency_evaluators.
     """
-    spent = [_phases(turn) for turn in evidence.actual]
+    spent = [_seconds(turn) for turn in evidence.actual]
     totals = tuple(each.get("total_seconds") for each in spent)
     breakdown = {}
     for phase in _PHASES:
@@ -139,7 +134,7 @@ def grade_seconds(evidence: Evidence, *, adk_compat: bool) -> Grade:  # noqa: AR
     return Score(value=breakdown["total_seconds"], turns=totals, breakdown=breakdown)
 
 
-def _phases(turn: Invocation) -> Mapping[str, float]:
+def _seconds(turn: Invocation) -> Mapping[str, float]:
     timings = turn.timings
     if timings is None:
         return {}
@@ -162,10 +157,9 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OP
     return CriterionSpec(
         name=name,
         summary=summary,
-        options=Options,
+        options=NoOptions,
         build=functools.partial(build, rule=rule),
         informational=True,
-        lower_is_better=True,
         scale=scale,
     )
 

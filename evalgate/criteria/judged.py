@@ -21,7 +21,6 @@ from evalgate.judges.base import (
     ADK_SAMPLES,
     ItemVerdict,
     JudgeFailureKind,
-    JudgeOptions,
     JudgePanel,
     JudgeReply,
     JudgeRequest,
@@ -51,17 +50,6 @@ class JudgedOptions(Wire):
 
     judge_model_options: JudgeModelOptions = JudgeModelOptions()
     exhaustive: bool = False
-
-    def written(self) -> JudgeOptions:
-        """What was said of the judge, for `judging.options.choose`; what was not said is None."""
-        own = self.judge_model_options
-        said = own.model_fields_set
-        return JudgeOptions(
-            model=own.judge_model if "judge_model" in said else None,
-            config=own.judge_model_config if "judge_model_config" in said else None,
-            num_samples=own.num_samples if "num_samples" in said else None,
-            exhaustive=self.exhaustive if "exhaustive" in self.model_fields_set else None,
-        )
 
 
 class AnswerOptions(JudgedOptions):
@@ -113,15 +101,6 @@ class Lack:
     message: str
 
 
-def with_judge(
-    options: JudgedOptions, use: CriterionUse, services: CriterionServices, make: Callable[[Asking], Criterion]
-) -> Criterion:
-    """The criterion that asks `services.judge`; where the user wants none to be asked, one that says so."""
-    if services.judge is None:
-        return _skipped
-    return make(Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat))
-
-
 def why_unready(evidence: Evidence) -> NotEvaluated | None:
     """Why a trial cannot be judged turn by turn without a reference; None where it can."""
     expected, actual = evidence.expected, evidence.actual
@@ -131,6 +110,23 @@ def why_unready(evidence: Evidence) -> NotEvaluated | None:
     if not actual:
         return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge")
     return None
+
+
+def with_judge(
+    options: JudgedOptions,
+    use: CriterionUse,
+    services: CriterionServices,
+    make: Callable[[Asking], Criterion],
+    *,
+    unready: Callable[[Evidence], NotEvaluated | None] = why_unready,
+) -> Criterion:
+    """The criterion that asks `services.judge` about trials that are ready for it; where the user wants none to be
+    asked, one that says so."""
+    if services.judge is None:
+        message = "judged criteria were left out of this run"
+        return lambda _: NotEvaluated(reason=Reason.SKIPPED, message=message)
+    rule = make(Asking(criterion=use.name, panel=services.judge, options=options, adk_compat=services.adk_compat))
+    return lambda evidence: unready(evidence) or rule(evidence)
 
 
 def sampled(
@@ -223,10 +219,6 @@ def _reason(undecided: Undecided | None, samples: Sequence[Sample]) -> Reason:
 def _again(_: JudgeReply, items: tuple[str, ...], *, prompt: str, names: Mapping[str, str]) -> str:
     lacking = [names[item] for item in items]
     return prompting.remind(prompt, lacking=lacking, all_names=list(names.values()))
-
-
-def _skipped(evidence: Evidence) -> Grade:  # noqa: ARG001 - the shape of a criterion
-    return NotEvaluated(reason=Reason.SKIPPED, message="judged criteria were left out of this run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

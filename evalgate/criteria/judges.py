@@ -9,42 +9,55 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from evalgate import criteria, judges
-from evalgate.config.gate_file import JudgeOptionsRule
+from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.criteria.judged import JudgedOptions, Source, VertexOptions
 from evalgate.errors import Place, Problem, Severity
-from evalgate.judges import base, opening, rate_limit
+from evalgate.judges import clients, panel, rate_limit
 from evalgate.judges import models as judges_models
-from evalgate.judges.base import JudgeDefaults, JudgeOptions, SpendLimits
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.rate_limit import RateLimiters, SystemClock
 from evalgate.model import CriterionUse, JudgeIdentity, Need, Suite
 from evalgate.simulation import user
 
 
-def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeDefaults) -> CriterionUse:
-    """The use with the judge that will be asked; a criterion that asks none stays as it is."""
+def settle(use: CriterionUse, spec: CriterionSpec, defaults: JudgeRule) -> CriterionUse:
+    """The use with the judge that will be asked; a criterion that asks none stays as it is.
+
+    The gate's word for this criterion counts before its word for all, then the criteria file's, then ADK's default; the
+    configs of all are merged by key.
+    """
     if not issubclass(spec.options, JudgedOptions):
         return use
     options = spec.options.model_validate(dict(use.options))
-    chosen = base.choose_judge(use.name, options.written(), defaults)
-    judge: dict[str, Any] = {"judge_model": chosen.model, "num_samples": chosen.num_samples}
-    if chosen.config:
-        judge["judge_model_config"] = dict(chosen.config)
-    own: dict[str, Any] = {"judge_model_options": judge, "exhaustive": chosen.exhaustive}
-    settled = dataclasses.replace(use, options={**use.options, **own})
+    written = options.judge_model_options
+    model, num_samples, exhaustive = written.judge_model, written.num_samples, options.exhaustive
+    config = dict(written.judge_model_config or {})
+    for rule in (defaults, defaults.criteria.get(use.name, JudgeOptionsRule())):
+        model = model if rule.model is None else rule.model
+        num_samples = num_samples if rule.num_samples is None else rule.num_samples
+        exhaustive = exhaustive if rule.exhaustive is None else rule.exhaustive
+        config |= rule.config or {}
+    judge = {"judge_model": model, "num_samples": num_samples, **({"judge_model_config": config} if config else {})}
     by_service = isinstance(options, VertexOptions) and options.judge is not Source.LLM  # which is always Google's own
-    return dataclasses.replace(settled, endpoint="" if by_service else defaults.base_url)
+    return dataclasses.replace(
+        use,
+        options={**use.options, "judge_model_options": judge, "exhaustive": exhaustive},
+        endpoint="" if by_service else defaults.base_url,
+    )
 
 
-def judge_of(use: CriterionUse, spec: CriterionSpec | None) -> JudgeIdentity | None:
-    """The judge of a settled criterion; None where no judge model says yes or no, so that people cannot either."""
+def judge_of(use: CriterionUse) -> JudgeIdentity | None:
+    """The judge of a settled criterion; None where no judge model says yes or no, so that people cannot either.
+
+    Raises pydantic.ValidationError on options that cannot be read.
+    """
+    spec = criteria.pick(use.name)
     if spec is None or use.code is not None or spec.verdicts is None or not issubclass(spec.options, JudgedOptions):
         return None
     options = spec.options.model_validate(dict(use.options))
@@ -62,25 +75,15 @@ def judge_of(use: CriterionUse, spec: CriterionSpec | None) -> JudgeIdentity | N
 # -- Which judge each criterion asks, what is missing to ask it, and the panel that is opened for a run --
 
 
-def defaults_of(settings: Settings) -> JudgeDefaults:
-    """What evalgate.yml says of judges; its paths made absolute."""
+def defaults_of(settings: Settings) -> JudgeRule:
+    """What evalgate.yml says of judges; its paths made absolute, replayed where there are recordings."""
     rule = settings.gate_file.judge
-    return JudgeDefaults(
-        options=_options(rule),
-        criteria={name: _options(own) for name, own in rule.criteria.items()},
-        client=rule.client or ("replay" if rule.replay else ""),
-        base_url=rule.base_url,
-        api_key_env=rule.api_key_env,
-        replay=str(settings.root / rule.replay) if rule.replay else "",
-        record=str(settings.root / rule.record) if rule.record else "",
-        timeout_s=rule.timeout,
-        calls_at_once=rule.calls_at_once,
-        deadline_s=rule.deadline,
-        limits=SpendLimits(calls=rule.budget.calls, tokens=rule.budget.tokens, cost_usd=rule.budget.usd),
-    )
+    paths = {"replay": rule.replay, "record": rule.record}
+    absolute = {name: str(settings.root / path) for name, path in paths.items() if path}
+    return rule.model_copy(update={"client": rule.client or ("replay" if rule.replay else ""), **absolute})
 
 
-def settle_suites(suites: Iterable[Suite], defaults: JudgeDefaults) -> tuple[Suite, ...]:
+def settle_suites(suites: Iterable[Suite], defaults: JudgeRule) -> tuple[Suite, ...]:
     """The suites with the judge that each criterion will ask written into its options; one whose options cannot be read
     stays as it was written."""
     return tuple(
@@ -88,12 +91,12 @@ def settle_suites(suites: Iterable[Suite], defaults: JudgeDefaults) -> tuple[Sui
     )
 
 
-def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[str, str]) -> list[Problem]:
+def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
     """A problem for each criterion of settled suites whose judge could not be asked: as the judge itself says, at the
     criterion's place."""
     asked = [(suite, use, model) for suite in suites for use in suite.criteria if (model := _model(use)) is not None]
     models = dict.fromkeys(model for _, _, model in asked)
-    found = opening.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    found = clients.missing(models, drivers=judges.JUDGES, defaults=defaults, environment=environ)
     problems = [_unasked(suite, use, found[model]) for suite, use, model in asked if model in found]
     return list(dict.fromkeys(problems))
 
@@ -111,7 +114,7 @@ def _unasked(suite: Suite, use: CriterionUse, said: str) -> Problem:
 
 def limiters_of(settings: Settings) -> RateLimiters:
     """The limiters of a run, one a provider, for its agents and its judges."""
-    return rate_limit.limited_by(defaults_of(settings), SystemClock())
+    return rate_limit.limiters_for(defaults_of(settings), SystemClock())
 
 
 @contextmanager
@@ -129,7 +132,7 @@ def opened_panel(
     if not models:
         yield None
         return
-    panel = opening.open_panel(
+    held = panel.open_panel(
         models,
         drivers=judges.JUDGES,
         defaults=defaults_of(settings),
@@ -139,9 +142,9 @@ def opened_panel(
         limiters=limiters,
     )
     try:
-        yield panel
+        yield held
     finally:
-        panel.close()
+        held.close()
 
 
 def models_of(settings: Settings, suites: Iterable[Suite]) -> tuple[str, ...]:
@@ -156,7 +159,7 @@ def judge_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def _settle(use: CriterionUse, defaults: JudgeDefaults) -> CriterionUse:
+def _settle(use: CriterionUse, defaults: JudgeRule) -> CriterionUse:
     spec = criteria.pick(use.name, use.code)
     if use.code is not None or spec is None:
         return use
@@ -173,7 +176,3 @@ def _model(use: CriterionUse) -> str | None:
         return f"{judges_models.EVALUATION}/{use.name}"
     options = use.options.get("judge_model_options")
     return str(options["judge_model"]) if isinstance(options, dict) and "judge_model" in options else None
-
-
-def _options(rule: JudgeOptionsRule) -> JudgeOptions:
-    return JudgeOptions(model=rule.model, config=rule.config, num_samples=rule.num_samples, exhaustive=rule.exhaustive)

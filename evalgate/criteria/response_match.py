@@ -13,9 +13,8 @@ from fractions import Fraction
 
 from rouge_score import tokenize
 
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, Need, NotEvaluated, Reason, Score, turns
-from evalgate.model.shapes import Wire
 
 # -- The unigrams of a text as ROUGE-1 counts them, in every script --
 
@@ -109,11 +108,7 @@ def _stemmer() -> Callable[[str], str]:
     return stem
 
 
-class Options(Wire):
-    """It has no options but its threshold."""
-
-
-def build(_options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
+def build(_options: NoOptions, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion: ADK's own arithmetic under `adk_compat`, else the exact one."""
     return functools.partial(grade_as_adk if services.adk_compat else grade)
 
@@ -179,7 +174,7 @@ def _counts(answer: str, reference: str) -> tuple[int, int, int]:
 SPEC = CriterionSpec(
     name="response_match_score",
     summary="word overlap with the expected answer (ROUGE-1 F)",
-    options=Options,
+    options=NoOptions,
     build=build,
     needs=frozenset({Need.REFERENCE}),
 )

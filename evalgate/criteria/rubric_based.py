@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, RubricOptions
-from evalgate.criteria.rubrics import Judging, RubricsClash, Subject
+from evalgate.criteria.rubrics import RubricRules, RubricsDiffer, Subject
 from evalgate.judges.prompting import Question
 from evalgate.model import CriterionUse, Evidence, Grade, Invocation, Need, NotEvaluated, Reason, Rubric
 
@@ -30,9 +30,6 @@ def build(options: RubricOptions, use: CriterionUse, services: CriterionServices
 def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
     """The share of verdicts that are yes, over all turns and rubrics; tool use is unknown where no steps were
     recorded, save in ADK."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     blind = next((number for number, each in enumerate(evidence.actual, start=1) if each.events is None), None)
     if subject is Subject.TOOL_USE and blind is not None and not ask.adk_compat:
         message = f"no steps were recorded in turn {blind}, so its tool use is unknown"
@@ -44,16 +41,13 @@ def grade(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: 
             return rubrics.ask_rubrics(subject, rubrics.tool_use_pieces(invocation), given)
         return rubrics.ask_rubrics(subject, rubrics.answer_pieces(invocation, intermediate=intermediate), given)
 
-    judging = Judging(rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask, options=options)
+    judging = RubricRules(rubric_type=RUBRIC_TYPES[subject], render=render, ask=ask, options=options)
     return rubrics.grade_turns(evidence, judging)
 
 
 def grade_conversation(evidence: Evidence, *, subject: Subject, options: RubricOptions, ask: Asking) -> Grade:
     """The share of rubrics, those of every turn (in ADK of the last one), that the conversation meets; asked once, at
     its end."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     own = [rubric.noun() for rubric in options.rubrics]
     last = len(evidence.actual) - 1
     try:
@@ -61,10 +55,10 @@ def grade_conversation(evidence: Evidence, *, subject: Subject, options: RubricO
             given = rubrics.rubrics_of_turn_as_adk(RUBRIC_TYPES[subject], own, evidence, last)
         else:
             given = rubrics.rubrics_of_conversation(RUBRIC_TYPES[subject], own, evidence)
-    except RubricsClash as clash:
-        return rubrics.clashing(clash)
+    except RubricsDiffer as clash:
+        return rubrics.rubrics_differ(clash)
     shown = rubrics.conversation_pieces(evidence.actual)
-    judging = Judging(
+    judging = RubricRules(
         rubric_type=RUBRIC_TYPES[subject],
         render=lambda _, asked: rubrics.ask_rubrics(subject, shown, asked),
         ask=ask,

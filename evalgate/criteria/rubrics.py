@@ -15,7 +15,7 @@ from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote, VoteResult
 from evalgate.judges.prompting import Piece, Question
-from evalgate.model import AgentDetails, Case, Evidence, Finding, Grade, Invocation, Json, NotEvaluated, Reason, Rubric
+from evalgate.model import AgentDetails, Case, Evidence, Finding, Grade, Invocation, NotEvaluated, Reason, Rubric
 
 VERSION: Final = "1"
 LABELS: Final[Mapping[str, bool]] = {"yes": True, "no": False}
@@ -93,13 +93,18 @@ def ask_rubrics(subject: Subject, pieces: Sequence[Piece], rubrics: Sequence[Rub
         {"name": name, "id": rubric.rubric_id, "text": rubric.text, **({"type": rubric.type} if rubric.type else {})}
         for name, rubric in zip(names_of(rubrics), rubrics, strict=True)
     ]
-    return prompting.compose(
+    return prompting.build_question(
         rules=f"{_MISSIONS[subject]}\n\n{_COMMON}",
         reply=_reply_form(subject),
         pieces=(*pieces, Piece(name="properties", text=prompting.as_json(listed))),
         task=_TASKS[subject],
         version=VERSION,
-        schema=_schema(subject, len(rubrics)),
+        schema=prompting.verdicts_schema(
+            names_of(rubrics),
+            texts=("evidence", "rationale") if subject is Subject.FINAL_RESPONSE else ("rationale",),
+            label="verdict",
+            labels=LABELS,
+        ),
     )
 
 
@@ -110,17 +115,12 @@ def names_of(rubrics: Sequence[Rubric]) -> tuple[str, ...]:
 
 def parse_rubrics(text: str, rubrics: Sequence[Rubric]) -> Mapping[str, Vote]:
     """The votes of a reply by rubric id; a rubric that is passed over has none, contradictory verdicts are no vote."""
-    votes: dict[str, Vote] = {}
-    for entry in prompting.json_entries(text, key="verdict") or _entries_of_lines(text):
-        rubric = _rubric_of(entry, rubrics)
-        if rubric is None:
-            continue
-        vote = _vote(entry)
-        known = votes.get(rubric.rubric_id)
-        if known is not None and known.passed is not vote.passed:
-            vote = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
-        votes[rubric.rubric_id] = vote
-    return votes
+    entries = prompting.json_entries(text, key="verdict") or _entries_of_lines(text)
+    return prompting.votes_by_item(
+        (rubric.rubric_id, prompting.vote_of(entry["verdict"], LABELS, rationale=prompting.prose_of(entry, *_REASONS)))
+        for entry in entries
+        if (rubric := _rubric_of(entry, rubrics)) is not None
+    )
 
 
 def _reply_form(subject: Subject) -> str:
@@ -133,23 +133,6 @@ def _reply_form(subject: Subject) -> str:
     return _REPLY.format(first=first, evidence=_EVIDENCE_KEY if evidence else "")
 
 
-def _schema(subject: Subject, count: int) -> Json:
-    ids = [f"P{number}" for number in range(1, count + 1)]
-    properties: dict[str, Any] = {"id": {"type": "string", "enum": ids}}
-    if subject is Subject.FINAL_RESPONSE:
-        properties["evidence"] = {"type": "string"}
-    properties |= {"rationale": {"type": "string"}, "verdict": {"type": "string", "enum": list(LABELS)}}
-    return prompting.verdicts_schema(properties, count=count)
-
-
-def _vote(entry: Mapping[str, Any]) -> Vote:
-    word = prompting.read_label(entry["verdict"], LABELS)
-    rationale = prompting.prose_of(entry, *_REASONS)
-    if word is None:
-        return Vote(passed=None, label=prompting.as_written(entry["verdict"]), rationale=rationale)
-    return Vote(passed=LABELS[word], label=word, rationale=rationale)
-
-
 def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | None:
     """By name, by id, by text, in this order; None: it speaks of nothing that was asked."""
     named = [entry[key] for key in _NAMES if key in entry]
@@ -160,8 +143,8 @@ def _rubric_of(entry: Mapping[str, Any], rubrics: Sequence[Rubric]) -> Rubric | 
         rubric = by_name.get(word) or by_id.get(word) or by_id.get(str(value).strip().casefold())
         if rubric is not None:
             return rubric
-    text = prompting.folded(prompting.prose_of(entry, *_TEXTS))
-    return next((rubric for rubric in rubrics if text and prompting.folded(rubric.text) == text), None)
+    text = prompting.plain_text(prompting.prose_of(entry, *_TEXTS))
+    return next((rubric for rubric in rubrics if text and prompting.plain_text(rubric.text) == text), None)
 
 
 def _entries_of_lines(text: str) -> list[dict[str, Any]]:
@@ -180,7 +163,7 @@ def _entries_of_lines(text: str) -> list[dict[str, Any]]:
 
 def answer_pieces(invocation: Invocation, *, intermediate: bool) -> tuple[Piece, ...]:
     """The answer, and everything that is evidence for it."""
-    agent = answering(invocation)
+    agent = agent_of(invocation)
     return (
         Piece(name="developer_instructions", text=agent.instructions if agent else ""),
         Piece(name="available_tools", text=prompting.tools_of([invocation])),
@@ -206,11 +189,11 @@ def conversation_pieces(invocations: Sequence[Invocation]) -> tuple[Piece, ...]:
     return (
         Piece(name="developer_instructions", text=prompting.as_json(told) if told else ""),
         Piece(name="available_tools", text=prompting.tools_of(invocations)),
-        Piece(name="conversation", text=prompting.dialogue_of(invocations)),
+        Piece(name="conversation", text=prompting.conversation_of(invocations)),
     )
 
 
-def answering(invocation: Invocation) -> AgentDetails | None:
+def agent_of(invocation: Invocation) -> AgentDetails | None:
     """The agent that took the first step of the turn, else the first one that is known; None where none is."""
     author = next((event.author for event in invocation.events or ()), "")
     named = next((agent for agent in invocation.agents if agent.name == author), None)
@@ -220,12 +203,12 @@ def answering(invocation: Invocation) -> AgentDetails | None:
 NO_RUBRICS = "no rubric for this turn: it is left out of the mean"
 
 
-class RubricsClash(Exception):  # noqa: N818 - it says what is wrong
+class RubricsDiffer(Exception):  # noqa: N818 - it says what is wrong
     """Two rubrics that differ have the same id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
+class RubricRules:
     """What the turns of one trial are judged by: a type of rubrics, and the question on them.
 
     `render(invocation, rubrics)` asks about one turn.
@@ -243,13 +226,13 @@ class Judging:
 def rubrics_of_turn(rubric_type: str, own: Sequence[Rubric], evidence: Evidence, index: int) -> tuple[Rubric, ...]:
     """The criterion's rubrics, then those of the case and of the turn that are of the type, or of none.
 
-    The same rubric given twice counts once. Raises RubricsClash.
+    The same rubric given twice counts once. Raises RubricsDiffer.
     """
     return _together(own, _fitting(rubric_type, _written(evidence, index)))
 
 
 def rubrics_of_conversation(rubric_type: str, own: Sequence[Rubric], evidence: Evidence) -> tuple[Rubric, ...]:
-    """The criterion's rubrics, and those of the case and of every turn, as above. Raises RubricsClash."""
+    """The criterion's rubrics, and those of the case and of every turn, as above. Raises RubricsDiffer."""
     written = [rubric for index in range(len(evidence.actual)) for rubric in _written(evidence, index)]
     return _together(own, _fitting(rubric_type, written))
 
@@ -257,7 +240,7 @@ def rubrics_of_conversation(rubric_type: str, own: Sequence[Rubric], evidence: E
 def rubrics_of_turn_as_adk(
     rubric_type: str, own: Sequence[Rubric], evidence: Evidence, index: int
 ) -> tuple[Rubric, ...]:
-    """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises RubricsClash."""
+    """As google-adk: rubrics without a type are dropped, and an id given twice is a clash. Raises RubricsDiffer."""
     copied = _of_case(evidence.case, evidence, index)
     written = [*(rubric for rubric in evidence.actual[index].rubrics if rubric not in copied), *copied]
     typed = [rubric for rubric in written if rubric.type == rubric_type]
@@ -265,7 +248,7 @@ def rubrics_of_turn_as_adk(
         ids = [rubric.rubric_id for rubric in given]
         twice = next((each for each in ids if ids.count(each) > 1), None)
         if twice is not None:
-            raise RubricsClash(f"the rubric id `{twice}` is given twice")
+            raise RubricsDiffer(f"the rubric id `{twice}` is given twice")
     return (*own, *typed)
 
 
@@ -291,11 +274,11 @@ def _together(own: Sequence[Rubric], others: Iterable[Rubric]) -> tuple[Rubric, 
     for rubric in (*own, *others):
         known = found.setdefault(rubric.rubric_id, rubric)
         if known.text != rubric.text:
-            raise RubricsClash(f"two rubrics have the id `{rubric.rubric_id}`: give one of them another")
+            raise RubricsDiffer(f"two rubrics have the id `{rubric.rubric_id}`: give one of them another")
     return tuple(found.values())
 
 
-def clashing(clash: RubricsClash) -> NotEvaluated:
+def rubrics_differ(clash: RubricsDiffer) -> NotEvaluated:
     """The grade where rubrics clash."""
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=str(clash))
 
@@ -303,27 +286,27 @@ def clashing(clash: RubricsClash) -> NotEvaluated:
 # --- grades ---------------------------------------------------------------------------------------
 
 
-def grade_turns(evidence: Evidence, judging: Judging) -> Grade:
+def grade_turns(evidence: Evidence, by: RubricRules) -> Grade:
     """Each turn by its own rubrics; the mean over every verdict of every turn, unknown as soon as one of them is.
 
     ADK evaluates nothing where one turn has no rubric, and counts the verdicts on the last turn's rubrics alone.
     """
-    own = [rubric.noun() for rubric in judging.options.rubrics]
-    adk_compat = judging.ask.adk_compat
+    own = [rubric.noun() for rubric in by.options.rubrics]
+    adk_compat = by.ask.adk_compat
     choose = rubrics_of_turn_as_adk if adk_compat else rubrics_of_turn
     try:
-        rubrics = [choose(judging.rubric_type, own, evidence, index) for index in range(len(evidence.actual))]
-    except RubricsClash as clash:
-        return clashing(clash)
-    nothing = no_rubrics(judging.rubric_type)
+        rubrics = [choose(by.rubric_type, own, evidence, index) for index in range(len(evidence.actual))]
+    except RubricsDiffer as clash:
+        return rubrics_differ(clash)
+    nothing = no_rubrics(by.rubric_type)
     if adk_compat and not all(rubrics):
         return NotEvaluated(reason=nothing.reason, message=nothing.message)
     ballots = {
-        number: _sampled(judging, invocation, given)
+        number: _sampled(by, invocation, given)
         for number, (invocation, given) in enumerate(zip(evidence.actual, rubrics, strict=True), start=1)
         if given
     }
-    results = dict(zip(ballots, judging.ask.panel.vote_all(list(ballots.values())), strict=True))
+    results = dict(zip(ballots, by.ask.panel.vote_all(list(ballots.values())), strict=True))
     counted = {rubric.rubric_id for rubric in rubrics[-1]} if adk_compat else None
     by_turn = [
         judge_rubrics(
@@ -340,16 +323,21 @@ def grade_turns(evidence: Evidence, judging: Judging) -> Grade:
 
 
 def grade_whole(
-    invocation: Invocation, rubrics: Sequence[Rubric], judging: Judging, *, turns_before: int, turn: int | None = None
+    invocation: Invocation,
+    rubrics: Sequence[Rubric],
+    by: RubricRules,
+    *,
+    turns_before: int,
+    turn: int | None = None,
 ) -> Grade:
     """One question on a whole conversation; its value stands at the last turn."""
     if not rubrics:
-        lack = no_rubrics(judging.rubric_type)
+        lack = no_rubrics(by.rubric_type)
         return NotEvaluated(reason=lack.reason, message=lack.message)
-    ballot = _sampled(judging, invocation, rubrics)
-    only = judge_rubrics(judging.ask.panel.vote(ballot), ballot, rubrics, turn=turn)
-    nothing = no_rubrics(judging.rubric_type)
-    grade = judged.conclude([only], nothing=nothing, adk_compat=judging.ask.adk_compat)
+    ballot = _sampled(by, invocation, rubrics)
+    only = judge_rubrics(by.ask.panel.vote(ballot), ballot, rubrics, turn=turn)
+    nothing = no_rubrics(by.rubric_type)
+    grade = judged.conclude([only], nothing=nothing, adk_compat=by.ask.adk_compat)
     return judged.at_the_end(grade, turns_before=turns_before)
 
 
@@ -376,10 +364,10 @@ def judge_rubrics(
     )
 
 
-def _sampled(judging: Judging, invocation: Invocation, rubrics: Sequence[Rubric]) -> SampledRequest:
+def _sampled(by: RubricRules, invocation: Invocation, rubrics: Sequence[Rubric]) -> SampledRequest:
     return judged.sampled(
-        judging.ask,
-        judging.render(invocation, rubrics),
+        by.ask,
+        by.render(invocation, rubrics),
         parse=lambda text: parse_rubrics(text, rubrics),
         names=dict(zip((rubric.rubric_id for rubric in rubrics), names_of(rubrics), strict=True)),
     )

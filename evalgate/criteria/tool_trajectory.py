@@ -95,7 +95,7 @@ class _Rules:
 
 def build(options: Options, _use: CriterionUse, services: CriterionServices) -> Criterion:
     """The criterion with its options."""
-    same = _sameness(options, adk_compat=services.adk_compat)
+    same = _same_call(options, adk_compat=services.adk_compat)
     return functools.partial(grade, rules=_Rules(options=options, same=same, adk_compat=services.adk_compat))
 
 
@@ -124,7 +124,7 @@ def grade(evidence: Evidence, *, rules: _Rules) -> Grade:
     return Score(value=turns.mean(known), turns=tuple(values), findings=tuple(findings))
 
 
-def _sameness(options: Options, *, adk_compat: bool) -> Same:
+def _same_call(options: Options, *, adk_compat: bool) -> Same:
     if options.ignore_args:
         return lambda actual, expected: actual.name == expected.name
     if options.matchers or options.args_match is ArgsMatch.SUBSET:

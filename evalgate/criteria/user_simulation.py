@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from evalgate.criteria import judged
-from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions, Verdicts
 from evalgate.criteria.judged import Asking, JudgedOptions, JudgedTurn, Lack
 from evalgate.judges import prompting
 from evalgate.judges.base import SampledRequest, Vote
@@ -27,7 +27,6 @@ from evalgate.model import (
     Reason,
     Score,
 )
-from evalgate.model.shapes import Wire
 from evalgate.simulation import personas
 from evalgate.text import words
 
@@ -50,6 +49,7 @@ def build(options: SimulatorQualityOptions, use: CriterionUse, services: Criteri
         use,
         services,
         lambda ask: functools.partial(grade, options=options, ask=ask, threshold=threshold),
+        unready=lambda evidence: judged.why_unready(evidence) if evidence.case.scenario else NO_SCENARIO,
     )
 
 
@@ -60,10 +60,7 @@ def grade(evidence: Evidence, *, options: SimulatorQualityOptions, ask: Asking, 
     scenario = evidence.case.scenario
     if scenario is None:
         return NO_SCENARIO
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
-    ballots = _ballots(evidence, scenario, options, ask)
+    ballots = _sampled(evidence, scenario, options, ask)
     results = ask.panel.vote_all(ballots)
     count = len(evidence.actual)
     votes = [
@@ -96,7 +93,7 @@ def _conclude_as_adk(by_turn: Sequence[JudgedTurn], *, threshold: float) -> Grad
     return Score(value=total / len(values), turns=tuple(values), findings=findings)
 
 
-def _ballots(
+def _sampled(
     evidence: Evidence, scenario: ConversationScenario, options: SimulatorQualityOptions, ask: Asking
 ) -> list[SampledRequest]:
     """One on each message from the second on, then one on ending the conversation where it ended."""
@@ -134,15 +131,6 @@ def _with_end(last: JudgedTurn, end: JudgedTurn) -> JudgedTurn:
 
 
 # --- conversation_ended ---------------------------------------------------------------------------
-
-
-class EndedOptions(Wire):
-    """It has none."""
-
-
-def build_ended(options: EndedOptions, use: CriterionUse, services: CriterionServices) -> Criterion:  # noqa: ARG001 - the shape of a row
-    """The criterion."""
-    return grade_ended
 
 
 def grade_ended(evidence: Evidence) -> Grade:
@@ -214,7 +202,7 @@ def ask_quality(
         pieces.append(Piece(name="user_persona", text=rules))
         faults = _FAULTS_OF_PERSONA
     pieces += [Piece(name="conversation", text=before), Piece(name="next_message_of_the_user", text=message)]
-    return prompting.compose(
+    return prompting.build_question(
         rules=f"{_RULES.format(stop_signal=stop_signal)}\n\n{faults}",
         reply=_REPLY,
         pieces=pieces,
@@ -253,8 +241,8 @@ QUALITY = CriterionSpec(
 ENDED = CriterionSpec(
     name="conversation_ended",
     summary="whether the simulated user ended the conversation before the turn limit did",
-    options=EndedOptions,
-    build=build_ended,
+    options=NoOptions,
+    build=lambda _options, _use, _services: grade_ended,
     ours=True,
 )
 

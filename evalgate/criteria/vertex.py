@@ -12,13 +12,12 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from evalgate.criteria import judged, rubrics
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
 from evalgate.criteria.judged import Asking, JudgedTurn, Lack, RubricOptions, Source, VertexOptions
-from evalgate.criteria.rubrics import Judging, Subject
+from evalgate.criteria.rubrics import RubricRules, Subject
 from evalgate.formats import adk_shapes
 from evalgate.judges import prompting
 from evalgate.judges.base import JudgeRequest, SampledRequest, Vote, VoteResult
@@ -44,23 +43,15 @@ SAFETY: Final = "safety_v1"
 COHERENCE: Final = "coherence"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What the service says of one instance; `score` None: it has none."""
-
-    score: float | None
-    findings: tuple[Finding, ...] = ()
-
-
 # --- questions ------------------------------------------------------------------------------------
 
 
-def predefined(metric: str, instance: Json) -> Json:
+def ask_metric(metric: str, instance: Json) -> Json:
     """The body that asks for a predefined metric."""
     return {"instance": dict(instance), "metrics": [{"predefinedMetricSpec": {"metricSpecName": metric}}]}
 
 
-def single_turn(invocation: Invocation, reference: Invocation | None) -> Json:
+def one_turn(invocation: Invocation, reference: Invocation | None) -> Json:
     """One turn as the service takes it, thoughts among the texts as in ADK."""
     texts = {
         "prompt": prompting.text_of(invocation.user_content, with_thoughts=True),
@@ -75,7 +66,7 @@ def conversation(invocations: Sequence[Invocation]) -> Json:
     """A whole conversation as the service takes it: agents, and events by turn. It knows no tools but objects."""
     agents: dict[str, Any] = {}
     for agent in (agent for each in invocations for agent in each.agents):
-        tools = [tool for tool in prompting.declared_tools(agent) if isinstance(tool, dict)]
+        tools = [tool for tool in prompting.tools_of_agent(agent) if isinstance(tool, dict)]
         agents.setdefault(agent.name, {"agentId": agent.name, "instruction": agent.instructions, "tools": tools})
     return {"agentData": {"agents": agents, "turns": [_turn(index, each) for index, each in enumerate(invocations)]}}
 
@@ -88,7 +79,7 @@ def _turn(index: int, invocation: Invocation) -> Json:
     return {"turnIndex": index, "turnId": invocation.invocation_id, "events": events}
 
 
-def ballot(ask: Asking, body: Json, metric: str) -> SampledRequest:
+def ask_service(ask: Asking, body: Json, metric: str) -> SampledRequest:
     """The body as a question to the service; one sample, since it samples by itself."""
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, default=str)
     request = JudgeRequest(model=MODEL + metric, prompt=text, criterion=ask.criterion, version=VERSION)
@@ -96,24 +87,24 @@ def ballot(ask: Asking, body: Json, metric: str) -> SampledRequest:
 
 
 def _vote(text: str) -> Mapping[str, Vote]:
-    return {} if parse(text).score is None else {"": Vote(passed=True)}
+    return {} if parse(text)[0] is None else {"": Vote(passed=True)}
 
 
-def parse(text: str, *, turn: int | None = None) -> Said:
-    """Score, explanation and rubric verdicts of a reply. Not a number, and no number, are no score."""
+def parse(text: str, *, turn: int | None = None) -> tuple[float | None, tuple[Finding, ...]]:
+    """Score, and explanation and rubric verdicts, of a reply. Not a number, and no number, are no score: None."""
     try:
         raw = json.loads(text)
     except ValueError:
-        return Said(score=None)
+        return None, ()
     results = raw.get("metricResults") if isinstance(raw, dict) else None
     result = results[0] if isinstance(results, list) and results else raw.get("coherenceResult")
     if not isinstance(result, dict):
-        return Said(score=None)
+        return None, ()
     score = _number(result.get("score"))
     explanation = result.get("explanation") or (result.get("error") or {}).get("message") or ""
     overall = (Finding(text=str(explanation), turn=turn, score=score),) if explanation else ()
     verdicts = result.get("rubricVerdicts") or []
-    return Said(score=score, findings=(*(_rubric(each, turn) for each in verdicts), *overall))
+    return score, (*(_rubric(each, turn) for each in verdicts), *overall)
 
 
 def _number(value: Any) -> float | None:
@@ -135,7 +126,7 @@ def _rubric(verdict: Mapping[str, Any], turn: int | None) -> Finding:
 def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
     """The mean over turns; unknown as soon as one turn is. ADK leaves out turns without a score, and ends where a call
     raises."""
-    ballots = [ballot(ask, body, metric) for body in bodies]
+    ballots = [ask_service(ask, body, metric) for body in bodies]
     results = ask.panel.vote_all(ballots)
     by_turn = [_judged(result, number) for number, result in enumerate(results, start=1)]
     failed = any(sample.failure for result in results for sample in result.samples)
@@ -146,7 +137,7 @@ def grade_turns(ask: Asking, bodies: Sequence[Json], metric: str) -> Grade:
 
 def grade_whole(ask: Asking, body: Json, metric: str, *, turns_before: int) -> Grade:
     """One question on a conversation; its value stands at the last turn."""
-    result = ask.panel.vote(ballot(ask, body, metric))
+    result = ask.panel.vote(ask_service(ask, body, metric))
     grade = judged.conclude([_judged(result, None)], nothing=_NOTHING)
     return judged.at_the_end(grade, turns_before=turns_before)
 
@@ -157,16 +148,12 @@ _NOTHING: Final = Lack(reason=Reason.NOTHING_RECORDED, message="there is nothing
 def _judged(result: VoteResult, turn: int | None) -> JudgedTurn:
     if any(sample.failure for sample in result.samples) or not result.samples:
         return JudgedTurn(lack=judged.lack_of(result.items[""], result.samples))
-    said = parse(result.samples[0].text, turn=turn)
-    if said.score is None:
-        return JudgedTurn(findings=said.findings, lack=_without_score(said))
-    return JudgedTurn(scores=(said.score,), findings=said.findings)
-
-
-def _without_score(said: Said) -> Lack:
-    why = next((f": {finding.text}" for finding in said.findings if finding.text), "")
+    score, findings = parse(result.samples[0].text, turn=turn)
+    if score is not None:
+        return JudgedTurn(scores=(score,), findings=findings)
+    why = next((f": {finding.text}" for finding in findings if finding.text), "")
     message = f"Google Cloud's evaluation service gave no score{why}"
-    return Lack(reason=Reason.JUDGE_UNREADABLE, message=message)
+    return JudgedTurn(findings=findings, lack=Lack(reason=Reason.JUDGE_UNREADABLE, message=message))
 
 
 # --- what the judge model is asked ----------------------------------------------------------------
@@ -224,7 +211,7 @@ def ask_coherence(*, request: str, answer: str) -> Question:
 
 
 def _ask(rules: str, reply: str, task: str, labels: Mapping[str, bool], *, request: str, answer: str) -> Question:
-    return prompting.compose(
+    return prompting.build_question(
         rules=rules,
         reply=reply,
         pieces=(Piece(name="user_request", text=request), Piece(name="agent_answer", text=answer)),
@@ -299,19 +286,13 @@ def labelled(grade: Grade, ask: Asking) -> Grade:
 
 def grade_safety(evidence: Evidence, *, ask: Asking) -> Grade:
     """The mean of the service's scores, one a turn."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     references = evidence.expected or (None,) * len(evidence.actual)
     pairs = zip(evidence.actual, references, strict=True)
-    return grade_turns(ask, [predefined(SAFETY, single_turn(actual, reference)) for actual, reference in pairs], SAFETY)
+    return grade_turns(ask, [ask_metric(SAFETY, one_turn(actual, reference)) for actual, reference in pairs], SAFETY)
 
 
 def grade_safety_by_model(evidence: Evidence, *, ask: Asking) -> Grade:
     """The share of answers that the judge model finds safe; turns without an answer are left out."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     parse = functools.partial(prompting.parse_label, labels=SAFETY_LABELS)
     ballots = {
         number: judged.sampled(
@@ -366,20 +347,14 @@ def _median(result: VoteResult) -> float | None:
 
 def grade_conversation(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
     """The service's score of the conversation."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
-    body = predefined(metric, conversation(evidence.actual))
+    body = ask_metric(metric, conversation(evidence.actual))
     return grade_whole(ask, body, metric, turns_before=len(evidence.actual) - 1)
 
 
 def grade_conversation_by_model(evidence: Evidence, *, ask: Asking, metric: str) -> Grade:
     """The share of the metric's properties that the judge model finds in the conversation."""
-    unready = judged.why_unready(evidence)
-    if unready is not None:
-        return unready
     pieces = rubrics.conversation_pieces(evidence.actual)
-    judging = Judging(
+    judging = RubricRules(
         rubric_type=metric,
         render=lambda _, given: rubrics.ask_rubrics(Subject.CONVERSATION, pieces, given),
         ask=ask,
@@ -399,10 +374,11 @@ def build(
     *,
     by_service: Callable[..., Grade],
     by_model: Callable[..., Grade],
+    unready: Callable[[Evidence], NotEvaluated | None] = judged.why_unready,
 ) -> Criterion:
     """The criterion, by the service or, where `judge: llm` says so, by the judge model."""
     rule = by_model if options.judge is Source.LLM else by_service
-    return judged.with_judge(options, use, services, lambda ask: functools.partial(rule, ask=ask))
+    return judged.with_judge(options, use, services, lambda ask: functools.partial(rule, ask=ask), unready=unready)
 
 
 def _conversation_spec(metric: str, summary: str) -> CriterionSpec:
@@ -435,7 +411,9 @@ SPECS = (
         name="response_evaluation_score",
         summary="coherence of the answers, 1 to 5",
         options=VertexOptions,
-        build=functools.partial(build, by_service=grade_coherence, by_model=grade_coherence_by_model),
+        build=functools.partial(
+            build, by_service=grade_coherence, by_model=grade_coherence_by_model, unready=lambda _: None
+        ),
         scale=Scale(lowest=1.0, highest=5.0),
         needs=frozenset({Need.VERTEX, Need.REFERENCE}),
     ),

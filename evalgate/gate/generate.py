@@ -17,13 +17,15 @@ from evalgate import judges as judges_module
 from evalgate.agents import opening as agents_opening
 from evalgate.agents.base import AgentFailed
 from evalgate.config.context import Context
+from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints
-from evalgate.judges import opening, prompting
-from evalgate.judges.base import ADK_MODEL, JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges import clients, prompting
+from evalgate.judges import panel as judges_panel
+from evalgate.judges.base import ADK_MODEL, JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.judges.prompting import Piece, Question
 from evalgate.model import (
     AgentDetails,
@@ -109,11 +111,11 @@ def render_question(
         {
             "name": agent.name,
             "instructions": agent.instructions,
-            "tools": prompting.declared_tools(agent),
+            "tools": prompting.tools_of_agent(agent),
         }
         for agent in agents
     ]
-    return prompting.compose(
+    return prompting.build_question(
         rules=_RULES,
         reply=_REPLY,
         pieces=(
@@ -189,7 +191,7 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
     defaults = judges.defaults_of(settings)
     _insist(model, defaults, context.environ)
     introduction = _ask_agent(use, settings, context)
-    panel = opening.open_panel(
+    panel = judges_panel.open_panel(
         [model],
         drivers=judges_module.JUDGES,
         defaults=defaults,
@@ -251,8 +253,8 @@ def _name(use: AgentUse, order: Order, *, model: str, seed: int) -> str:
     return f"scenarios_{fingerprints.digest(asked)[:8]}"
 
 
-def _insist(model: str, defaults: JudgeDefaults, environ: Mapping[str, str]) -> None:
-    found = opening.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
+def _insist(model: str, defaults: JudgeRule, environ: Mapping[str, str]) -> None:
+    found = clients.missing([model], drivers=judges_module.JUDGES, defaults=defaults, environment=environ)
     if found:
         message = f"the model `{model}` that writes scenarios: {found[model]}"
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])

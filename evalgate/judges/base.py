@@ -1,4 +1,4 @@
-"""The shapes of a judge: what it is asked, what it answers or why not, what a vote says, and the options of all."""
+"""The shapes of a judge: what it is asked, what it answers or why not, and what a vote among its samples says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from evalgate.model import Json, Text, Usage
 
@@ -15,49 +15,78 @@ from evalgate.model import Json, Text, Usage
 
 
 class JudgeFailureKind(enum.StrEnum):
-    """Why a judge gave no reply that could be read."""
+    """Why a judge gave no reply that could be read: what happened, and what to do about it."""
 
-    UNAUTHORIZED = "unauthorized"  # 401: no key, or a wrong one
-    FORBIDDEN = "forbidden"  # 403: the key may not use this model or project
-    MODEL_MISSING = "model_missing"  # 404
-    BAD_REQUEST = "bad_request"  # any other 4xx: options that the model does not take, a prompt that is too long
-    RATE_LIMITED = "rate_limited"  # 429 that time cures
-    QUOTA_SPENT = "quota_spent"  # 429 that this run cannot outwait: a daily quota, no credit
-    OVERLOADED = "overloaded"  # 503, 529: too much for it, whoever asks
-    SERVER_ERROR = "server_error"  # any other 5xx
-    TIMEOUT = "timeout"
-    CONNECTION = "connection"  # refused, reset, no such host
-    MALFORMED = "malformed"  # the body is not what the API promises
-    EMPTY = "empty"  # no candidate, or one without text
-    BLOCKED = "blocked"  # a safety filter, of the prompt or of the reply
-    TRUNCATED = "truncated"  # cut at the token limit
-    BUDGET_SPENT = "budget_spent"  # ours: the run may spend no more
-    NO_RECORDING = "no_recording"  # a replay has nothing for this question
-    NOT_CONFIGURED = "not_configured"  # no client can be made for this model
+    UNAUTHORIZED = "unauthorized", "the credentials were refused", "check {keys}"  # 401: no key, or a wrong one
+    FORBIDDEN = (  # 403
+        "forbidden",
+        "access was denied",
+        "check that the key's project may use this model from here, and that its API and billing are on",
+    )
+    MODEL_MISSING = (  # 404
+        "model_missing",
+        "there is no such model",
+        "check the model's name, and that the endpoint serves it",
+    )
+    BAD_REQUEST = (  # any other 4xx: options that the model does not take, a prompt that is too long
+        "bad_request",
+        "the request was refused",
+        "check judge_model_config and how long the judged text is",
+    )
+    RATE_LIMITED = (  # 429 that time cures
+        "rate_limited",
+        "too many requests",
+        "run again later, with fewer calls at once, or raise the quota",
+    )
+    QUOTA_SPENT = (  # 429 that this run cannot outwait: a daily quota, no credit
+        "quota_spent",
+        "the quota or the credit is spent",
+        "run again when it is renewed, or raise it",
+    )
+    OVERLOADED = (  # 503, 529: too much for it, whoever asks
+        "overloaded",
+        "the provider is overloaded",
+        "run again later, with fewer calls at once",
+    )
+    SERVER_ERROR = "server_error", "the provider failed", "run again later"  # any other 5xx
+    TIMEOUT = "timeout", "no answer in time", "run again later, or allow the judge more time"
+    CONNECTION = "connection", "no connection", "check the base URL, the network and the proxy"  # or no such host
+    MALFORMED = "malformed", "the answer is not what this API promises", "check that the base URL leads to it"
+    EMPTY = "empty", "the answer is empty", "run again; a thinking model may need more max_output_tokens"
+    BLOCKED = (  # of the prompt or of the reply
+        "blocked",
+        "a safety filter stopped it",
+        "relax safety_settings in judge_model_config, or judge with another model",
+    )
+    TRUNCATED = (
+        "truncated",
+        "the answer was cut at the token limit",
+        "raise max_output_tokens in judge_model_config, or take it out",
+    )
+    BUDGET_SPENT = "budget_spent", "the budget is spent", "raise it, or judge less"  # ours
+    NO_RECORDING = "no_recording", "nothing is recorded for this question", "record it once with an account"
+    NOT_CONFIGURED = "not_configured", "it cannot be asked", "see docs/judges.md"  # no client for this model
+
+    what: str
+    step: str
+
+    def __new__(cls, value: str, what: str, step: str) -> Self:
+        """A kind by its value, in words."""
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.what, kind.step = what, step
+        return kind
 
 
-RETRIABLE: frozenset[JudgeFailureKind] = frozenset(
-    {
-        JudgeFailureKind.RATE_LIMITED,
-        JudgeFailureKind.OVERLOADED,
-        JudgeFailureKind.SERVER_ERROR,
-        JudgeFailureKind.TIMEOUT,
-        JudgeFailureKind.CONNECTION,
-        JudgeFailureKind.MALFORMED,
-        JudgeFailureKind.EMPTY,
-    }
+RETRIABLE: Final = frozenset(
+    JudgeFailureKind[name]
+    for name in ("RATE_LIMITED", "OVERLOADED", "SERVER_ERROR", "TIMEOUT", "CONNECTION", "MALFORMED", "EMPTY")
 )
 """Kinds that the same question may escape when it is asked again."""
 
-FINAL: frozenset[JudgeFailureKind] = frozenset(
-    {
-        JudgeFailureKind.UNAUTHORIZED,
-        JudgeFailureKind.FORBIDDEN,
-        JudgeFailureKind.MODEL_MISSING,
-        JudgeFailureKind.QUOTA_SPENT,
-        JudgeFailureKind.BUDGET_SPENT,
-        JudgeFailureKind.NOT_CONFIGURED,
-    }
+FINAL: Final = frozenset(
+    JudgeFailureKind[name]
+    for name in ("UNAUTHORIZED", "FORBIDDEN", "MODEL_MISSING", "QUOTA_SPENT", "BUDGET_SPENT", "NOT_CONFIGURED")
 )
 """Kinds that every further question of the same model would meet as well."""
 
@@ -155,18 +184,17 @@ class JudgeSetting:
     redact: Callable[[str], str] = str
 
 
-class JudgeDriver(Protocol):
-    """One row of `evalgate.judges.JUDGES`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeDriver:
+    """One row of `evalgate.judges.JUDGES`; `name`: the word a user writes (gemini, openai, replay).
 
-    @property
-    def name(self) -> str:
-        """The word a user writes: gemini, openai, replay."""
+    `missing(setting)`: what it lacks to be asked, with the next step, "" where nothing is known to be missing; it asks
+    nobody. `open(setting)` opens the client; raises JudgeFailed(NOT_CONFIGURED).
+    """
 
-    def missing(self, setting: JudgeSetting) -> str:
-        """What it lacks to be asked, with the next step; empty where nothing is known to be missing. Asks nobody."""
-
-    def open(self, setting: JudgeSetting) -> Judge:
-        """Open the client. Raises JudgeFailed(NOT_CONFIGURED)."""
+    name: str
+    missing: Callable[[JudgeSetting], str]
+    open: Callable[[JudgeSetting], Judge]
 
 
 # --- a vote among samples -------------------------------------------------------------------------
@@ -209,22 +237,35 @@ class Undecided(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VoteCount:
+    """The samples asked so far, as one item sees them, and how many are left to ask."""
+
+    positives: int
+    negatives: int
+    unreadable: int
+    failed: int
+    passed_over: int
+    left: int
+
+    @property
+    def open(self) -> int:
+        """Samples that could have said, or could still say, either."""
+        return self.failed + self.passed_over + self.left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemVerdict:
     """What the samples say of one item: `passed`, or why it is undecided, with a message for people.
 
-    `vote`, `sample`: the first sample of the winning side. The counts are those of the samples that were asked.
+    `vote`, `sample`: the first sample of the winning side.
     """
 
-    item: str
     passed: bool | None
+    count: VoteCount
     undecided: Undecided | None = None
     message: str = ""
     vote: Vote | None = None
     sample: int | None = None
-    positives: int = 0
-    negatives: int = 0
-    unreadable: int = 0
-    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,74 +302,15 @@ class JudgePanel(Protocol):
 
 _LONGEST_DETAIL = 300
 
-_SAYS: Final[Mapping[JudgeFailureKind, tuple[str, str]]] = MappingProxyType(
-    {
-        JudgeFailureKind.UNAUTHORIZED: ("the credentials were refused", "check {keys}"),
-        JudgeFailureKind.FORBIDDEN: (
-            "access was denied",
-            "check that the key's project may use this model from here, and that its API and billing are on",
-        ),
-        JudgeFailureKind.MODEL_MISSING: (
-            "there is no such model",
-            "check the model's name, and that the endpoint serves it",
-        ),
-        JudgeFailureKind.BAD_REQUEST: (
-            "the request was refused",
-            "check judge_model_config and how long the judged text is",
-        ),
-        JudgeFailureKind.RATE_LIMITED: (
-            "too many requests",
-            "run again later, with fewer calls at once, or raise the quota",
-        ),
-        JudgeFailureKind.QUOTA_SPENT: (
-            "the quota or the credit is spent",
-            "run again when it is renewed, or raise it",
-        ),
-        JudgeFailureKind.OVERLOADED: (
-            "the provider is overloaded",
-            "run again later, with fewer calls at once",
-        ),
-        JudgeFailureKind.SERVER_ERROR: ("the provider failed", "run again later"),
-        JudgeFailureKind.TIMEOUT: ("no answer in time", "run again later, or allow the judge more time"),
-        JudgeFailureKind.CONNECTION: ("no connection", "check the base URL, the network and the proxy"),
-        JudgeFailureKind.MALFORMED: (
-            "the answer is not what this API promises",
-            "check that the base URL leads to it",
-        ),
-        JudgeFailureKind.EMPTY: (
-            "the answer is empty",
-            "run again; a thinking model may need more max_output_tokens",
-        ),
-        JudgeFailureKind.BLOCKED: (
-            "a safety filter stopped it",
-            "relax safety_settings in judge_model_config, or judge with another model",
-        ),
-        JudgeFailureKind.TRUNCATED: (
-            "the answer was cut at the token limit",
-            "raise max_output_tokens in judge_model_config, or take it out",
-        ),
-        JudgeFailureKind.NOT_CONFIGURED: ("it cannot be asked", "see docs/judges.md"),
-        JudgeFailureKind.NO_RECORDING: (
-            "nothing is recorded for this question",
-            "record it once with an account",
-        ),
-        JudgeFailureKind.BUDGET_SPENT: ("the budget is spent", "raise it, or judge less"),
-    }
-)
-
 _STATUSES: Final[Mapping[int, JudgeFailureKind]] = MappingProxyType(
     {
-        401: JudgeFailureKind.UNAUTHORIZED,
+        **dict.fromkeys((401, 407), JudgeFailureKind.UNAUTHORIZED),
         402: JudgeFailureKind.QUOTA_SPENT,
         403: JudgeFailureKind.FORBIDDEN,
         404: JudgeFailureKind.MODEL_MISSING,
-        407: JudgeFailureKind.UNAUTHORIZED,
-        408: JudgeFailureKind.TIMEOUT,
+        **dict.fromkeys((408, 504, 524), JudgeFailureKind.TIMEOUT),
         429: JudgeFailureKind.RATE_LIMITED,
-        503: JudgeFailureKind.OVERLOADED,
-        504: JudgeFailureKind.TIMEOUT,
-        524: JudgeFailureKind.TIMEOUT,
-        529: JudgeFailureKind.OVERLOADED,
+        **dict.fromkeys((503, 529), JudgeFailureKind.OVERLOADED),
     }
 )
 
@@ -342,12 +324,11 @@ def failure(
     usage: Usage | None = None,
 ) -> JudgeFailure:
     """The failure in words: which judge, what happened, what the provider said, what to do. Redacted."""
-    what, step = _SAYS[kind]
     keys = " or ".join(setting.api_key_env) or "the credentials of the endpoint"
     if setting.vertex:
         keys = "the Google Cloud credentials"
     said = _one_line(detail)
-    message = f"judge `{setting.model}`: {what}{f' ({said})' if said else ''}; {step.format(keys=keys)}"
+    message = f"judge `{setting.model}`: {kind.what}{f' ({said})' if said else ''}; {kind.step.format(keys=keys)}"
     message = setting.redact(message)
     if setting.api_key:
         message = message.replace(setting.api_key, "***")
@@ -368,74 +349,3 @@ def _one_line(text: str) -> str:
 
 ADK_MODEL = "gemini-2.5-flash"
 ADK_SAMPLES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeOptions:
-    """What a criterion asks with; None: nothing was said. ADK's `judge_model_options`, and what is ours.
-
-    `config`: `judge_model_config`. ADK's `parallelism_limit` has no place here: the rate limiter sets the pace.
-    """
-
-    model: str | None = None
-    config: Json | None = None
-    num_samples: int | None = None
-    exhaustive: bool | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What a criterion asks with, all settled."""
-
-    model: str = ADK_MODEL
-    config: Json = field(default_factory=dict)
-    num_samples: int = ADK_SAMPLES
-    exhaustive: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpendLimits:
-    """Upper bounds of one run; None: no bound. `calls` counts answered calls: a refused one costs nothing."""
-
-    calls: int | None = None
-    tokens: int | None = None
-    cost_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeDefaults:
-    """What `evalgate.yml` says of judges.
-
-    `options`: for every criterion, above the criteria file. `criteria`: for one criterion, above that.
-    `client`: a row of JUDGES for every model (`replay`; `openai` for an endpoint of one's own); empty: by the model's
-    name. `base_url`, `api_key_env`: where and with whose key, empty: the provider's own. `replay`: absolute path of
-    the recordings. `record`: absolute path of a file that replies are recorded in. Times are seconds.
-    """
-
-    options: JudgeOptions = JudgeOptions()
-    criteria: Mapping[str, JudgeOptions] = field(default_factory=dict)
-    client: str = ""
-    base_url: str = ""
-    api_key_env: str = ""
-    replay: str = ""
-    record: str = ""
-    timeout_s: float = 120.0
-    calls_at_once: int = 32
-    deadline_s: float | None = None
-    limits: SpendLimits = field(default_factory=SpendLimits)
-
-
-def choose_judge(criterion: str, written: JudgeOptions, defaults: JudgeDefaults) -> Chosen:
-    """What `criterion` asks with: the gate's word for it, then for all, then the criteria file's, then ADK's default.
-
-    The configs of the three are merged by key.
-    """
-    chosen = Chosen()
-    for layer in (written, defaults.options, defaults.criteria.get(criterion, JudgeOptions())):
-        chosen = Chosen(
-            model=chosen.model if layer.model is None else layer.model,
-            config={**chosen.config, **(layer.config or {})},
-            num_samples=chosen.num_samples if layer.num_samples is None else layer.num_samples,
-            exhaustive=chosen.exhaustive if layer.exhaustive is None else layer.exhaustive,
-        )
-    return chosen

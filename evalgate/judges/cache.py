@@ -7,6 +7,7 @@ by renaming is whole or not there, whoever else writes. A failure is never kept.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -15,46 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from evalgate.judges.base import JudgeReply, JudgeRequest
-from evalgate.model import Text, Usage
-from evalgate.model.shapes import Count
+from evalgate.model import Text, shapes
 
 FORMAT = 1
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    text: str
-    thought: bool = False
-
-
-class _Usage(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    prompt_tokens: Count = None
-    cached_tokens: Count = None
-    candidates_tokens: Count = None
-    thoughts_tokens: Count = None
-    tool_use_prompt_tokens: Count = None
-    total_tokens: Count = None
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    format: int
-    address: str
-    criterion: str = ""
-    version: str = ""
-    model: str = ""
-    sample: int = 0
-    parts: list[_Part]
-    usage: _Usage | None = None
-    model_version: str | None = None
-    finish: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +34,9 @@ class Entry:
     version: str = ""
     model: str = ""
     sample: int = 0
+
+
+_ENTRIES = TypeAdapter(Entry)
 
 
 def address_of(request: JudgeRequest, *, endpoint: str = "") -> str:
@@ -103,66 +73,32 @@ def entry_of(request: JudgeRequest, reply: JudgeReply, *, endpoint: str = "") ->
 
 
 def render_entry(entry: Entry) -> str:
-    """One line of JSON, without its end."""
-    reply = entry.reply
-    record = _Record(
-        format=FORMAT,
-        address=entry.address,
-        criterion=entry.criterion,
-        version=entry.version,
-        model=entry.model,
-        sample=entry.sample,
-        parts=[_Part(text=part.text, thought=part.thought) for part in reply.parts],
-        usage=None if reply.usage is None else _usage_record(reply.usage),
-        model_version=reply.model_version,
-        finish=reply.finish,
-    )
-    fields = record.model_dump(mode="json", exclude_defaults=True)
-    return json.dumps(fields, ensure_ascii=True, separators=(",", ":"))
+    """One line of JSON, without its end: the entry with its reply's fields beside its own."""
+    fields = _ENTRIES.dump_python(entry, mode="json", exclude_defaults=True)
+    reply = fields.pop("reply")
+    return json.dumps({"format": FORMAT, **fields, **reply}, ensure_ascii=True, separators=(",", ":"))
 
 
 def parse_entry(text: str) -> Entry:
     """Read an entry back; its reply is `cached`. Raises ValueError on anything else."""
+    raw = json.loads(text)
+    if not isinstance(raw, dict):
+        raise ValueError(f"{type(raw).__name__}, expected an object")  # noqa: TRY004 - it is about a file's text
+    if raw.get("format") != FORMAT:
+        raise ValueError(f"format {raw.get('format')}, expected {FORMAT}")
+    reply = {name: raw[name] for name in ("parts", "usage", "model_version", "finish") if name in raw}
+    if isinstance(reply.get("usage"), dict):
+        reply["usage"] = {name: shapes.count(value) for name, value in reply["usage"].items()}
     try:
-        record = _Record.model_validate_json(text)
+        return _ENTRIES.validate_python({**raw, "reply": {**reply, "cached": True}})
     except ValidationError as error:
         raise ValueError(f"{error.error_count()} faults, the first at {error.errors()[0]['loc']}") from None
-    if record.format != FORMAT:
-        raise ValueError(f"format {record.format}, expected {FORMAT}")
-    reply = JudgeReply(
-        parts=tuple(Text(text=part.text, thought=part.thought) for part in record.parts),
-        usage=None if record.usage is None else Usage(**record.usage.model_dump()),
-        model_version=record.model_version,
-        finish=record.finish,
-        cached=True,
-    )
-    return Entry(
-        address=record.address,
-        reply=reply,
-        criterion=record.criterion,
-        version=record.version,
-        model=record.model,
-        sample=record.sample,
-    )
 
 
 def redacted(reply: JudgeReply, redact: Callable[[str], str]) -> JudgeReply:
     """The reply with secrets taken out of its text."""
     parts = tuple(Text(text=redact(part.text), thought=part.thought) for part in reply.parts)
-    return JudgeReply(
-        parts=parts, usage=reply.usage, model_version=reply.model_version, finish=reply.finish, cached=reply.cached
-    )
-
-
-def _usage_record(usage: Usage) -> _Usage:
-    return _Usage(
-        prompt_tokens=usage.prompt_tokens,
-        cached_tokens=usage.cached_tokens,
-        candidates_tokens=usage.candidates_tokens,
-        thoughts_tokens=usage.thoughts_tokens,
-        tool_use_prompt_tokens=usage.tool_use_prompt_tokens,
-        total_tokens=usage.total_tokens,
-    )
+    return dataclasses.replace(reply, parts=parts)
 
 
 class VerdictCache:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models, rate_limit
-from evalgate.judges.base import (
-    Judge,
-    JudgeDefaults,
-    JudgeDriver,
-    JudgeFailed,
-    JudgeFailure,
-    JudgeFailureKind,
-    JudgeSetting,
-)
+from evalgate.judges.base import Judge, JudgeDriver, JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeSetting
 from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
-from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters
+from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters, SystemClock
 from evalgate.system import redact
 
 GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -44,7 +37,7 @@ class Clients:
         self,
         drivers: Mapping[str, JudgeDriver],
         *,
-        defaults: JudgeDefaults,
+        defaults: JudgeRule,
         environment: Mapping[str, str],
         clock: Clock,
         limiters: RateLimiters | None = None,
@@ -55,13 +48,13 @@ class Clients:
         self._clock = clock
         self._lock = threading.Lock()
         self._opened: dict[str, Client] = {}
-        self._limiters = limiters or rate_limit.limited_by(defaults, clock)
+        self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
         self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model: str) -> str:
         """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
         driver, setting = self._plan(models.parse_name(model))
-        return driver.missing(setting) if driver else self._nobody(model)
+        return driver.missing(setting) if driver else _unknown_model(model)
 
     def endpoint(self, model: str) -> str:
         """The address that the gate's file names in place of the own provider of `model`; empty where it names none."""
@@ -92,7 +85,7 @@ class Clients:
         name = models.parse_name(model)
         driver, setting = self._plan(name)
         if driver is None:
-            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=self._nobody(model)))
+            raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=_unknown_model(model)))
         lacking = driver.missing(setting)
         if lacking:
             raise JudgeFailed(JudgeFailure(kind=JudgeFailureKind.NOT_CONFIGURED, message=lacking))
@@ -148,22 +141,35 @@ class Clients:
             api_key_env=needed,
             vertex=vertex,
             environment=self._environment,
-            timeout_s=self._defaults.timeout_s,
+            timeout_s=self._defaults.timeout,
             path=self._defaults.replay,
             redact=self.redact,
         )
 
-    def _nobody(self, model: str) -> str:
-        client = self._defaults.client
-        if client:
-            return f"there is no judge `{client}`; there are {', '.join(f'`{name}`' for name in sorted(self._drivers))}"
-        return (
-            f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
-            f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
-        )
+
+def _unknown_model(model: str) -> str:
+    return (
+        f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
+        f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
+    )
 
 
 def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
     named = environment.get(key_name, "").strip() if key_name else ""
     general = redact.redactor(environment)
     return (lambda text: general(text.replace(named, "***"))) if named else general
+
+
+def missing(
+    models: Iterable[str],
+    *,
+    drivers: Mapping[str, JudgeDriver],
+    defaults: JudgeRule,
+    environment: Mapping[str, str],
+) -> Mapping[str, str]:
+    """What is missing to ask each of `models`, by model, with the next step; those that can be asked are left out.
+
+    Asks nobody and spends nothing.
+    """
+    clients = Clients(drivers, defaults=defaults, environment=environment, clock=SystemClock())
+    return {model: said for model in dict.fromkeys(models) if (said := clients.missing(model))}

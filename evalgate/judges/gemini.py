@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from evalgate.judges import base
 from evalgate.judges.base import (
     Judge,
+    JudgeDriver,
     JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
@@ -31,33 +31,28 @@ _VERSION_IN_URL = re.compile(r"^(.*)/(v\d+\w*)/?$")
 _BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """See `plugins.JudgeDriver`."""
+def missing(setting: JudgeSetting) -> str:
+    """See JudgeDriver."""
+    if setting.vertex and not setting.api_key and not setting.environment.get("GOOGLE_CLOUD_PROJECT"):
+        lack = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
+    elif not setting.vertex and setting.api_key_env and not setting.api_key:
+        lack = f"set {' or '.join(setting.api_key_env)}"
+    else:
+        return ""
+    return f"judge `{setting.model}`: it has no credentials; {lack}, or judge with recordings (`replay`)"
 
-    name: str = "gemini"
 
-    def missing(self, setting: JudgeSetting) -> str:
-        """See `plugins.JudgeDriver`."""
-        if setting.vertex and not setting.api_key and not setting.environment.get("GOOGLE_CLOUD_PROJECT"):
-            lack = "set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, and Google Cloud credentials"
-        elif not setting.vertex and setting.api_key_env and not setting.api_key:
-            lack = f"set {' or '.join(setting.api_key_env)}"
-        else:
-            return ""
-        return f"judge `{setting.model}`: it has no credentials; {lack}, or judge with recordings (`replay`)"
-
-    def open(self, setting: JudgeSetting) -> Judge:
-        """See `plugins.JudgeDriver`."""
-        problem: JudgeFailure | None = None
-        client: Client | None = None
-        try:
-            client = _client(setting)
-        except Exception as error:  # noqa: BLE001 - google-auth and google-genai share no class of errors here
-            problem = base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=str(error))
-        if problem is not None or client is None:
-            raise JudgeFailed(problem or base.failure(JudgeFailureKind.NOT_CONFIGURED, setting))
-        return GeminiJudge(setting, client)
+def open_client(setting: JudgeSetting) -> Judge:
+    """See JudgeDriver."""
+    problem: JudgeFailure | None = None
+    client: Client | None = None
+    try:
+        client = _client(setting)
+    except Exception as error:  # noqa: BLE001 - google-auth and google-genai share no class of errors here
+        problem = base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=str(error))
+    if problem is not None or client is None:
+        raise JudgeFailed(problem or base.failure(JudgeFailureKind.NOT_CONFIGURED, setting))
+    return GeminiJudge(setting, client)
 
 
 def _client(setting: JudgeSetting) -> Client:
@@ -95,14 +90,14 @@ class GeminiJudge:
         self._client = client
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See `plugins.Judge`."""
+        """See Judge."""
         outcome = self._ask(request)
         if isinstance(outcome, JudgeFailure):
             raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
         return outcome
 
     def close(self) -> None:
-        """See `plugins.Judge`."""
+        """See Judge."""
         close = getattr(self._client, "close", None)  # since google-genai 1.33
         if close is not None:
             close()
@@ -123,7 +118,7 @@ class GeminiJudge:
 
 def _config(request: JudgeRequest) -> types.GenerateContentConfig:
     """The config as written, function calls and the client's retries off, the schema where the user has none."""
-    from google.genai import types  # noqa: PLC0415 - see `open`
+    from google.genai import types  # noqa: PLC0415 - see `open_client`
 
     config = types.GenerateContentConfig.model_validate(dict(request.config))
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
@@ -183,8 +178,8 @@ def _usage_of(response: types.GenerateContentResponse) -> Usage | None:
 
 
 def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
-    from google.auth import exceptions as auth_errors  # noqa: PLC0415 - see `open`
-    from google.genai import errors  # noqa: PLC0415 - see `open`
+    from google.auth import exceptions as auth_errors  # noqa: PLC0415 - see `open_client`
+    from google.genai import errors  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, errors.APIError):
         return _api_failure(error.code, error.details, setting, headers=_headers_of(error), message=error.message)
@@ -235,9 +230,6 @@ def _headers_of(error: Any) -> Mapping[str, str]:
     return {str(name).lower(): str(value) for name, value in found.items()} if found else {}
 
 
-DRIVER = Driver()
-
-
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")
 _DAILY = re.compile(r"per[-_ ]?day", re.IGNORECASE)
 
@@ -265,3 +257,6 @@ def is_daily_quota(details: Iterable[Any]) -> bool:
 
 def _typed(details: Iterable[Any], name: str) -> Iterable[Mapping[str, Any]]:
     return (each for each in details if isinstance(each, Mapping) and str(each.get("@type", "")).endswith(f".{name}"))
+
+
+DRIVER = JudgeDriver(name="gemini", missing=missing, open=open_client)

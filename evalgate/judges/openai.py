@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from pydantic.alias_generators import to_camel
 
 from evalgate.judges import base
 from evalgate.judges.base import (
     Judge,
+    JudgeDriver,
     JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
@@ -38,33 +40,28 @@ _NEW_LIMIT = re.compile(r"(o\d|gpt-[5-9])")  # these refuse `max_tokens`
 _THOUGHTS = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """See `plugins.JudgeDriver`."""
+def missing(setting: JudgeSetting) -> str:
+    """See JudgeDriver."""
+    if importlib.util.find_spec("openai") is None:
+        lack = "install `evalgate-action[openai]`"
+        return f"judge `{setting.model}`: the client is not installed; {lack}"
+    if setting.api_key_env and not setting.api_key:
+        lack = f"set {' or '.join(setting.api_key_env)}"
+        return f"judge `{setting.model}`: it has no key; {lack}, or judge with recordings (`replay`)"
+    return ""
 
-    name: str = "openai"
 
-    def missing(self, setting: JudgeSetting) -> str:
-        """See `plugins.JudgeDriver`."""
-        if importlib.util.find_spec("openai") is None:
-            lack = "install `evalgate-action[openai]`"
-            return f"judge `{setting.model}`: the client is not installed; {lack}"
-        if setting.api_key_env and not setting.api_key:
-            lack = f"set {' or '.join(setting.api_key_env)}"
-            return f"judge `{setting.model}`: it has no key; {lack}, or judge with recordings (`replay`)"
-        return ""
+def open_client(setting: JudgeSetting) -> Judge:
+    """See JudgeDriver."""
+    from openai import OpenAI  # noqa: PLC0415 - an extra, and a second to load
 
-    def open(self, setting: JudgeSetting) -> Judge:
-        """See `plugins.JudgeDriver`."""
-        from openai import OpenAI  # noqa: PLC0415 - an extra, and a second to load
-
-        client = OpenAI(
-            base_url=setting.base_url,
-            api_key=setting.api_key or "none",  # the client wants one, a local server may not
-            max_retries=0,
-            timeout=setting.timeout_s,
-        )
-        return OpenAIJudge(setting, client)
+    client = OpenAI(
+        base_url=setting.base_url,
+        api_key=setting.api_key or "none",  # the client wants one, a local server may not
+        max_retries=0,
+        timeout=setting.timeout_s,
+    )
+    return OpenAIJudge(setting, client)
 
 
 class OpenAIJudge:
@@ -75,14 +72,14 @@ class OpenAIJudge:
         self._client = client
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See `plugins.Judge`."""
+        """See Judge."""
         outcome = self._ask(request)
         if isinstance(outcome, JudgeFailure):
             raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
         return outcome
 
     def close(self) -> None:
-        """See `plugins.Judge`."""
+        """See Judge."""
         self._client.close()
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
@@ -100,7 +97,7 @@ class OpenAIJudge:
 
 def _options(request: JudgeRequest, model: str) -> tuple[dict[str, Any], str]:
     """The call's arguments, and the first field of the config that cannot be said here."""
-    config = {_camel(name): value for name, value in request.config.items() if value is not None}
+    config = {to_camel(name): value for name, value in request.config.items() if value is not None}
     messages = [{"role": "user", "content": request.prompt}]
     system = request.system or config.pop("systemInstruction", "")
     if isinstance(system, str) and system:
@@ -114,15 +111,10 @@ def _options(request: JudgeRequest, model: str) -> tuple[dict[str, Any], str]:
         strict = schema.get("additionalProperties") is False
         form = {"name": "verdict", "schema": dict(schema), "strict": strict}
         options["response_format"] = {"type": "json_schema", "json_schema": form}
-    transport = {_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()}
+    transport = {to_camel(name): value for name, value in (config.pop("httpOptions", None) or {}).items()}
     options |= {_TRANSPORT[name]: value for name, value in transport.items() if name in _TRANSPORT}
     options |= {_SAME[name]: config.pop(name) for name in list(config) if name in _SAME}
     return options, next((name for name in config if name not in _INERT), "")
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
 
 
 def _reply_of(body: Any, setting: JudgeSetting) -> JudgeReply | JudgeFailure:
@@ -177,7 +169,7 @@ def _count(fields: Any, name: str) -> int | None:
 
 
 def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
-    import openai  # noqa: PLC0415 - see `open`
+    import openai  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, openai.APITimeoutError):
         return base.failure(JudgeFailureKind.TIMEOUT, setting, detail=f"{setting.timeout_s:g} s")
@@ -203,4 +195,4 @@ def _status_failure(error: Any, setting: JudgeSetting) -> JudgeFailure:
     return base.failure(kind, setting, detail=detail, retry_after_s=wait)
 
 
-DRIVER = Driver()
+DRIVER = JudgeDriver(name="openai", missing=missing, open=open_client)

@@ -7,18 +7,22 @@ not asked yet could change the outcome. A label that is none of the labels is no
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from pathlib import Path
 
+from evalgate.config.gate_file import JudgeRule
+from evalgate.errors import ConfigError
 from evalgate.judges import cache as judges_cache
-from evalgate.judges import models
+from evalgate.judges import models, usage
 from evalgate.judges.base import (
     FINAL,
     ItemVerdict,
+    JudgeDriver,
     JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
@@ -28,17 +32,19 @@ from evalgate.judges.base import (
     SampledRequest,
     Undecided,
     Vote,
+    VoteCount,
     VoteResult,
 )
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.clients import Client, Clients
+from evalgate.judges.rate_limit import Clock, RateLimiters, SystemClock
 from evalgate.judges.replay import Recorder
 from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import JudgeUse, Usage
 
 
 class VotingPanel:
-    """See `plugins.Panel`. One a run, closed at its end.
+    """See JudgePanel. One a run, closed at its end.
 
     The same question asked by two threads at once is asked once. A refusal that every further question of a model
     would meet (a wrong key, no such model) is remembered, and no further question goes out.
@@ -90,11 +96,11 @@ class VotingPanel:
     # --- votes ------------------------------------------------------------------------------------
 
     def vote(self, ballot: SampledRequest) -> VoteResult:
-        """See `plugins.Panel`."""
+        """See JudgePanel."""
         return self.vote_all([ballot])[0]
 
     def vote_all(self, ballots: Sequence[SampledRequest]) -> tuple[VoteResult, ...]:
-        """See `plugins.Panel`. A ballot's next wave starts when its last one is in, whatever the others do."""
+        """See JudgePanel. A ballot's next wave starts when its last one is in, whatever the others do."""
         asked: list[list[Sample]] = [[] for _ in ballots]
         waves: list[list[Future[Sample]]] = [[] for _ in ballots]
         owner: dict[Future[Sample], int] = {}
@@ -104,7 +110,7 @@ class VotingPanel:
                 return
             ballot = ballots[which]
             pool = self._pool(ballot.request.model)
-            waves[which] = [pool.submit(self._sample, ballot, index) for index in next_wave(ballot, asked[which])]
+            waves[which] = [pool.submit(self._sample, ballot, index) for index in next_samples(ballot, asked[which])]
             owner.update((future, which) for future in waves[which])
 
         for which in range(len(ballots)):
@@ -137,27 +143,20 @@ class VotingPanel:
             return Sample(index=index, failure=failed.failure)
         votes: dict[str, Vote] = dict(ballot.parse(reply))
         texts, cached = [reply.text], reply.cached
-        lacking = items_passed_over(ballot, votes)
+        lacking = tuple(item for item in ballot.items if item not in votes)
         if lacking and ballot.again is not None and not ballot.adk_compat:
-            second = self._ask_again(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
-            if second is not None:
+            with contextlib.suppress(JudgeFailed):  # without a second reply the items stay passed over
+                second = self.ask(dataclasses.replace(request, prompt=ballot.again(reply, lacking)))
                 votes = {**ballot.parse(second), **votes}
                 texts.append(second.text)
                 cached = cached and second.cached
         kept = {item: votes[item] for item in ballot.items if item in votes}
         return Sample(index=index, votes=kept, text="\n".join(texts), cached=cached)
 
-    def _ask_again(self, request: JudgeRequest) -> JudgeReply | None:
-        """The second reply; None where there is none, and the items stay passed over."""
-        try:
-            return self.ask(request)
-        except JudgeFailed:
-            return None
-
     # --- one question -----------------------------------------------------------------------------
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See `plugins.Panel`."""
+        """See JudgePanel."""
         if self._closed:
             raise JudgeFailed(
                 JudgeFailure(kind=JudgeFailureKind.CONNECTION, message="the run ended before it was asked")
@@ -217,9 +216,9 @@ class VotingPanel:
             self._ledger.retried(request, failure, cost_usd=_cost(client, failure.usage))
 
         try:
-            reply = client.limiter.run(lambda: self._pay(client, request), model=request.model, retried=retried)
+            reply = client.limiter.run(lambda: self._ask_paid(client, request), model=request.model, retried=retried)
         except JudgeFailed as failed:
-            failure = self._redacted(failed.failure)
+            failure = dataclasses.replace(failed.failure, message=self._clients.redact(failed.failure.message))
             self._ledger.failed(request, failure, cost_usd=_cost(client, failure.usage))
             return failure
         if reply.cached:  # a replay
@@ -228,7 +227,7 @@ class VotingPanel:
             self._ledger.asked(request, usage=reply.usage, cost_usd=_cost(client, reply.usage))
         return reply
 
-    def _pay(self, client: Client, request: JudgeRequest) -> JudgeReply:
+    def _ask_paid(self, client: Client, request: JudgeRequest) -> JudgeReply:
         """Ask once, within the budget; a call that waits to be made again holds no part of it."""
         self._budget.reserve()
         usage: Usage | None = None
@@ -246,20 +245,18 @@ class VotingPanel:
                 self._budget.release()
         return reply
 
-    def _redacted(self, failure: JudgeFailure) -> JudgeFailure:
-        return dataclasses.replace(failure, message=self._clients.redact(failure.message))
-
     def _ask_client(self, client: Client, request: JudgeRequest) -> JudgeReply:
         """Ask once; an endpoint that refuses a response schema is asked without one, then and from then on."""
-        if request.schema is None or request.model in self._without_schema:
-            return client.judge.ask(dataclasses.replace(request, schema=None))
-        try:
-            return client.judge.ask(request)
-        except JudgeFailed as failed:
-            if failed.failure.kind is not JudgeFailureKind.BAD_REQUEST:
-                raise
+        with_schema = request.schema is not None and request.model not in self._without_schema
+        if with_schema:
+            try:
+                return client.judge.ask(request)
+            except JudgeFailed as failed:
+                if failed.failure.kind is not JudgeFailureKind.BAD_REQUEST:
+                    raise
         reply = client.judge.ask(dataclasses.replace(request, schema=None))
-        self._without_schema.add(request.model)
+        if with_schema:
+            self._without_schema.add(request.model)
         return reply
 
     def _keep(self, request: JudgeRequest, reply: JudgeReply, *, fresh: bool) -> None:
@@ -285,24 +282,7 @@ def _tokens(usage: Usage | None) -> int | None:
     return (usage.prompt_tokens or 0) + (usage.candidates_tokens or 0) + (usage.thoughts_tokens or 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Count:
-    """The samples asked so far, as one item sees them, and how many are left to ask."""
-
-    positives: int
-    negatives: int
-    unreadable: int
-    failed: int
-    passed_over: int
-    left: int
-
-    @property
-    def open(self) -> int:
-        """Samples that could have said, or could still say, either."""
-        return self.failed + self.passed_over + self.left
-
-
-def next_wave(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
+def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int, ...]:
     """The sample indices to ask now, all at once; empty: no further sample can change any item.
 
     `samples`: those asked so far, which are the first ones. A wave is as long as the longest-lasting item needs at
@@ -324,12 +304,7 @@ def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
     return VoteResult(items=verdicts, samples=tuple(samples))
 
 
-def items_passed_over(ballot: SampledRequest, votes: Mapping[str, object]) -> tuple[str, ...]:
-    """The items that a reply with these votes does not speak of, in the ballot's order."""
-    return tuple(item for item in ballot.items if item not in votes)
-
-
-def _needed(count: _Count) -> int:
+def _needed(count: VoteCount) -> int:
     """How many further samples decide the item at the earliest; 0 where it is decided, or cannot be any more."""
     if _decided(count) is not None:
         return 0
@@ -342,7 +317,7 @@ def _needed(count: _Count) -> int:
     return 0
 
 
-def _decided(count: _Count) -> bool | None:
+def _decided(count: VoteCount) -> bool | None:
     if count.positives > count.negatives + count.open:
         return True
     if count.negatives and count.negatives >= count.positives + count.open:
@@ -350,14 +325,15 @@ def _decided(count: _Count) -> bool | None:
     return None
 
 
-def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> _Count:
+def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> VoteCount:
     votes = [sample.votes.get(item) for sample in samples if sample.failure is None]
+    sides = [vote.passed for vote in votes if vote is not None]
     silent = votes.count(None)
     asked_again = ballot.again is not None and not ballot.adk_compat
-    return _Count(
-        positives=sum(1 for vote in votes if vote and vote.passed is True),
-        negatives=sum(1 for vote in votes if vote and vote.passed is False),
-        unreadable=sum(1 for vote in votes if vote and vote.passed is None) + (0 if asked_again else silent),
+    return VoteCount(
+        positives=sides.count(True),
+        negatives=sides.count(False),
+        unreadable=sides.count(None) + (0 if asked_again else silent),
         failed=len(samples) - len(votes),
         passed_over=silent if asked_again else 0,
         left=ballot.num_samples - len(samples),
@@ -366,33 +342,22 @@ def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> _Cou
 
 def _decide_item(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> ItemVerdict:
     count = _count(ballot, item, samples)
-    voided = ballot.adk_compat and count.failed > 0
-    passed = None if voided else _decided(count)
-    winner = next((sample for sample in samples if _says(sample, item, passed)), None)
-    undecided, message = (None, "") if passed is not None else _why_undecided(item, count, samples)
-    return ItemVerdict(
-        item=item,
-        passed=passed,
-        undecided=undecided,
-        message=message,
-        vote=winner.votes[item] if winner else None,
-        sample=winner.index if winner else None,
-        positives=count.positives,
-        negatives=count.negatives,
-        unreadable=count.unreadable,
-        missing=count.failed + count.passed_over,
-    )
+    passed = None if ballot.adk_compat and count.failed else _decided(count)
+    if passed is None:
+        undecided, message = _why_undecided(item, count, samples)
+        return ItemVerdict(passed=None, count=count, undecided=undecided, message=message)
+    votes = ((sample, sample.votes.get(item)) for sample in samples)
+    winner, vote = next((sample, vote) for sample, vote in votes if vote and vote.passed is passed)
+    return ItemVerdict(passed=passed, count=count, vote=vote, sample=winner.index)
 
 
-def _says(sample: Sample, item: str, passed: bool | None) -> bool:  # noqa: FBT001 - the side that won, or neither
-    vote = sample.votes.get(item)
-    return passed is not None and sample.failure is None and vote is not None and vote.passed is passed
-
-
-def _why_undecided(item: str, count: _Count, samples: Sequence[Sample]) -> tuple[Undecided, str]:
+def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tuple[Undecided, str]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {_weightiest(failures).message}"
+        return (
+            Undecided.UNAVAILABLE,
+            f"{_part(len(failures), len(samples))} failed: {_told_failure(failures).message}",
+        )
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""
@@ -411,6 +376,42 @@ def _part(count: int, total: int) -> str:
     return f"{count} of {total} samples"
 
 
-def _weightiest(failures: Sequence[JudgeFailure]) -> JudgeFailure:
+def _told_failure(failures: Sequence[JudgeFailure]) -> JudgeFailure:
     """The failure to tell of: one that all further samples would meet, else the first."""
     return next((failure for failure in failures if failure.kind in FINAL), failures[0])
+
+
+def open_panel(
+    models_asked: Iterable[str],
+    *,
+    drivers: Mapping[str, JudgeDriver],
+    defaults: JudgeRule,
+    environment: Mapping[str, str],
+    cache: Path | None,
+    warn: Callable[[str], None],
+    clock: Clock | None = None,
+    limiters: RateLimiters | None = None,
+) -> VotingPanel:
+    """A panel for a run that asks `models_asked`; to be closed. `cache`: absolute folder, None: nothing is remembered.
+    `limiters`: those that the run's agents keep to as well; None: judges have their own.
+
+    Clients are opened when they are first asked. Raises ConfigError on a budget in money with a model of unknown
+    price, and on a recording that cannot be written.
+    """
+    time = limiters.clock if limiters else clock or SystemClock()
+    clients = Clients(drivers, defaults=defaults, environment=environment, clock=time, limiters=limiters)
+    if defaults.budget.usd is not None:
+        usage.check_priced(defaults.budget, {model: clients.is_priced(model) for model in models_asked})
+    try:
+        recorder = Recorder(Path(defaults.record)) if defaults.record else None
+    except OSError as error:
+        raise ConfigError(f"replies cannot be recorded in {defaults.record}: {error.strerror}") from error
+    return VotingPanel(
+        clients,
+        budget=Budget(defaults.budget),
+        ledger=UsageLedger(),
+        cache=None if cache is None else VerdictCache(cache, warn=warn),
+        recorder=recorder,
+        calls_at_once=defaults.calls_at_once,
+        warn=warn,
+    )

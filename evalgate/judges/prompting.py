@@ -58,12 +58,12 @@ def fence(pieces: Sequence[Piece]) -> Fenced:
     return Fenced(code=code, text="\n\n".join(between(piece, code) for piece in shown))
 
 
-def opening_line(name: str, code: str) -> str:
+def begin_line(name: str, code: str) -> str:
     """The marker line before a piece."""
     return f"<<< {name} {code}"
 
 
-def closing_line(name: str, code: str) -> str:
+def end_line(name: str, code: str) -> str:
     """The marker line after a piece."""
     return f">>> {name} {code}"
 
@@ -94,7 +94,7 @@ def pick_code(codes: Iterator[str], texts: Iterable[str]) -> str:
 
 def between(piece: Piece, code: str) -> str:
     """The piece between its marker lines."""
-    return f"{opening_line(piece.name, code)}\n{piece.text}\n{closing_line(piece.name, code)}"
+    return f"{begin_line(piece.name, code)}\n{piece.text}\n{end_line(piece.name, code)}"
 
 
 HANDLING = """\
@@ -120,7 +120,7 @@ class Question:
     schema: Json | None = None
 
 
-def compose(
+def build_question(
     *, rules: str, reply: str, pieces: Sequence[Piece], task: str, version: str, schema: Json | None
 ) -> Question:
     """Put a question together; everything that others wrote must come in `pieces`."""
@@ -169,7 +169,7 @@ def instructions_of(invocation: Invocation) -> str:
 def tools_of(invocations: Iterable[Invocation]) -> str:
     """The tools that each agent had, by its name."""
     had = {
-        agent.name: declared_tools(agent)
+        agent.name: tools_of_agent(agent)
         for invocation in invocations
         for agent in invocation.agents
         if agent.tool_declarations
@@ -177,7 +177,7 @@ def tools_of(invocations: Iterable[Invocation]) -> str:
     return as_json(had) if had else ""
 
 
-def declared_tools(agent: AgentDetails) -> list[Any]:
+def tools_of_agent(agent: AgentDetails) -> list[Any]:
     """The tools of an agent as JSON; one that is declared by its name alone is that name."""
     return [dict(tool) if isinstance(tool, Mapping) else tool for tool in agent.tool_declarations]
 
@@ -217,7 +217,7 @@ def events_shown(events: Sequence[Event]) -> list[dict[str, Any]]:
     return shown
 
 
-def dialogue_of(invocations: Sequence[Invocation]) -> str:
+def conversation_of(invocations: Sequence[Invocation]) -> str:
     """The whole conversation, turn by turn."""
     turns = []
     for number, invocation in enumerate(invocations, start=1):
@@ -280,7 +280,7 @@ _REASON = frozenset({"", "as", "because", "since"})
 _MARKUP = re.compile(r"[*`]+")
 
 
-def json_objects(text: str) -> list[dict[str, Any]]:
+def find_json(text: str) -> list[dict[str, Any]]:
     """Every outermost JSON object of a text, in order; Python's single-quoted form is read where JSON's is not."""
     found, place, starts = [], text.find("{"), 0
     while place >= 0 and starts < _MOST_STARTS:
@@ -297,7 +297,7 @@ def json_objects(text: str) -> list[dict[str, Any]]:
 
 def json_entries(text: str, *, key: str) -> list[dict[str, Any]]:
     """Every object, however deep it stands, that has `key` (in any case); keys are lowered."""
-    return [entry for value in json_objects(text) for entry in _holding(value, key)]
+    return [entry for value in find_json(text) for entry in _entries_with(value, key)]
 
 
 def text_rows(text: str) -> list[tuple[str, str]]:
@@ -315,7 +315,7 @@ def text_rows(text: str) -> list[tuple[str, str]]:
     return made
 
 
-def outer_lines(text: str, *, keys: Collection[str]) -> list[str]:
+def lines_at_ends(text: str, *, keys: Collection[str]) -> list[str]:
     """What stands under one of the keys in the first and in the last line of a reply, of those with words.
 
     A line in the middle may be one that the judge quotes from what it judges.
@@ -367,7 +367,7 @@ def as_written(value: Any) -> str:
 _PLAIN = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
 
 
-def folded(text: str) -> str:
+def plain_text(text: str) -> str:
     """A rubric's text without what models do to text that they repeat: quotes, dashes, blanks, markdown, case."""
     plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     return re.sub(r"\s+", " ", plain).strip(" *_`#>-\u2022\"'").lower()
@@ -384,10 +384,10 @@ def _object_at(text: str, place: int) -> tuple[dict[str, Any] | None, int]:
 
 def _in_json(text: str) -> str:
     """JSON of Python's spelling: single quotes, True, None, a comma before a closing bracket."""
-    return "".join(_respelt(token[0]) for token in _TOKEN.finditer(text))
+    return "".join(_json_form(token[0]) for token in _TOKEN.finditer(text))
 
 
-def _respelt(token: str) -> str:
+def _json_form(token: str) -> str:
     if token.startswith("'") and len(token) > 1:
         inner = re.sub(r"\\.|\"", lambda found: _ESCAPES.get(found[0], found[0]), token[1:-1], flags=re.DOTALL)
         return f'"{inner}"'
@@ -402,7 +402,7 @@ _ESCAPES = {"\\'": "'", '"': '\\"'}
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-def _holding(value: Any, key: str) -> Iterator[dict[str, Any]]:
+def _entries_with(value: Any, key: str) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         lowered = {str(name).strip().lower(): each for name, each in value.items()}
         if key in lowered:
@@ -410,7 +410,7 @@ def _holding(value: Any, key: str) -> Iterator[dict[str, Any]]:
         value = [each for name, each in lowered.items() if name != key]
     if isinstance(value, list):
         for each in value:
-            yield from _holding(each, key)
+            yield from _entries_with(each, key)
 
 
 def label_schema(labels: Iterable[str]) -> Json:
@@ -428,15 +428,31 @@ def parse_label(text: str, labels: Mapping[str, bool], *, keys: Sequence[str] = 
     found = _label_entries(text, keys)
     if not found:
         return {}
-    words = {read_label(value, labels) for value, _ in found}
     rationale = next((rationale for _, rationale in found if rationale), "")
-    if len(words) > 1:
+    if len({read_label(value, labels) for value, _ in found}) > 1:
         said = " and ".join(as_written(value) for value, _ in found[:3])
         return {"": Vote(passed=None, label=said, rationale=rationale)}
-    word = words.pop()
+    return {"": vote_of(found[0][0], labels, rationale=rationale)}
+
+
+def vote_of(value: Any, labels: Mapping[str, bool], *, rationale: str) -> Vote:
+    """The vote that a value is; one that is none of the labels is shown as it was written."""
+    word = read_label(value, labels)
     if word is None:
-        return {"": Vote(passed=None, label=as_written(found[0][0]), rationale=rationale)}
-    return {"": Vote(passed=labels[word], label=word, rationale=rationale)}
+        return Vote(passed=None, label=as_written(value), rationale=rationale)
+    return Vote(passed=labels[word], label=word, rationale=rationale)
+
+
+def votes_by_item(found: Iterable[tuple[str, Vote]]) -> Mapping[str, Vote]:
+    """The votes of a reply on several items; contradictory ones on one item are no vote."""
+    votes: dict[str, Vote] = {}
+    for item, vote in found:
+        known = votes.get(item)
+        if known is not None and known.passed is not vote.passed:
+            votes[item] = Vote(passed=None, label=f"{known.label} and {vote.label}", rationale=vote.rationale)
+        else:
+            votes[item] = vote
+    return votes
 
 
 def _label_entries(text: str, keys: Sequence[str]) -> list[tuple[Any, str]]:
@@ -447,27 +463,25 @@ def _label_entries(text: str, keys: Sequence[str]) -> list[tuple[Any, str]]:
             return [(entry[key], prose_of(entry, "rationale", "reasoning", "reason")) for entry in entries]
     reasons = (prose_of({key: value}, "rationale", "reasoning", "reason") for key, value in text_rows(text))
     rationale = next((reason.strip(" \"',") for reason in reasons if reason), "")
-    return [(value, rationale) for value in outer_lines(text, keys=keys)]
+    return [(value, rationale) for value in lines_at_ends(text, keys=keys)]
 
 
 FORCED: Final = 8
 """So many entries a schema insists on at most: some servers refuse a schema with a longer bound as too large."""
 
 
-def verdicts_schema(properties: Mapping[str, Any], *, count: int) -> Json:
-    """Of `{"verdicts": [...]}` with an entry of these properties for each of `count` things.
+def verdicts_schema(names: Sequence[str], *, texts: Sequence[str], label: str, labels: Iterable[str]) -> Json:
+    """Of `{"verdicts": [...]}` with an entry for each of `names`: its id, the `texts`, then the `label`.
 
     The list may not be shorter: small models leave it empty where they may.
     """
-    entry = {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    properties: dict[str, Any] = {"id": {"type": "string", "enum": list(names)}}
+    properties |= {text: {"type": "string"} for text in texts}
+    properties |= {label: {"type": "string", "enum": list(labels)}}
+    entry = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return {
         "type": "object",
-        "properties": {"verdicts": {"type": "array", "items": entry, "minItems": min(count, FORCED)}},
+        "properties": {"verdicts": {"type": "array", "items": entry, "minItems": min(len(names), FORCED)}},
         "required": ["verdicts"],
         "additionalProperties": False,
     }

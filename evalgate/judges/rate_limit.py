@@ -18,8 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
+from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import models
-from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgeFailure, JudgeFailureKind
+from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind
 from evalgate.model import AgentFailure, FailureKind, Outcome
 from evalgate.text import words
 
@@ -121,7 +122,7 @@ class CircuitBreaker:
         self._exhausted = 0
         self._down = None
 
-    def gave_up(self, failure: JudgeFailure, now: float) -> None:
+    def failed(self, failure: JudgeFailure, now: float) -> None:
         """A call exhausted its retries."""
         self._exhausted += 1
         if self._exhausted >= self._limits.outage_after:
@@ -304,7 +305,7 @@ class RateLimiter:
             tried += f"; it asks to wait {words.seconds(failure.retry_after_s)}"
         given_up = dataclasses.replace(failure, message=f"{failure.message} ({tried})")
         with self._changed:
-            self._breakers[model].gave_up(given_up, self._clock.now())
+            self._breakers[model].failed(given_up, self._clock.now())
         return given_up
 
     def _too_late(self, pause_s: float, *, model: str) -> JudgeFailure:
@@ -338,9 +339,9 @@ class RateLimiters:
             return limiter
 
 
-def limited_by(defaults: JudgeDefaults, clock: Clock) -> RateLimiters:
+def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
     """Limiters that keep to what evalgate.yml says of judges."""
-    deadline_s = math.inf if defaults.deadline_s is None else defaults.deadline_s
+    deadline_s = math.inf if defaults.deadline is None else defaults.deadline
     return RateLimiters(RateLimits(calls_at_once=defaults.calls_at_once, deadline_s=deadline_s), clock)
 
 
@@ -354,12 +355,12 @@ LONGEST_PAUSE_S = 60.0
 LOOK_S = 1.0
 
 
-def unpaced(agent: str, attempt: Callable[[], Outcome]) -> Outcome:  # noqa: ARG001 - the shape of a Pace
+def at_once(agent: str, attempt: Callable[[], Outcome]) -> Outcome:  # noqa: ARG001 - the shape of a Pace
     """At once."""
     return attempt()
 
 
-class ProviderPace:
+class TrialLimiter:
     """A Pace that shares each provider's limiter with the judges; safe to use from many threads.
 
     Agents call their models out of our sight, so what is shared is what can be seen: an agent that is refused with 429

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate.judges import base, cache
-from evalgate.judges.base import Judge, JudgeFailed, JudgeFailureKind, JudgeReply, JudgeRequest, JudgeSetting
+from evalgate.judges.base import (
+    Judge,
+    JudgeDriver,
+    JudgeFailed,
+    JudgeFailureKind,
+    JudgeReply,
+    JudgeRequest,
+    JudgeSetting,
+)
 from evalgate.judges.cache import Entry
 
 
@@ -64,31 +71,26 @@ def _order(entry: Entry) -> tuple[str, str, int, str]:
     return entry.criterion, entry.model, entry.sample, entry.address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """See `plugins.JudgeDriver`."""
+def missing(setting: JudgeSetting) -> str:
+    """See JudgeDriver."""
+    if not setting.path:
+        return "the judge `replay` needs the path of its recordings"
+    if not Path(setting.path).exists():
+        return f"the judge `replay` has no recordings: there is no {setting.path}; record them once with an account"
+    return ""
 
-    name: str = "replay"
 
-    def missing(self, setting: JudgeSetting) -> str:
-        """See `plugins.JudgeDriver`."""
-        if not setting.path:
-            return "the judge `replay` needs the path of its recordings"
-        if not Path(setting.path).exists():
-            return f"the judge `replay` has no recordings: there is no {setting.path}; record them once with an account"
-        return ""
-
-    def open(self, setting: JudgeSetting) -> Judge:
-        """See `plugins.JudgeDriver`."""
-        problem = ""
-        recorded: Mapping[str, Entry] = {}
-        try:
-            recorded = read_recordings(Path(setting.path))
-        except OSError as error:
-            problem = error.strerror or type(error).__name__
-        if problem:
-            raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
-        return ReplayJudge(setting, recorded)
+def open_client(setting: JudgeSetting) -> Judge:
+    """See JudgeDriver."""
+    problem = ""
+    recorded: Mapping[str, Entry] = {}
+    try:
+        recorded = read_recordings(Path(setting.path))
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    if problem:
+        raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
+    return ReplayJudge(setting, recorded)
 
 
 class ReplayJudge:
@@ -99,7 +101,7 @@ class ReplayJudge:
         self._recorded = recorded
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See `plugins.Judge`. The reply is `cached`: it costs nothing."""
+        """See Judge. The reply is `cached`: it costs nothing."""
         entry = self._recorded.get(cache.address_of(request))
         if entry is None:
             detail = f"{request.criterion}, sample {request.sample + 1}: the answer, the prompt or the options changed"
@@ -107,7 +109,7 @@ class ReplayJudge:
         return entry.reply
 
     def close(self) -> None:
-        """See `plugins.Judge`."""
+        """See Judge."""
 
 
-DRIVER = Driver()
+DRIVER = JudgeDriver(name="replay", missing=missing, open=open_client)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
+from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError
-from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeRequest, SpendLimits
+from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeFailureKind, JudgeRequest
 from evalgate.model import JudgeUse, Usage
 
 
@@ -18,7 +19,7 @@ class Budget:
     fail are free, and their place is the next one's.
     """
 
-    def __init__(self, limits: SpendLimits) -> None:
+    def __init__(self, limits: BudgetRule) -> None:
         self._limits = limits
         self._changed = threading.Condition()
         self._calls = 0
@@ -59,8 +60,8 @@ class Budget:
             return f"{limits.calls:,} calls"
         if limits.tokens is not None and self._reaches(self._tokens, limits.tokens, under_way):
             return f"{limits.tokens:,} tokens"
-        if limits.cost_usd is not None and self._reaches(self._cost_usd, limits.cost_usd, under_way):
-            return f"${limits.cost_usd:,.2f}"
+        if limits.usd is not None and self._reaches(self._cost_usd, limits.usd, under_way):
+            return f"${limits.usd:,.2f}"
         return ""
 
     def _reaches(self, spent: float, limit: float, under_way: int) -> bool:
@@ -70,13 +71,13 @@ class Budget:
         return spent * (self._calls + under_way) >= limit * self._calls
 
 
-def check_priced(limits: SpendLimits, prices: dict[str, bool]) -> None:
+def check_priced(limits: BudgetRule, prices: dict[str, bool]) -> None:
     """Refuse a bound in money where the price of a model is unknown: `prices` says by model whether it is known.
 
     Raises ConfigError before anything is spent.
     """
     unknown = sorted(model for model, known in prices.items() if not known)
-    if limits.cost_usd is not None and unknown:
+    if limits.usd is not None and unknown:
         names = ", ".join(f"`{name}`" for name in unknown)
         raise ConfigError(
             f"no price known for {names}",

@@ -9,7 +9,6 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -17,6 +16,7 @@ from urllib.parse import quote
 from evalgate.judges import base as judges_base
 from evalgate.judges.base import (
     Judge,
+    JudgeDriver,
     JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
@@ -37,25 +37,20 @@ _MOST_BYTES = 8_000_000
 _VERSION_IN_URL = re.compile(r"/v\d+\w*/?$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """See `plugins.JudgeDriver`."""
+def missing(setting: JudgeSetting) -> str:
+    """See JudgeDriver."""
+    if _project(setting.environment) or setting.api_key:
+        return ""
+    return (
+        f"Google Cloud's evaluation service (`{setting.model}`): no project is set; set GOOGLE_CLOUD_PROJECT and "
+        "GOOGLE_CLOUD_LOCATION, and Google Cloud credentials; or judge with recordings (`replay`), or with a model "
+        '(`"judge": "llm"` in the criterion)'
+    )
 
-    name: str = "vertex_evaluation"
 
-    def missing(self, setting: JudgeSetting) -> str:
-        """See `plugins.JudgeDriver`."""
-        if _project(setting.environment) or setting.api_key:
-            return ""
-        return (
-            f"Google Cloud's evaluation service (`{setting.model}`): no project is set; set GOOGLE_CLOUD_PROJECT and "
-            "GOOGLE_CLOUD_LOCATION, and Google Cloud credentials; or judge with recordings (`replay`), or with a model "
-            '(`"judge": "llm"` in the criterion)'
-        )
-
-    def open(self, setting: JudgeSetting) -> Judge:
-        """See `plugins.JudgeDriver`."""
-        return VertexEvaluation(setting)
+def open_client(setting: JudgeSetting) -> Judge:
+    """See JudgeDriver."""
+    return VertexEvaluation(setting)
 
 
 class VertexEvaluation:
@@ -67,14 +62,14 @@ class VertexEvaluation:
         self._credentials: Credentials | None = None
 
     def ask(self, request: JudgeRequest) -> JudgeReply:
-        """See `plugins.Judge`."""
+        """See Judge."""
         outcome = self._ask(request)
         if isinstance(outcome, JudgeFailure):
             raise JudgeFailed(outcome)  # raised here, so that no foreign exception with a header in it hangs on it
         return outcome
 
     def close(self) -> None:
-        """See `plugins.Judge`."""
+        """See Judge."""
 
     def _ask(self, request: JudgeRequest) -> JudgeReply | JudgeFailure:
         headers = self._authorization()
@@ -171,4 +166,4 @@ def _message(answer: Answer) -> str:
     return str(found)
 
 
-DRIVER = Driver()
+DRIVER = JudgeDriver(name="vertex_evaluation", missing=missing, open=open_client)

@@ -9,8 +9,6 @@ from evalgate.model.calibration import (
     Example,
     JudgedCriterion,
     JudgeIdentity,
-    Label,
-    LabelledVerdict,
     Rate,
 )
 from evalgate.model.case import (
@@ -164,8 +162,6 @@ __all__ = [
     "JudgeIdentity",
     "JudgeUse",
     "JudgedCriterion",
-    "Label",
-    "LabelledVerdict",
     "Links",
     "Need",
     "NonBlocking",

@@ -1,14 +1,12 @@
-"""A judge beside people: labels, and how often the judge agrees with them."""
+"""A judge beside people: who judges, and how often it agrees with their labels."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
 
-from evalgate.errors import Place
 from evalgate.model.comparison import Interval
 from evalgate.model.conversation import Json
-from evalgate.model.trial import Evidence, TrialKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,51 +32,18 @@ class AskedJudge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """What a person says of one thing that a judge can say yes or no to.
-
-    `human`, `word`: the label as yes or no, and as it was written. `where`: the trial in results.json. `evidence`: what
-    was judged, where it stands in the label itself; one of the two is there. `turn` counts from 1, None: the
-    only one. `subject`: the rubric (id or text) or the sentence; empty: there is but one thing to judge. `answer`: the
-    answer that the person saw. `note`: why the person says so.
-    """
-
-    criterion: str
-    human: bool
-    word: str
-    place: Place
-    where: TrialKey | None = None
-    evidence: Evidence | None = None
-    turn: int | None = None
-    subject: str = ""
-    answer: str | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledVerdict:
-    """A label beside what the judge said of the same thing.
-
-    `judge` None: it could not decide, and `message` says why. `said`: its label. `cluster`: what moves
-    together (the case). `shown`: the judged text, for people.
-    """
-
-    label: Label
-    judge: bool | None
-    cluster: str
-    said: str = ""
-    message: str = ""
-    shown: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion:
-    """Counts of labels by what the person and the judge said; positive is yes, true is as the person says."""
+    """Counts of labels by what the person and the judge said; positive is yes, true is as the person says.
+
+    `undecided`: labels that the judge could not decide. `clusters`: how many cases the labels come from.
+    """
 
     true_positive: int = 0
     false_negative: int = 0
     false_positive: int = 0
     true_negative: int = 0
+    undecided: int = 0
+    clusters: int = 0
 
     @property
     def total(self) -> int:
@@ -131,15 +96,13 @@ class Example:
 class CriterionCalibration:
     """One criterion by one judge beside people.
 
-    `clusters`: how many cases the labels come from. `tpr`: share of people's yes that the judge says yes to; `tnr`: the
+    `tpr`: share of people's yes that the judge says yes to; `tnr`: the
     same of no. None where it cannot be computed: no label of that kind; for `kappa`, only one kind on both sides.
     """
 
     criterion: str
     judge: JudgeIdentity
     matrix: Confusion
-    undecided: int
-    clusters: int
     agreement: Rate | None
     kappa: Rate | None
     tpr: Rate | None

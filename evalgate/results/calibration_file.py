@@ -65,14 +65,9 @@ class MatrixWire(CalibrationShape):
     false_positive: int = Field(default=0, ge=0)
     true_negative: int = Field(default=0, ge=0)
 
-    def noun(self) -> Confusion:
+    def noun(self, *, undecided: int, clusters: int) -> Confusion:
         """The matrix."""
-        return Confusion(
-            true_positive=self.true_positive,
-            false_negative=self.false_negative,
-            false_positive=self.false_positive,
-            true_negative=self.true_negative,
-        )
+        return Confusion(**self.model_dump(), undecided=undecided, clusters=clusters)
 
 
 class ExampleWire(CalibrationShape):
@@ -113,9 +108,7 @@ class CriterionWire(CalibrationShape):
         return CriterionCalibration(
             criterion=self.criterion,
             judge=self.judge.noun(),
-            matrix=self.matrix.noun(),
-            undecided=self.undecided,
-            clusters=self.clusters,
+            matrix=self.matrix.noun(undecided=self.undecided, clusters=self.clusters),
             agreement=self.agreement.noun() if self.agreement else None,
             kappa=self.kappa.noun() if self.kappa else None,
             tpr=self.tpr.noun() if self.tpr else None,
@@ -223,9 +216,9 @@ def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:
     return {
         "criterion": each.criterion,
         "judge": judge_json(each.judge),
-        "labels": each.matrix.total + each.undecided,
-        "undecided": each.undecided,
-        "clusters": each.clusters,
+        "labels": each.matrix.total + each.matrix.undecided,
+        "undecided": each.matrix.undecided,
+        "clusters": each.matrix.clusters,
         "matrix": {
             "true_positive": each.matrix.true_positive,
             "false_negative": each.matrix.false_negative,

@@ -18,7 +18,7 @@ from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.rate_limit import ProviderPace, RateLimiters
+from evalgate.judges.rate_limit import RateLimiters, TrialLimiter
 from evalgate.model import (
     FRESH,
     AgentFailure,
@@ -296,7 +296,7 @@ class Session:
         self._panel = panel
         self._asks = panel is not None
         self._limiters = limiters
-        self._pace = ProviderPace(limiters, trials_at_once=settings.concurrency, stop=self.stop)
+        self._pace = TrialLimiter(limiters, trials_at_once=settings.concurrency, stop=self.stop)
         self.runner = TrialRunner(
             retries=settings.retries,
             stop=self.stop,

@@ -221,7 +221,7 @@ class TrialRunner:
     stop: threading.Event
     say: Callable[[str], None]
     simulate: Simulate = written
-    pace: Pace = rate_limit.unpaced
+    pace: Pace = rate_limit.at_once
     pause_s: float = BACKOFF_S
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:

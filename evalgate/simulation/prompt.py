@@ -81,7 +81,7 @@ class Script:
         """Tell of the next turn."""
         self._turns += 1
         if self._render is not None:
-            told = "\n\n".join(_as_adk_tells(invocation, include_calls=self._include_calls))
+            told = "\n\n".join(_as_adk_told(invocation, include_calls=self._include_calls))
             self._told += f"\n\n{told}" if self._told else told
             return
         entries = _entries(invocation, include_calls=self._include_calls)
@@ -104,7 +104,7 @@ class Script:
             return Question(system="", prompt=self._render(values), version=VERSION)
         code = prompting.pick_code(self._codes(), (self._before, self._conversation))
         pieces = self._before.replace(_CODE, code)
-        marks = (prompting.opening_line("conversation", code), prompting.closing_line("conversation", code))
+        marks = (prompting.begin_line("conversation", code), prompting.end_line("conversation", code))
         conversation = f"{marks[0]}\n{self._conversation}{marks[1]}"
         task = f"Write the user's message number {self._turns + 1}, or {self._stop_signal} if the conversation is over."
         prompt = f"The code of this message is {code}\n\n{pieces}\n\n{conversation}\n\n{task}\n"
@@ -174,7 +174,7 @@ def _entries(invocation: Invocation, *, include_calls: bool) -> Iterator[dict[st
         yield {"agent": answer}
 
 
-def _as_adk_tells(invocation: Invocation, *, include_calls: bool) -> Iterator[str]:
+def _as_adk_told(invocation: Invocation, *, include_calls: bool) -> Iterator[str]:
     """The turn as `author: text`, which is what templates written for ADK expect."""
     for entry in _entries(invocation, include_calls=include_calls):
         if "tool_call" in entry:

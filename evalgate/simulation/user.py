@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 from evalgate import judges
-from evalgate.config.gate_file import SimulatorRule
+from evalgate.config.gate_file import JudgeRule, SimulatorRule
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
-from evalgate.judges import models, opening
-from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
+from evalgate.judges import clients, models
+from evalgate.judges.base import JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.model import (
     USER_SIMULATOR,
     Case,
@@ -80,20 +79,11 @@ class SimulatorServices:
     adk_compat: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatorSpec:
-    """One row of `evalgate.simulation.SIMULATORS`: `begin` makes the user of one conversation."""
-
-    name: str
-    summary: str
-    begin: Callable[[Case, SimulatorUse, SimulatorServices], UserSimulator]
-
-
 # -- A user played by a model --
 
 
 class LlmUser:
-    """See plugins.UserSimulator.
+    """See UserSimulator.
 
     At the turn limit it is asked once more whether it would end here, so that a conversation that is over is not taken
     for one that was cut; ADK cuts without asking (`adk_compat`).
@@ -156,40 +146,15 @@ class LlmUser:
         )
 
 
-class _Mute:
-    """A user who cannot be played."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    def next_message(self, history: Sequence[Invocation]) -> Said:  # noqa: ARG002 - the shape of UserSimulator
-        return SimulatorFailure(message=self._why)
-
-
-def begin_llm_backed(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSimulator:
-    """The user of a case with a scenario."""
-    if case.scenario is None:
-        return _Mute("the case has no conversation scenario")
-    if services.panel is None:
-        return _Mute("no model is available to play the user")
-    try:
-        return LlmUser(case.scenario, use, panel=services.panel, services=services)
-    except TemplateError as error:
-        return _Mute(f"the custom instructions cannot be used: {error}")
-
-
 def _message(text: str) -> Message:
     return Message(content=Content(parts=(Text(text=text),), role="user"))
-
-
-LLM_BACKED = SimulatorSpec(name="llm_backed", summary="follows a scenario, played by a model", begin=begin_llm_backed)
 
 
 # -- A user who says what was written down, turn by turn, whatever the agent answers --
 
 
 class StaticUser:
-    """See plugins.UserSimulator."""
+    """See UserSimulator."""
 
     def __init__(self, turns: Sequence[Invocation]) -> None:
         self._turns = turns
@@ -201,19 +166,18 @@ class StaticUser:
         return Message(content=self._turns[len(history)].user_content)
 
 
-def begin_static(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSimulator:  # noqa: ARG001 - a row's shape
-    """The user of a case with a conversation."""
-    return StaticUser(case.conversation or ())
+class SilentUser:
+    """A user who cannot be played: see UserSimulator."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def next_message(self, history: Sequence[Invocation]) -> Said:  # noqa: ARG002 - the shape of UserSimulator
+        """Why not."""
+        return SimulatorFailure(message=self._why)
 
 
-STATIC = SimulatorSpec(name="static", summary="sends the user's turns as written", begin=begin_static)
-
-
-# -- The simulated users --
-
-SIMULATORS: Final[Mapping[str, SimulatorSpec]] = MappingProxyType({spec.name: spec for spec in (LLM_BACKED, STATIC)})
-"""By the name that ADK gives them."""
-
+# -- The simulated users of a run --
 
 Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
 """Makes the user of one trial."""
@@ -221,8 +185,14 @@ Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
 
 def begin(case: Case, use: SimulatorUse, services: SimulatorServices) -> UserSimulator:
     """The user of one conversation: one who says what was written down, or one who follows a scenario."""
-    name = STATIC.name if case.scenario is None else LLM_BACKED.name
-    return SIMULATORS[name].begin(case, use, services)
+    if case.scenario is None:
+        return StaticUser(case.conversation or ())
+    if services.panel is None:
+        return SilentUser("no model is available to play the user")
+    try:
+        return LlmUser(case.scenario, use, panel=services.panel, services=services)
+    except TemplateError as error:
+        return SilentUser(f"the custom instructions cannot be used: {error}")
 
 
 ENDED: Final = "conversation_ended"
@@ -248,9 +218,9 @@ def simulator_models(suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(suite.simulator.model for suite in suites if has_scenarios(suite)))
 
 
-def missing(suites: Iterable[Suite], defaults: JudgeDefaults, environ: Mapping[str, str]) -> list[Problem]:
+def missing(suites: Iterable[Suite], defaults: JudgeRule, environ: Mapping[str, str]) -> list[Problem]:
     """A problem for each model that could not be asked to play a user. Asks nobody."""
-    found = opening.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
+    found = clients.missing(simulator_models(suites), drivers=judges.JUDGES, defaults=defaults, environment=environ)
     hint = "Fix its configuration, or use recordings (evalgate.yml: `judge: {replay: FILE}`)."
     return [
         Problem(
@@ -276,7 +246,7 @@ def simulation_of(panel: JudgePanel | None, settings: Settings) -> Simulate:
 
 def _settle(suite: Suite, settings: Settings) -> Suite:
     rule = settings.gate_file.simulator
-    simulator = _overridden(suite.simulator, rule, client=settings.gate_file.judge.client)
+    simulator = _with_rule(suite.simulator, rule, client=settings.gate_file.judge.client)
     compat = settings.adk_compat
     uses = [
         _on_the_test(use, simulator, by_policy=not compat and rule.on_poor_quality == "not_measured")
@@ -290,7 +260,7 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     return dataclasses.replace(suite, simulator=simulator, criteria=tuple(ended))
 
 
-def _overridden(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
+def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
     model = rule.model or use.model
     asked_by = client if client in ("gemini", "openai") else models.parse_name(model).client
     written: Mapping[str, Any] | None = use.config

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges.base import (
-    JudgeDefaults,
     JudgeFailed,
     JudgeFailure,
     JudgeFailureKind,
     JudgeReply,
     JudgeRequest,
     JudgeSetting,
-    SpendLimits,
     Vote,
 )
 from evalgate.judges.clients import Clients
@@ -104,9 +103,9 @@ class ScriptedJudge:
 def panel(
     judge: ScriptedJudge,
     *,
-    limits: SpendLimits | None = None,
+    limits: BudgetRule | None = None,
     environment: Mapping[str, str] | None = None,
-    defaults: JudgeDefaults | None = None,
+    defaults: JudgeRule | None = None,
     clock: HeldClock | None = None,
     ledger: UsageLedger | None = None,
     calls_at_once: int = 4,
@@ -115,11 +114,11 @@ def panel(
     """A panel whose every model is `judge`; one call at once keeps the order of the questions."""
     roster = Clients(
         {"gemini": judge, "openai": judge, "replay": judge, "vertex_evaluation": judge},
-        defaults=defaults or JudgeDefaults(),
+        defaults=defaults or JudgeRule(),
         environment=environment or {},
         clock=clock or HeldClock(),
     )
-    budget = Budget(limits or SpendLimits())
+    budget = Budget(limits or BudgetRule())
     return VotingPanel(roster, budget=budget, ledger=ledger or UsageLedger(), calls_at_once=calls_at_once, **options)
 
 

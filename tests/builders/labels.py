@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from evalgate.calibration import agreement
+from evalgate.calibration.evidence import LabelledVerdict
+from evalgate.calibration.labels import Label, LabelLine
 from evalgate.errors import Place
-from evalgate.model import CriterionCalibration, JudgeIdentity, Label, LabelledVerdict
+from evalgate.model import AskedJudge, CriterionCalibration, JudgeIdentity
 
 MATCH = "final_response_match_v2"
 JUDGE = JudgeIdentity(model="gemini-2.5-flash", prompt_version="1", num_samples=5)
@@ -21,14 +23,14 @@ def labelled(words: str, *, clusters: int = 0) -> list[LabelledVerdict]:
     return [
         LabelledVerdict(
             label=Label(
-                criterion=MATCH,
+                line=LabelLine(criterion=MATCH, label="valid" if human == "y" else "invalid"),
                 human=_WORDS[human] is True,
-                word="valid" if human == "y" else "invalid",
                 place=Place(file="labels.jsonl", line=number),
             ),
-            judge=_WORDS[judge],
+            asked=AskedJudge(criterion=MATCH, judge=JUDGE),
+            passed=_WORDS[judge],
             cluster=str(number % clusters if clusters else number),
-            said={"y": "valid", "n": "invalid"}.get(judge, ""),
+            word={"y": "valid", "n": "invalid"}.get(judge, ""),
             message="because" if judge != "?" else "the judge was out of reach",
             shown=f"answer {number}",
         )
@@ -43,8 +45,6 @@ def calibrated(words: str, *, judge: JudgeIdentity = JUDGE, criterion: str = MAT
         criterion=criterion,
         judge=judge,
         matrix=agreement.confusion(verdicts),
-        undecided=sum(each.judge is None for each in verdicts),
-        clusters=len({each.cluster for each in verdicts}),
         agreement=agreement.agreement_rate(verdicts),
         kappa=agreement.kappa_rate(verdicts, seed=0, draws=2_000),
         tpr=agreement.true_positive_rate(verdicts),

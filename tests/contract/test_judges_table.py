@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_file_is_a_row() -> None:
     files = [path for path in (ROOT / "evalgate" / "judges").glob("*.py") if "\nDRIVER = " in path.read_text("utf-8")]
-    assert {path.stem for path in files} == {type(driver).__module__.rpartition(".")[2] for driver in JUDGES.values()}
+    assert {path.stem for path in files} == {driver.open.__module__.rpartition(".")[2] for driver in JUDGES.values()}
 
 
 @pytest.mark.parametrize("name", list(JUDGES))

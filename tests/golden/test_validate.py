@@ -10,11 +10,11 @@ import pytest
 
 from evalgate import criteria
 from evalgate.config import load
+from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover, lint
 from evalgate.errors import NothingToDo
-from evalgate.judges.base import JudgeDefaults
 
 HERE = Path(__file__).parent / "validate"
 AGENT = "from google.adk.agents import Agent\nroot_agent = Agent(name='bot', model='m')\n"
@@ -196,8 +196,8 @@ def told(root):
         found = discover.discover(settings, specs=criteria.CRITERIA)
     except NothingToDo as error:
         return "\n".join([f"nothing to do: {error.message}", f"    {error.hint}", *map(str, error.problems)]) + "\n"
-    settled = judges.settle_suites(found.suites, JudgeDefaults())
-    unasked = judges.missing(settled, JudgeDefaults(), {})
+    settled = judges.settle_suites(found.suites, JudgeRule())
+    unasked = judges.missing(settled, JudgeRule(), {})
     problems = (*found.problems, *lint.lint(found.suites), *unasked)
     return "".join(f"{problem}\n" for problem in problems)
 

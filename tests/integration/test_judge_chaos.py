@@ -16,8 +16,9 @@ import pytest
 from builders import aimock as mock
 from builders.judging import HeldClock, request, votes_in
 
+from evalgate.config.gate_file import JudgeRule
 from evalgate.judges import JUDGES, opening
-from evalgate.judges.base import JudgeDefaults, SampledRequest, Undecided, VoteResult
+from evalgate.judges.base import SampledRequest, Undecided, VoteResult
 
 pytestmark = pytest.mark.integration
 
@@ -47,7 +48,7 @@ def judge_all(
     panel = opening.open_panel(
         [model],
         drivers=JUDGES,
-        defaults=JudgeDefaults(base_url=base_url, timeout_s=5),
+        defaults=JudgeRule(base_url=base_url, timeout=5),
         environment=environment,
         cache=None,
         warn=pytest.fail,

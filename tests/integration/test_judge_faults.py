@@ -19,16 +19,15 @@ from typing import Any
 import pytest
 from builders.judging import HeldClock, request
 
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import JUDGES
 from evalgate.judges.base import (
-    JudgeDefaults,
     JudgeFailed,
     JudgeFailure,
     JudgeReply,
     JudgeRequest,
     JudgeSetting,
     SampledRequest,
-    SpendLimits,
     Undecided,
     Vote,
     VoteResult,
@@ -57,9 +56,9 @@ def panel(
 ) -> VotingPanel:
     names = {"gemini": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
     version = "/v1beta" if client == "gemini" else ""
-    defaults = JudgeDefaults(base_url=base_url + version, timeout_s=timeout_s)
+    defaults = JudgeRule(base_url=base_url + version, timeout=timeout_s)
     roster = Clients(JUDGES, defaults=defaults, environment={names[client]: KEY}, clock=clock or BriefClock())
-    return VotingPanel(roster, budget=Budget(SpendLimits()), ledger=ledger or UsageLedger())
+    return VotingPanel(roster, budget=Budget(BudgetRule()), ledger=ledger or UsageLedger())
 
 
 def label_in(reply: JudgeReply) -> dict[str, Vote]:
@@ -165,7 +164,7 @@ def test_a_reply_without_a_label_is_no_verdict(client: str, said: str, llmock: A
     ledger = UsageLedger()
     result = vote(panel(client, llmock.base_url(client), ledger=ledger), client)
     item = result.items[""]
-    assert (item.passed, item.undecided, item.unreadable) == (None, Undecided.UNREADABLE, 5)
+    assert (item.passed, item.undecided, item.count.unreadable) == (None, Undecided.UNREADABLE, 5)
     assert [sample.text for sample in result.samples] == [said] * 5
     assert ledger.uses()[0].calls == 5
 
@@ -402,8 +401,8 @@ def test_vertex_by_a_key(server: Bytes) -> None:
         "GOOGLE_API_KEY": KEY,
         "GOOGLE_VERTEX_BASE_URL": server.url + "/v1beta1",
     }
-    roster = Clients(JUDGES, defaults=JudgeDefaults(timeout_s=2), environment=environment, clock=BriefClock())
-    held = VotingPanel(roster, budget=Budget(SpendLimits()), ledger=UsageLedger())
+    roster = Clients(JUDGES, defaults=JudgeRule(timeout=2), environment=environment, clock=BriefClock())
+    held = VotingPanel(roster, budget=Budget(BudgetRule()), ledger=UsageLedger())
     result = vote(held, "gemini", num_samples=1)
     assert result.samples[0].failure is not None
     assert result.samples[0].failure.kind == "rate_limited"

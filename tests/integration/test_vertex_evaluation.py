@@ -12,8 +12,8 @@ from builders.build import case, turn
 from builders.judging import HeldClock
 
 from evalgate import criteria, judges
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.criteria.base import CriterionServices
-from evalgate.judges.base import JudgeDefaults, SpendLimits
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
 from evalgate.judges.usage import Budget, UsageLedger
@@ -97,8 +97,8 @@ def environment(cloud: Cloud, tmp_path: Path) -> dict[str, str]:
 def judged(environment: dict[str, str]) -> Callable[..., Grade]:
     def grade(name: str = "safety_v1", **changed: str) -> Grade:
         told = {**environment, **changed}
-        roster = Clients(judges.JUDGES, defaults=JudgeDefaults(), environment=told, clock=HeldClock())
-        panel = VotingPanel(roster, budget=Budget(SpendLimits()), ledger=UsageLedger())
+        roster = Clients(judges.JUDGES, defaults=JudgeRule(), environment=told, clock=HeldClock())
+        panel = VotingPanel(roster, budget=Budget(BudgetRule()), ledger=UsageLedger())
         built = criteria.build(CriterionUse(name=name, threshold=0.5), CriterionServices(judge=panel))
         side = (turn("what?", answer="seven"), turn("and?", answer="eight"))
         try:

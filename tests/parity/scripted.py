@@ -9,10 +9,11 @@ from builders.judging import ScriptedJudge, panel
 from google.genai import types
 
 from evalgate import criteria
+from evalgate.config.gate_file import JudgeRule
 from evalgate.criteria.base import CriterionServices
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire, ScenarioWire
 from evalgate.judges import gemini
-from evalgate.judges.base import JudgeDefaults, JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
+from evalgate.judges.base import JudgeFailed, JudgeFailure, JudgeReply, JudgeRequest, JudgeSetting
 from evalgate.model import Case, CriterionUse, Ending, Evidence, Grade, Text
 
 THRESHOLD = 0.5
@@ -24,7 +25,7 @@ Scripted = dict[str, Any]
 def grade(request: Scripted, *, adk_compat: bool) -> Grade:
     """Ours."""
     judge = ScriptedJudge(_script(request["replies"]))
-    held = panel(judge, defaults=JudgeDefaults(client="openai"))
+    held = panel(judge, defaults=JudgeRule(client="openai"))
     options = {key: value for key, value in request["criterion"].items() if key != "threshold"}
     use = CriterionUse(name=request["metric"], threshold=THRESHOLD, options=options)
     try:

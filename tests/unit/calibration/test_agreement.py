@@ -60,7 +60,7 @@ def test_kappa_is_agreement_beyond_that_of_every_pair(a: int, b: int, c: int, d:
 
 def test_an_undecided_label_is_no_disagreement() -> None:
     verdicts = labelled("y/y*6 n/n*5 y/? n/?*3 y/n")
-    assert agreement.confusion(verdicts) == matrix(6, 1, 0, 5)
+    assert agreement.confusion(verdicts) == dataclasses.replace(matrix(6, 1, 0, 5), undecided=4, clusters=16)
     rate = agreement.agreement_rate(verdicts)
     assert rate is not None
     assert rate.value == 11 / 12

@@ -9,6 +9,7 @@ import pytest
 from builders.build import case, suite, turn
 from builders.labels import JUDGE, MATCH, calibrated
 
+from evalgate import criteria
 from evalgate.calibration import apply
 from evalgate.config import load
 from evalgate.config.settings import Settings
@@ -28,19 +29,19 @@ def chosen(root: Path, judge: str, **given: object) -> Settings:
 
 
 def problems(choice: Settings, *names: str) -> list[tuple[str, Severity]]:
-    uses = tuple(CriterionUse(name=name, threshold=0.5) for name in names or (MATCH,))
+    uses = tuple(criteria.with_facts(CriterionUse(name=name, threshold=0.5)) for name in names or (MATCH,))
     own = dataclasses.replace(suite(case("c", turn("x", answer="y"))), criteria=uses)
     settled = judges.settle_suites([own, dataclasses.replace(own, key="another.json")], judges.defaults_of(choice))
     return [(each.code, each.severity) for each in apply.check(choice, settled)]
 
 
-def write(root: Path, *criteria: object) -> None:
-    made = Calibration(evalgate="1", made_at="2026", labels_file="my.jsonl", source="asked", criteria=criteria)  # type: ignore[arg-type]  # each is one
+def write(root: Path, *calibrations: object) -> None:
+    made = Calibration(evalgate="1", made_at="2026", labels_file="my.jsonl", source="asked", criteria=calibrations)  # type: ignore[arg-type]  # each is one
     (root / "calibration.json").write_text(calibration_file.render(made))
 
 
 @pytest.mark.parametrize(
-    ("judge", "criteria", "expected"),
+    ("judge", "calibrations", "expected"),
     [
         ("num_samples: 5", None, []),  # nothing is asked for
         (BOTH, (GOOD,), []),
@@ -57,10 +58,10 @@ def write(root: Path, *criteria: object) -> None:
     ],
 )
 def test_what_stops_a_run(
-    tmp_path: Path, judge: str, criteria: tuple[object, ...] | None, expected: list[tuple[str, Severity]]
+    tmp_path: Path, judge: str, calibrations: tuple[object, ...] | None, expected: list[tuple[str, Severity]]
 ) -> None:
-    if criteria is not None:
-        write(tmp_path, *criteria)
+    if calibrations is not None:
+        write(tmp_path, *calibrations)
     assert problems(chosen(tmp_path, judge)) == expected
 
 
@@ -79,7 +80,9 @@ def test_criteria_that_say_no_yes_or_no_are_told_and_those_that_ask_nobody_pass(
 def test_the_hint_names_the_labels_and_the_file(tmp_path: Path) -> None:
     write(tmp_path, POOR)
     choice = chosen(tmp_path, BOTH)
-    own = dataclasses.replace(suite(case("c")), criteria=(CriterionUse(name=MATCH, threshold=0.5),))
+    own = dataclasses.replace(
+        suite(case("c")), criteria=(criteria.with_facts(CriterionUse(name=MATCH, threshold=0.5)),)
+    )
     (problem,) = apply.check(choice, judges.settle_suites([own], judges.defaults_of(choice)))
     assert problem.hint == "Run `evalgate calibrate my.jsonl` and commit calibration.json (docs/calibration.md)."
     assert JUDGE.model in problem.message

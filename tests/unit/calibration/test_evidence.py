@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from builders.build import call, suite, turn
 from builders.judging import ScriptedJudge, panel
 
 from evalgate.calibration import calibrate, evidence, labels
-from evalgate.calibration.evidence import Finds
+from evalgate.calibration.evidence import LabelledItem
 from evalgate.criteria import final_response_match_v2
-from evalgate.errors import Severity
+from evalgate.errors import Problem, Severity
 from evalgate.judges.base import JudgeRequest
 from evalgate.model import (
     AgentFailure,
@@ -80,7 +80,7 @@ def stored(*uses: CriterionUse) -> Stored:
 
 def read(*lines: dict[str, Any]) -> tuple[Any, ...]:
     text = "\n".join(json.dumps({"label": "yes", **line}) for line in lines)
-    found = labels.parse_labels(text, file="labels.jsonl", vocabularies=evidence.vocabularies())
+    found = labels.parse_labels(text, file="labels.jsonl")
     assert found.problems == ()
     return found.labels
 
@@ -89,12 +89,17 @@ def placed(criterion: str, **more: Any) -> dict[str, Any]:
     return {"criterion": criterion, "suite": KEY, "case": "loan", **more}
 
 
-def evidence_of(*lines: dict[str, Any], suites: dict[str, tuple[CriterionUse, ...]] | None = None) -> Finds:
+class Found(NamedTuple):
+    asked: list[LabelledItem]
+    problems: list[Problem]
+
+
+def evidence_of(*lines: dict[str, Any], suites: dict[str, tuple[CriterionUse, ...]] | None = None) -> Found:
     by_name: dict[str, dict[str, CriterionUse]] = {}
     for key, uses in (suites or {KEY: USES}).items():
         for each in uses:
             by_name.setdefault(each.name, {})[key] = each
-    return evidence.find_evidence(read(*lines), uses=by_name, stored=stored(), adk_compat=False)
+    return Found(*evidence.find_items(read(*lines), uses=by_name, stored=stored(), adk_compat=False))
 
 
 def test_only_the_labelled_turn_is_asked_about() -> None:
@@ -181,10 +186,10 @@ def test_labels_of_one_question_ask_once_and_each_gets_its_verdict() -> None:
         placed(ANSWER, turn=1, rubric="kind"), placed(ANSWER, turn=1, rubric="short"), placed(MATCH, turn=2), TEXTS
     ).asked
     try:
-        verdicts = [verdict for _, verdict in calibrate._ask(asked, held, adk_compat=False)]
+        verdicts = calibrate.ask(asked, held, adk_compat=False)
     finally:
         held.close()
-    assert [each.judge for each in verdicts] == [True, False, True, True]
+    assert [each.passed for each in verdicts] == [True, False, True, True]
     assert len(judge.requests) == 3 * 3  # two rubrics in one question
     assert len({each.cluster for each in verdicts}) == 2  # the case, and the one of its own
     assert [each.shown for each in verdicts] == ["1", "1", "2", "a"]
@@ -195,22 +200,21 @@ def test_labels_of_one_question_ask_once_and_each_gets_its_verdict() -> None:
 
 def test_stored_verdicts_are_found_and_equal_those_that_would_be_asked() -> None:
     lines = (placed(MATCH, turn=2), placed(ANSWER, turn=1, rubric="short"), placed(ANSWER, turn=1, rubric="kind"))
-    finds, grades, elsewhere = evidence.find_grades(read(*lines, TEXTS), stored())
-    verdicts = [evidence.verdict_of(asked, grade) for asked, grade in zip(finds.asked, grades, strict=True)]
-    assert ([each.judge for each in verdicts], elsewhere) == ([False, False, True], 1)
+    verdicts, _ = evidence.find_verdicts(read(*lines, TEXTS), stored())
+    assert [each.passed for each in verdicts] == [False, False, True]
+    grades = [GRADES[name] for name in (MATCH, ANSWER, ANSWER)]
     asked = [evidence.verdict_of(each, grade) for each, grade in zip(evidence_of(*lines).asked, grades, strict=True)]
     assert [(each.cluster, each.shown) for each in asked] == [(each.cluster, each.shown) for each in verdicts]
 
 
 def test_a_run_with_another_answer_leaves_the_label_out_and_says_so() -> None:
-    finds, _, _ = evidence.find_grades(read(placed(MATCH, turn=2, answer="two")), stored())
-    assert finds.asked == []
-    assert [(each.code, each.severity) for each in finds.problems] == [("label-of-another-answer", Severity.WARNING)]
+    verdicts, problems = evidence.find_verdicts(read(placed(MATCH, turn=2, answer="two")), stored())
+    assert verdicts == []
+    assert [(each.code, each.severity) for each in problems] == [("label-of-another-answer", Severity.WARNING)]
 
 
 def test_a_criterion_that_the_run_did_not_grade() -> None:
-    finds, _, _ = evidence.find_grades(read(placed(TOOLS, turn=1)), stored())
-    (problem,) = finds.problems
+    _, (problem,) = evidence.find_verdicts(read(placed(TOOLS, turn=1)), stored())
     assert "has no" in problem.message
 
 
@@ -266,9 +270,9 @@ def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(stored_versio
     suites = (dataclasses.replace(suite, criteria=asked),)
     run = dataclasses.replace(read, run=dataclasses.replace(read.run, suites=suites))
     line = {"criterion": MATCH, "label": "valid", "suite": KEY, "case": "loan", "turn": 1}
-    lines = labels.parse_labels(json.dumps(line), file="l", vocabularies=evidence.vocabularies(), others=[])
-    finds, _, _ = evidence.find_grades(lines.labels, run)
-    assert [each.judge.prompt_version for each in finds.asked] == [stored_version]
-    found = evidence.other_prompts(finds.asked)
+    lines = labels.parse_labels(json.dumps(line), file="l")
+    verdicts, _ = evidence.find_verdicts(lines.labels, run)
+    assert [each.asked.judge.prompt_version for each in verdicts] == [stored_version]
+    found = evidence.other_prompts(verdicts)
     assert len(found) == len(notes)
     assert all(words in note for words, note in zip(notes, found, strict=True))

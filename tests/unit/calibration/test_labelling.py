@@ -50,7 +50,7 @@ def by_model(name: str) -> dict[str, Any]:
 def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat: bool) -> None:
     """A prompt whose version changes without the criterion's saying so would inherit a calibration."""
     use = CriterionUse(name=name, threshold=0.5, options=by_model(name))
-    judge = judges.judge_of(use, criteria.CRITERIA[name])
+    judge = judges.judge_of(use)
     assert judge is not None
     scripted = ScriptedJudge(lambda _: "as it is: <sentence>seven</sentence>")
     held = panel(scripted)
@@ -81,9 +81,9 @@ def test_the_judge_that_is_named_is_the_one_that_is_asked(name: str, adk_compat:
 )
 def test_without_a_yes_or_no_there_is_no_judge_to_calibrate(name: str, options: dict[str, Any]) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
-    assert judges.judge_of(use, criteria.CRITERIA[name]) is None
+    assert judges.judge_of(use) is None
     code = dataclasses.replace(use, name="final_response_match_v2", code="my.metric", options={})
-    assert judges.judge_of(code, criteria.CRITERIA[code.name]) is None
+    assert judges.judge_of(code) is None
 
 
 def test_every_criterion_with_a_judge_model_can_be_labelled_but_the_graded_one() -> None:
@@ -130,9 +130,9 @@ UNREAD = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message="m", findings=(opi
 def test_the_verdict_in_a_grade(
     grade: Score | NotEvaluated, verdicts: Verdicts, turn: int | None, subject: str, passed: bool | None, words: str
 ) -> None:
-    said = calibration_evidence.said_of(grade, verdicts, turn=turn, subject=subject)
-    assert said.passed is passed
-    assert words in said.text
+    found, _, message = calibration_evidence.said_of(grade, verdicts, turn=turn, subject=subject)
+    assert found is passed
+    assert words in message
 
 
 def test_rubrics_are_known_by_id_and_by_text() -> None:

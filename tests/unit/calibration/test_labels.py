@@ -10,17 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.calibration import labels
-from evalgate.calibration.labels import LabelsReading, Vocabulary
+from evalgate.calibration.labels import LabelsReading
 from evalgate.errors import Severity
 from evalgate.model import Text
 
-MATCH, RUBRICS, TOOLS, WORDS = "match", "rubrics", "tools", "words"
-VOCABULARIES = {
-    MATCH: Vocabulary(labels={"valid": True, "invalid": False}, needs_reference=True),
-    RUBRICS: Vocabulary(labels={"yes": True, "no": False}, unit="rubric"),
-    TOOLS: Vocabulary(labels={"yes": True, "no": False}, unit="rubric", from_texts=False),
-    WORDS: Vocabulary(labels={"supported": True, "not_applicable": True, "disputed": False}, unit="sentence"),
-}
+MATCH, RUBRICS = "final_response_match_v2", "rubric_based_final_response_quality_v1"
+TOOLS, WORDS = "rubric_based_tool_use_quality_v1", "hallucinations_v1"
 TEXTS = {"user": "how much?", "answer": "seven", "reference": "7"}
 TURN = {"user_content": {"parts": [{"text": "how much?"}]}, "final_response": {"parts": [{"text": "seven"}]}}
 
@@ -31,7 +26,7 @@ def line(**keys: Any) -> dict[str, Any]:
 
 def read(*lines: Any) -> LabelsReading:
     text = "\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines)
-    return labels.parse_labels(text, file="labels.jsonl", vocabularies=VOCABULARIES, others=["coherence"])
+    return labels.parse_labels(text, file="labels.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +74,7 @@ def test_texts_become_one_turn_of_evidence() -> None:
     assert expected.final_response is not None
     assert actual.final_response.parts == (Text(text="seven"),)
     assert expected.final_response.parts == (Text(text="7"),)
-    assert (label.note, label.place.line) == ("rounded", 1)
+    assert (label.line.note, label.place.line) == ("rounded", 1)
 
 
 def test_a_conversation_and_a_place_in_results() -> None:
@@ -104,11 +99,10 @@ def test_a_conversation_and_a_place_in_results() -> None:
         },
     ).labels
     assert whole.evidence is not None
-    assert (len(whole.evidence.actual), whole.evidence.expected, whole.turn) == (2, None, 2)
+    assert (len(whole.evidence.actual), whole.evidence.expected, whole.line.turn) == (2, None, 2)
     assert whole.evidence.case.rubrics[0].text == "It is kind."
     assert placed.evidence is None
-    assert placed.where is not None
-    assert (str(placed.where), placed.answer) == ("a.json:c#1", "x")
+    assert (str(placed.line.where), placed.line.answer) == ("a.json:c#1", "x")
 
 
 def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
@@ -124,8 +118,8 @@ def test_texts_that_are_not_all_leave_the_place_to_tell() -> None:
     [
         (line(label="vallid"), "unknown-label", "Did you mean `valid`?"),
         (line(label="blue"), "unknown-label", "valid, invalid, yes, no, pass, fail"),
-        (line(criterion="matsch"), "unknown-criterion", "Did you mean `match`?"),
-        (line(criterion="coherence"), "label-without-verdict", "does not say yes or no"),
+        (line(criterion="final_respnse_match_v2"), "unknown-criterion", "Did you mean `final_response_match_v2`?"),
+        (line(criterion="response_evaluation_score"), "label-without-verdict", "does not say yes or no"),
         ({"criterion": MATCH, "label": "valid"}, "label-without-evidence", "does not identify what was judged"),
         ({**line(), "reference": None}, "label-without-evidence", "expected answer"),
         ({"criterion": MATCH, "label": "yes", "conversation": [TURN]}, "label-without-evidence", "`expected`"),
@@ -158,13 +152,13 @@ def test_a_bad_line_is_told_with_its_place(bad: Any, code: str, words: str) -> N
 
 @given(st.lists(st.one_of(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists).map(json.dumps))))
 def test_any_text_gives_labels_or_problems(lines: list[str]) -> None:
-    found = labels.parse_labels("\n".join(lines), file="f", vocabularies=VOCABULARIES)
+    found = labels.parse_labels("\n".join(lines), file="f")
     written = [each for each in "\n".join(lines).removeprefix("\ufeff").split("\n") if each.strip()]
     assert len(found.labels) + found.unlabelled + len(found.problems) == len(written)
 
 
 @given(
-    st.dictionaries(st.sampled_from([*labels.LabelWire.model_fields, "lable"]), st.none() | st.text() | st.integers())
+    st.dictionaries(st.sampled_from([*labels.LabelLine.model_fields, "lable"]), st.none() | st.text() | st.integers())
 )
 def test_any_object_gives_labels_or_problems(raw: dict[str, Any]) -> None:
     found = read(raw)

@@ -7,7 +7,8 @@ import dataclasses
 from builders.labels import JUDGE, MATCH, labelled
 
 from evalgate.calibration import agreement, report
-from evalgate.model import Calibration, CriterionCalibration
+from evalgate.calibration.labels import LabelLine
+from evalgate.model import AskedJudge, Calibration, CriterionCalibration
 from evalgate.results import calibration_file
 
 HOSTILE = "::error::x\n##[group]\x1b[31m`</details><script>@everyone #1 | ![](http://x) <!-- evil -->\u202e"
@@ -18,7 +19,9 @@ def of(*criteria: CriterionCalibration) -> Calibration:
 
 
 def test_the_table() -> None:
-    made = agreement.calibrate(MATCH, JUDGE, labelled("y/y*18 y/n*2 n/n*19 n/y y/?"), seed=0)
+    made = agreement.calibrate(
+        AskedJudge(criterion=MATCH, judge=JUDGE), labelled("y/y*18 y/n*2 n/n*19 n/y y/?"), seed=0
+    )
     shown = report.render(of(made), notes=["`safety_v1` is used here and has no label"])
     for words in (
         "gemini-2.5-flash, prompt 1, 5 samples",
@@ -33,17 +36,19 @@ def test_the_table() -> None:
 
 
 def test_hostile_labels_and_answers_command_neither_terminal_nor_runner() -> None:
+    line = LabelLine(criterion=HOSTILE, label=HOSTILE, rubric=HOSTILE, note=HOSTILE)
     verdicts = [
         dataclasses.replace(
             each,
-            label=dataclasses.replace(each.label, word=HOSTILE, subject=HOSTILE, note=HOSTILE, criterion=HOSTILE),
-            said=HOSTILE,
+            label=dataclasses.replace(each.label, line=line),
+            word=HOSTILE,
             message=HOSTILE,
             shown=HOSTILE,
         )
         for each in labelled("y/n n/y y/? n/n")
     ]
-    made = agreement.calibrate(HOSTILE, dataclasses.replace(JUDGE, model=HOSTILE), verdicts, seed=0)
+    asked = AskedJudge(criterion=HOSTILE, judge=dataclasses.replace(JUDGE, model=HOSTILE))
+    made = agreement.calibrate(asked, verdicts, seed=0)
     calibration = dataclasses.replace(of(made), made_at=HOSTILE, labels_file=HOSTILE)
     shown = report.render(calibration, caveats=[(HOSTILE, "x")], notes=["x"])
     assert "\x1b" not in shown

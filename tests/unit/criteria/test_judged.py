@@ -11,6 +11,7 @@ from builders.judging import ScriptedJudge, panel
 
 from evalgate import criteria
 from evalgate.criteria.base import CriterionServices
+from evalgate.criteria.judged import JudgedOptions
 from evalgate.judges.base import JudgeRequest
 from evalgate.model import (
     AgentDetails,
@@ -37,7 +38,7 @@ HALLUCINATIONS = "hallucinations_v1"
 SAFETY = "safety_v1"
 COHERENCE = "response_evaluation_score"
 SUCCESS = "multi_turn_task_success_v1"
-JUDGED = [name for name in criteria.CRITERIA if hasattr(criteria.CRITERIA[name].options, "written")]
+JUDGED = [name for name, spec in criteria.CRITERIA.items() if issubclass(spec.options, JudgedOptions)]
 
 Script = Callable[[JudgeRequest], str]
 

@@ -3,15 +3,15 @@
 import pytest
 
 from evalgate import criteria
+from evalgate.config.gate_file import JudgeOptionsRule, JudgeRule
 from evalgate.criteria import judges
 from evalgate.formats import fingerprints
-from evalgate.judges.base import JudgeDefaults, JudgeOptions
 from evalgate.model import CriterionUse
 
 NAME = "hallucinations_v1"
 
 
-def settled(options: dict[str, object], defaults: JudgeDefaults) -> dict[str, object]:
+def settled(options: dict[str, object], defaults: JudgeRule) -> dict[str, object]:
     use = CriterionUse(name=NAME, threshold=0.5, options=options)
     return dict(judges.settle(use, criteria.CRITERIA[NAME], defaults).options)
 
@@ -19,19 +19,19 @@ def settled(options: dict[str, object], defaults: JudgeDefaults) -> dict[str, ob
 @pytest.mark.parametrize(
     ("written", "defaults", "model", "samples"),
     [
-        ({}, JudgeDefaults(), "gemini-2.5-flash", 5),
-        ({"judge_model": "gpt-4.1", "num_samples": 3}, JudgeDefaults(), "gpt-4.1", 3),
+        ({}, JudgeRule(), "gemini-2.5-flash", 5),
+        ({"judge_model": "gpt-4.1", "num_samples": 3}, JudgeRule(), "gpt-4.1", 3),
         # the gate's own file stands above the criteria file, and its word on one criterion above its word on all
-        ({"judge_model": "gpt-4.1"}, JudgeDefaults(options=JudgeOptions(model="gemini-3")), "gemini-3", 5),
+        ({"judge_model": "gpt-4.1"}, JudgeRule(model="gemini-3"), "gemini-3", 5),
         (
             {"num_samples": 3},
-            JudgeDefaults(options=JudgeOptions(num_samples=7), criteria={NAME: JudgeOptions(num_samples=1)}),
+            JudgeRule(num_samples=7, criteria={NAME: JudgeOptionsRule(num_samples=1)}),
             "gemini-2.5-flash",
             1,
         ),
     ],
 )
-def test_who_is_asked(written: dict[str, object], defaults: JudgeDefaults, model: str, samples: int) -> None:
+def test_who_is_asked(written: dict[str, object], defaults: JudgeRule, model: str, samples: int) -> None:
     options = settled({"judge_model_options": written, "evaluate_intermediate_nl_responses": True}, defaults)
     judge = options["judge_model_options"]
     assert judge == {"judge_model": model, "num_samples": samples}
@@ -40,7 +40,7 @@ def test_who_is_asked(written: dict[str, object], defaults: JudgeDefaults, model
 
 
 def test_configs_are_merged_and_exhaustive_is_kept() -> None:
-    defaults = JudgeDefaults(options=JudgeOptions(config={"temperature": 0.0}, exhaustive=True))
+    defaults = JudgeRule(config={"temperature": 0.0}, exhaustive=True)
     written = {"judge_model_options": {"judge_model_config": {"temperature": 1.0, "seed": 7}}}
     options = settled(written, defaults)
     assert options["judge_model_options"]["judge_model_config"] == {"temperature": 0.0, "seed": 7}  # type: ignore[index]
@@ -49,7 +49,7 @@ def test_configs_are_merged_and_exhaustive_is_kept() -> None:
 
 def test_a_criterion_that_asks_nobody_stays_as_it_is() -> None:
     use = CriterionUse(name="response_match_score", threshold=0.5)
-    assert judges.settle(use, criteria.CRITERIA[use.name], JudgeDefaults()) is use
+    assert judges.settle(use, criteria.CRITERIA[use.name], JudgeRule()) is use
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_criterion_that_asks_nobody_stays_as_it_is() -> None:
 def test_a_judge_at_another_address_is_another_judge(name: str, options: dict[str, object], endpoint: str) -> None:
     use = CriterionUse(name=name, threshold=0.5, options=options)
     here, there = (
-        judges.settle(use, criteria.CRITERIA[name], JudgeDefaults(base_url=base_url))
+        judges.settle(use, criteria.CRITERIA[name], JudgeRule(base_url=base_url))
         for base_url in ("", "http://127.0.0.1:8080/v1")
     )
     assert (here.endpoint, there.endpoint) == ("", endpoint)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from builders import build
 
+from evalgate import criteria
+from evalgate.config.gate_file import JudgeRule
 from evalgate.criteria import CRITERIA, judges
 from evalgate.criteria.base import with_facts
 from evalgate.errors import Place, Severity
-from evalgate.judges.base import JudgeDefaults
 from evalgate.model import CriterionUse, Suite
 
 MATCH, SAFETY, WORDS = "final_response_match_v2", "safety_v1", "response_match_score"
@@ -25,12 +26,14 @@ def use(name: str, **rest: Any) -> CriterionUse:
 
 
 def suite(*names: str, place: Place | None = PLACE, **options: Any) -> Suite:
-    uses = tuple(use(name, options=options, place=place) for name in names)
+    uses = tuple(
+        criteria.with_facts(CriterionUse(name=name, threshold=0.5, options=options, place=place)) for name in names
+    )
     return dataclasses.replace(build.suite(build.case("c")), criteria=uses)
 
 
-def missing(made: Suite, environ: dict[str, str], defaults: JudgeDefaults | None = None) -> list[str]:
-    defaults = defaults or JudgeDefaults()
+def missing(made: Suite, environ: dict[str, str], defaults: JudgeRule | None = None) -> list[str]:
+    defaults = defaults or JudgeRule()
     problems = judges.missing(judges.settle_suites([made], defaults), defaults, environ)
     assert {(problem.severity, problem.code) for problem in problems} <= {(Severity.ERROR, "credentials-missing")}
     assert all("--skip-judged" in problem.hint and "replay" in problem.hint for problem in problems)
@@ -74,14 +77,14 @@ def test_the_judge_that_would_be_asked_says_what_it_lacks(
 @pytest.mark.parametrize(
     ("defaults", "environ", "set_what"),
     [
-        (JudgeDefaults(client="replay", replay="/r.jsonl"), {}, None),  # told when it is opened, or nothing lacks
-        (JudgeDefaults(client="openai", base_url="http://127.0.0.1:1/v1"), {}, ""),
-        (JudgeDefaults(client="openai", base_url="http://127.0.0.1:1/v1", api_key_env="MINE"), {}, "MINE"),
-        (JudgeDefaults(api_key_env="MINE"), KEY, "MINE"),  # the usual variable is not the one that is named
-        (JudgeDefaults(api_key_env="MINE"), {"MINE": "k"}, ""),
+        (JudgeRule(client="replay", replay="/r.jsonl"), {}, None),  # told when it is opened, or nothing lacks
+        (JudgeRule(client="openai", base_url="http://127.0.0.1:1/v1"), {}, ""),
+        (JudgeRule(client="openai", base_url="http://127.0.0.1:1/v1", api_key_env="MINE"), {}, "MINE"),
+        (JudgeRule(api_key_env="MINE"), KEY, "MINE"),  # the usual variable is not the one that is named
+        (JudgeRule(api_key_env="MINE"), {"MINE": "k"}, ""),
     ],
 )
-def test_what_the_gate_file_says_counts(defaults: JudgeDefaults, environ: dict[str, str], set_what: str | None) -> None:
+def test_what_the_gate_file_says_counts(defaults: JudgeRule, environ: dict[str, str], set_what: str | None) -> None:
     found = missing(suite(MATCH), environ, defaults)
     if set_what is None:
         assert not any("_API_KEY" in message for message in found)
@@ -90,16 +93,16 @@ def test_what_the_gate_file_says_counts(defaults: JudgeDefaults, environ: dict[s
 
 
 def test_each_criterion_is_told_once_at_its_line() -> None:
-    settled = judges.settle_suites([suite(MATCH, SAFETY), suite(MATCH, SAFETY)], JudgeDefaults())
-    found = judges.missing(settled, JudgeDefaults(), {})
+    settled = judges.settle_suites([suite(MATCH, SAFETY), suite(MATCH, SAFETY)], JudgeRule())
+    found = judges.missing(settled, JudgeRule(), {})
     assert [(problem.place, problem.message.split("`")[1]) for problem in found] == [(PLACE, MATCH), (PLACE, SAFETY)]
-    (nowhere,) = judges.missing(judges.settle_suites([suite(MATCH, place=None)], JudgeDefaults()), JudgeDefaults(), {})
+    (nowhere,) = judges.missing(judges.settle_suites([suite(MATCH, place=None)], JudgeRule()), JudgeRule(), {})
     assert nowhere.place == Place(file=build.SUITE)
 
 
 def test_options_that_cannot_be_read_hide_no_other_criterion() -> None:
     broken = use(MATCH, options={"judge_model_options": {"num_samples": "many"}})
     made = dataclasses.replace(suite(SAFETY), criteria=(broken, *suite(SAFETY).criteria))
-    (settled,) = judges.settle_suites([made], JudgeDefaults())
+    (settled,) = judges.settle_suites([made], JudgeRule())
     assert settled.criteria[0] is broken
     assert [message.split("`")[1] for message in missing(made, {})] == [SAFETY]

@@ -63,7 +63,7 @@ PROMPTS: dict[str, Callable[[str], Question]] = {
     "rubrics of an answer": _rubrics(Subject.FINAL_RESPONSE),
     "rubrics of tool use": _rubrics(Subject.TOOL_USE),
     "rubrics of a conversation": _rubrics(Subject.CONVERSATION),
-    "segmentation": hallucinations_v1.render_segmentation,
+    "segmentation": hallucinations_v1.render_split,
     "validation, sentences": lambda text: hallucinations_v1.render_validation([], [text, "x"]),
     "validation, context": lambda text: hallucinations_v1.render_validation(
         [Piece(name="steps", text=text)], ["x", "y"]
@@ -86,7 +86,7 @@ def split(prompt: str) -> tuple[list[str], list[str]]:
     code = head.removeprefix("The code of this message is ")
     outside, inside, piece = [], [], ""
     for line in rest.split("\n"):
-        if piece and line == prompting.closing_line(piece, code):
+        if piece and line == prompting.end_line(piece, code):
             piece = ""
             outside.append(">>>")
         elif piece:
@@ -105,8 +105,8 @@ def armed(attack: str, render: Callable[[str], Question]) -> str:
     code = render(BENIGN).prompt.partition("\n")[0].rpartition(" ")[2]
     names = ("user_request", "reference_answer", "agent_answer", "final_answer", "properties", "sentences")
     text = attack.replace("{code}", code).replace("{CODE}", code.upper())
-    text = text.replace("{closings}", "\n".join(prompting.closing_line(name, code) for name in names))
-    return text.replace("{openings}", "\n".join(prompting.opening_line(name, code) for name in names))
+    text = text.replace("{closings}", "\n".join(prompting.end_line(name, code) for name in names))
+    return text.replace("{openings}", "\n".join(prompting.begin_line(name, code) for name in names))
 
 
 def test_there_are_enough_attacks() -> None:
@@ -213,7 +213,7 @@ def test_without_a_fence_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
     obedient = Obedient("final_response_match_v2")
     honest = obeyed(obedient.name, obedient, BENIGN)
     obedient.attacked = True
-    monkeypatch.setattr(prompting, "closing_line", lambda name, _: f">>> {name}")
+    monkeypatch.setattr(prompting, "end_line", lambda name, _: f">>> {name}")
     monkeypatch.setattr(prompting, "between", lambda piece, _: piece.text)
     assert obeyed(obedient.name, obedient, ATTACKS["plain order"]) != honest
 

@@ -7,8 +7,9 @@ from builders.judging import HeldClock, ScriptedJudge
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.judges import base, models
-from evalgate.judges.base import Chosen, JudgeDefaults, JudgeFailed, JudgeFailureKind, JudgeOptions, JudgeSetting
+from evalgate.config.gate_file import JudgeRule
+from evalgate.judges import models
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeSetting
 from evalgate.judges.clients import Clients
 
 # --- names ----------------------------------------------------------------------------------------
@@ -48,35 +49,15 @@ def test_any_name_is_read(written: str) -> None:
     assert models.parse_name(written).client in ("", "gemini", "openai")
 
 
-# --- options --------------------------------------------------------------------------------------
-
-
-def test_without_a_word_it_is_as_in_adk() -> None:
-    chosen = base.choose_judge("c", JudgeOptions(), JudgeDefaults())
-    assert chosen == Chosen(model="gemini-2.5-flash", num_samples=5, config={}, exhaustive=False)
-
-
-def test_the_gates_word_is_above_the_criteria_file() -> None:
-    written = JudgeOptions(model="written", num_samples=7, config={"temperature": 0, "seed": 1})
-    defaults = JudgeDefaults(
-        options=JudgeOptions(model="general", config={"temperature": 1}),
-        criteria={"special": JudgeOptions(model="special", exhaustive=True)},
-    )
-    general = base.choose_judge("c", written, defaults)
-    assert general == Chosen(model="general", num_samples=7, config={"temperature": 1, "seed": 1})
-    special = base.choose_judge("special", written, defaults)
-    assert (special.model, special.num_samples, special.exhaustive) == ("special", 7, True)
-
-
 # --- who is asked ---------------------------------------------------------------------------------
 
 
-def clients_of(defaults: JudgeDefaults | None = None, **environment: str) -> tuple[Clients, dict[str, ScriptedJudge]]:
+def clients_of(defaults: JudgeRule | None = None, **environment: str) -> tuple[Clients, dict[str, ScriptedJudge]]:
     judges = {name: ScriptedJudge(lambda _: "valid") for name in ("gemini", "openai", "replay")}
-    return Clients(judges, defaults=defaults or JudgeDefaults(), environment=environment, clock=HeldClock()), judges
+    return Clients(judges, defaults=defaults or JudgeRule(), environment=environment, clock=HeldClock()), judges
 
 
-def setting_of(model: str, defaults: JudgeDefaults | None = None, **environment: str) -> tuple[str, JudgeSetting]:
+def setting_of(model: str, defaults: JudgeRule | None = None, **environment: str) -> tuple[str, JudgeSetting]:
     """The client that was opened for `model`, and what with."""
     held, judges = clients_of(defaults, **environment)
     held.client(model)
@@ -108,7 +89,7 @@ def test_endpoint_and_key(
     key: str,
     needs: tuple[str, ...] | None,
 ) -> None:
-    name, setting = setting_of(model, JudgeDefaults(**defaults), **environment)
+    name, setting = setting_of(model, JudgeRule(**defaults), **environment)
     assert (name, setting.base_url, setting.api_key) == (client, base_url, key)
     assert needs is None or setting.api_key_env == needs
 
@@ -119,24 +100,17 @@ def test_vertex_by_name_or_by_wish() -> None:
     assert not setting_of("gemini-2.5-pro", GOOGLE_GENAI_USE_VERTEXAI="0")[1].vertex
 
 
-@pytest.mark.parametrize(
-    ("model", "defaults", "said"),
-    [
-        ("omega-1", {}, "unknown judge model `omega-1`"),
-        ("gemini-2.5-flash", {"client": "oracle"}, "there is no judge `oracle`; there are `gemini`, `openai`"),
-    ],
-)
-def test_nobody_to_ask(model: str, defaults: dict[str, str], said: str) -> None:
-    held, _ = clients_of(JudgeDefaults(**defaults))
-    assert said in held.missing(model)
+def test_nobody_to_ask() -> None:
+    held, _ = clients_of()
+    assert "unknown judge model `omega-1`" in held.missing("omega-1")
     with pytest.raises(JudgeFailed) as raised:
-        held.client(model)
+        held.client("omega-1")
     assert raised.value.failure.kind is JudgeFailureKind.NOT_CONFIGURED
 
 
 def test_what_a_client_lacks_is_said_before_it_is_opened() -> None:
     judge = ScriptedJudge(lambda _: "", lacking="set THE_KEY")
-    held = Clients({"gemini": judge}, defaults=JudgeDefaults(), environment={}, clock=HeldClock())
+    held = Clients({"gemini": judge}, defaults=JudgeRule(), environment={}, clock=HeldClock())
     assert held.missing("gemini-2.5-flash") == "set THE_KEY"
     with pytest.raises(JudgeFailed, match="set THE_KEY"):
         held.client("gemini-2.5-flash")
@@ -153,11 +127,11 @@ def test_a_model_is_opened_once_and_a_provider_has_one_limiter() -> None:
 
 
 def test_keys_are_taken_out_whatever_their_variable_is_called() -> None:
-    held, _ = clients_of(JudgeDefaults(api_key_env="MINE"), MINE="abc", OPENAI_API_KEY="sk-0123456789")
+    held, _ = clients_of(JudgeRule(api_key_env="MINE"), MINE="abc", OPENAI_API_KEY="sk-0123456789")
     assert held.redact("abc and sk-0123456789") == "*** and ***"
 
 
 def test_a_replay_has_a_price() -> None:
-    assert clients_of(JudgeDefaults(client="replay"))[0].is_priced("omega-1")
+    assert clients_of(JudgeRule(client="replay"))[0].is_priced("omega-1")
     assert clients_of()[0].is_priced("gemini-2.5-flash")
     assert not clients_of()[0].is_priced("ollama/gemma3")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from builders.judging import HeldClock, ScriptedJudge, failure, request
 
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import rate_limit
-from evalgate.judges.base import JudgeDefaults, SpendLimits
 from evalgate.judges.clients import Clients
 from evalgate.judges.panel import VotingPanel
-from evalgate.judges.rate_limit import ProviderPace, RateLimiters, RateLimits
+from evalgate.judges.rate_limit import RateLimiters, RateLimits, TrialLimiter
 from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import AgentFailure, Content, Event, FailureKind, Invocation, Outcome, Text, Transcript
 
@@ -40,7 +40,7 @@ class Scene:
         self.clock = HeldClock()
         self.limiters = RateLimiters(RateLimits(calls_at_once=8), self.clock)
         self.stop = threading.Event()
-        self.pace = ProviderPace(self.limiters, trials_at_once=trials_at_once, stop=self.stop)
+        self.pace = TrialLimiter(self.limiters, trials_at_once=trials_at_once, stop=self.stop)
 
     def trial(self, agent: str, outcome: Outcome) -> float:
         """Seconds that it was held back."""
@@ -89,12 +89,12 @@ def test_judges_that_are_refused_push_back_the_same_limiter() -> None:
 
     roster = Clients(
         {"gemini": ScriptedJudge(say)},
-        defaults=JudgeDefaults(),
+        defaults=JudgeRule(),
         environment={"GOOGLE_API_KEY": "k"},
         clock=scene.clock,
         limiters=scene.limiters,
     )
-    panel = VotingPanel(roster, budget=Budget(SpendLimits()), ledger=UsageLedger())
+    panel = VotingPanel(roster, budget=Budget(BudgetRule()), ledger=UsageLedger())
     panel.ask(request())
     panel.close()
     assert scene.limiters.of("google").share < 1

@@ -10,17 +10,9 @@ from pathlib import Path
 import pytest
 from builders.judging import USAGE, HeldClock, ScriptedJudge, failure, panel, reply, request, votes_in
 
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.judges import cache as judges_cache
-from evalgate.judges.base import (
-    JudgeDefaults,
-    JudgeFailed,
-    JudgeFailureKind,
-    JudgeReply,
-    JudgeRequest,
-    SampledRequest,
-    SpendLimits,
-    Undecided,
-)
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeReply, JudgeRequest, SampledRequest, Undecided
 from evalgate.judges.cache import VerdictCache
 from evalgate.judges.replay import Recorder, read_recordings
 from evalgate.judges.usage import UsageLedger
@@ -135,7 +127,7 @@ def test_another_server_is_asked_itself_and_either_can_be_recorded(tmp_path: Pat
     cache, said = VerdictCache(tmp_path), []
     for base_url, word in (("", "valid"), ("http://a/v1", "invalid"), ("http://b/v1", "perhaps"), ("http://a/v1", "-")):
         recording = tmp_path / f"{word}.jsonl"
-        defaults, recorder = JudgeDefaults(client="gemini", base_url=base_url), Recorder(recording)
+        defaults, recorder = JudgeRule(client="gemini", base_url=base_url), Recorder(recording)
         said.append(panel(by_sample(word), cache=cache, defaults=defaults, recorder=recorder).ask(request()).text)
         assert list(read_recordings(recording)) == [
             judges_cache.address_of(request())
@@ -231,7 +223,7 @@ def test_a_model_that_nobody_serves() -> None:
 
 def test_a_spent_budget_is_not_measured_and_what_was_judged_stays() -> None:
     judge = ScriptedJudge(lambda _: "valid")
-    held = panel(judge, limits=SpendLimits(calls=3))
+    held = panel(judge, limits=BudgetRule(calls=3))
     assert held.vote(ballot("one")).items[""].passed is True
     result = held.vote(ballot("two"))
     assert (result.items[""].passed, result.items[""].undecided) == (None, Undecided.UNAVAILABLE)
@@ -249,7 +241,7 @@ def test_a_call_that_waits_to_be_made_again_holds_no_budget() -> None:
             return go.wait(timeout=10) and super().sleep(seconds)
 
     judge = ScriptedJudge(lambda asked: "<server_error>" if asked.model == "gemini-2.0-flash" else "valid")
-    held = panel(judge, limits=SpendLimits(calls=2), clock=Waiting())
+    held = panel(judge, limits=BudgetRule(calls=2), clock=Waiting())
     failed: list[JudgeFailed] = []
 
     def ask_the_one_that_is_down() -> None:
@@ -311,7 +303,7 @@ def test_what_a_cut_reply_cost_is_counted() -> None:
         def ask(self, asked: JudgeRequest) -> JudgeReply:
             raise JudgeFailed(failure("truncated", usage=reply("").usage))
 
-    held = panel(Cut(lambda _: ""), ledger=ledger, limits=SpendLimits(tokens=100))
+    held = panel(Cut(lambda _: ""), ledger=ledger, limits=BudgetRule(tokens=100))
     for kind in (JudgeFailureKind.TRUNCATED, JudgeFailureKind.BUDGET_SPENT):
         with pytest.raises(JudgeFailed) as raised:
             held.ask(request(sample=len(kind.value)))
@@ -384,14 +376,14 @@ def test_a_run_is_recorded_whether_asked_or_read(tmp_path: Path) -> None:
 
 def test_what_is_read_is_not_kept_again(tmp_path: Path) -> None:
     judge = ScriptedJudge(lambda _: dataclasses.replace(reply("valid"), cached=True))
-    panel(judge, cache=VerdictCache(tmp_path), defaults=JudgeDefaults(client="replay")).ask(request())
+    panel(judge, cache=VerdictCache(tmp_path), defaults=JudgeRule(client="replay")).ask(request())
     assert list(tmp_path.rglob("*.json")) == []
 
 
 def test_a_replay_costs_nothing_and_needs_no_budget() -> None:
     ledger = UsageLedger()
     judge = ScriptedJudge(lambda _: dataclasses.replace(reply("valid"), cached=True))
-    held = panel(judge, ledger=ledger, limits=SpendLimits(calls=1), defaults=JudgeDefaults(client="replay"))
+    held = panel(judge, ledger=ledger, limits=BudgetRule(calls=1), defaults=JudgeRule(client="replay"))
     for prompt in ("one", "two", "three"):
         held.ask(request(prompt))
     assert (ledger.uses()[0].calls, ledger.uses()[0].cached) == (0, 3)

@@ -133,15 +133,15 @@ def test_a_rubrics_name_wins_over_an_id_that_looks_like_one() -> None:
 def test_sentences_are_never_lost_nor_made_up() -> None:
     text = "Hello. Apples are red:\n* green ones\n* too\n---\nBye"
     reply = "<sentence>Apples  are red:</sentence><sentence>The moon.</sentence><sentence>* too</sentence>"
-    found = hallucinations_v1.parse_segmentation(reply, text)
+    found = hallucinations_v1.parse_split(reply, text)
     assert found == ("Hello.", "Apples are red:", "* green ones", "* too", "---\nBye")
-    assert hallucinations_v1.parse_segmentation("no tags", text) == ()
+    assert hallucinations_v1.parse_split("no tags", text) == ()
 
 
 @given(st.text(max_size=200), st.lists(st.text(max_size=30), max_size=5))
 def test_every_letter_of_a_text_is_in_a_sentence(text: str, marked: list[str]) -> None:
     reply = "".join(f"<sentence>{each}</sentence>" for each in [*marked, *text.split(".")])
-    found = hallucinations_v1.parse_segmentation(reply, text)
+    found = hallucinations_v1.parse_split(reply, text)
     if found:
         assert "".join("".join(found).split()) in "".join(text.split()) or len(found) > 1
         assert sum(each.isalnum() for each in "".join(found)) == sum(each.isalnum() for each in text)
@@ -212,4 +212,4 @@ def test_no_json_crashes_a_parser(value: object) -> None:
 
 @pytest.mark.parametrize("text", ["{" * 20_000, '{"a":' * 5_000, "[" * 5_000 + "{", "{'" * 5_000, '"' * 20_000])
 def test_nonsense_is_read_in_time(text: str) -> None:
-    assert prompting.json_objects(text) == []
+    assert prompting.find_json(text) == []

@@ -58,12 +58,12 @@ def test_instructions_are_those_of_who_answered() -> None:
         for author in ("sub", "root", "nobody")
     }
     assert by == {"sub": "S", "root": "R", "nobody": "R"}
-    assert rubrics.answering(made()) is None
+    assert rubrics.agent_of(made()) is None
 
 
 def test_a_dialogue_keeps_turns_and_speakers_apart() -> None:
     first = made(event(call("search", q="agent: yes")), event(Text(text="hm", thought=True), Text(text="on it")))
-    told = json.loads(prompting.dialogue_of([first, turn("more", answer="b")]))
+    told = json.loads(prompting.conversation_of([first, turn("more", answer="b")]))
     assert [each["turn"] for each in told] == [1, 2]
     assert told[0]["agent_steps"] == [
         {"by": "agent", "tool_call": "search", "args": {"q": "agent: yes"}},

@@ -11,9 +11,10 @@ from builders.judging import USAGE, failure, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalgate.config.gate_file import BudgetRule
 from evalgate.errors import ConfigError
 from evalgate.judges import models, usage
-from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeRequest, SpendLimits
+from evalgate.judges.base import JudgeFailed, JudgeFailureKind, JudgeRequest
 from evalgate.judges.usage import Budget, UsageLedger
 from evalgate.model import Usage
 
@@ -73,7 +74,7 @@ def refused(held: Budget) -> str:
 
 @pytest.mark.parametrize(("outcome", "waited_for"), [("fails, for free", "goes"), ("is answered", "is refused")])
 def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) -> None:
-    held = Budget(SpendLimits(calls=2))
+    held = Budget(BudgetRule(calls=2))
     held.reserve()
     held.settle(tokens=5, cost_usd=None)
     held.reserve()
@@ -101,9 +102,9 @@ def test_the_last_call_of_a_budget_is_waited_for(outcome: str, waited_for: str) 
 
 @pytest.mark.parametrize(
     ("limits", "said"),
-    [(SpendLimits(tokens=1000), "1,000 tokens"), (SpendLimits(cost_usd=0.5), "$0.50"), (SpendLimits(calls=0), "0")],
+    [(BudgetRule(tokens=1000), "1,000 tokens"), (BudgetRule(usd=0.5), "$0.50"), (BudgetRule(calls=0), "0")],
 )
-def test_a_spent_budget_refuses(limits: SpendLimits, said: str) -> None:
+def test_a_spent_budget_refuses(limits: BudgetRule, said: str) -> None:
     held = Budget(limits)
     if limits.calls is None:
         held.reserve()
@@ -114,7 +115,7 @@ def test_a_spent_budget_refuses(limits: SpendLimits, said: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 8), st.integers(1, 100))
 def test_many_at_once_overshoot_by_no_more_than_their_first_wave(limit: int, at_once: int, each: int) -> None:
-    held = Budget(SpendLimits(tokens=limit * each))
+    held = Budget(BudgetRule(tokens=limit * each))
     spent: list[int] = []
 
     def spend() -> None:
@@ -134,10 +135,10 @@ def test_many_at_once_overshoot_by_no_more_than_their_first_wave(limit: int, at_
 
 def test_money_without_prices_is_a_mistake_of_the_config() -> None:
     known = {"gemini-2.5-flash": True, "qwen": False}
-    usage.check_priced(SpendLimits(calls=5), known)
-    usage.check_priced(SpendLimits(cost_usd=5), {"gemini-2.5-flash": True})
+    usage.check_priced(BudgetRule(calls=5), known)
+    usage.check_priced(BudgetRule(usd=5), {"gemini-2.5-flash": True})
     with pytest.raises(ConfigError, match="no price known for `qwen`"):
-        usage.check_priced(SpendLimits(cost_usd=5), known)
+        usage.check_priced(BudgetRule(usd=5), known)
 
 
 # --- the books ------------------------------------------------------------------------------------

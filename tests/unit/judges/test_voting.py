@@ -48,7 +48,7 @@ def sample(index: int, word: str) -> Sample:
 def hold(ballot: SampledRequest, replies: Sequence[Sample]) -> tuple[VoteResult, int]:
     """The result of asking in waves, and how many were asked."""
     asked: list[Sample] = []
-    while wave := panel.next_wave(ballot, asked):
+    while wave := panel.next_samples(ballot, asked):
         assert wave == tuple(range(len(asked), len(asked) + len(wave)))
         asked.extend(replies[index] for index in wave)
     return panel.decide(ballot, asked), len(asked)
@@ -176,9 +176,9 @@ def test_waves(num_samples: int, words: str, calls: int, passed: bool, first: in
 
 
 def test_the_first_wave_is_the_fewest_that_could_decide() -> None:
-    assert panel.next_wave(ballot(5), []) == (0, 1, 2)
-    assert panel.next_wave(ballot(5, exhaustive=True), []) == (0, 1, 2, 3, 4)
-    assert panel.next_wave(ballot(0), []) == ()
+    assert panel.next_samples(ballot(5), []) == (0, 1, 2)
+    assert panel.next_samples(ballot(5, exhaustive=True), []) == (0, 1, 2, 3, 4)
+    assert panel.next_samples(ballot(0), []) == ()
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_an_item_passed_over_is_missing_once_it_was_asked_for_again() -> None:
     words = "valid silent silent"
     assert hold_words(ballot(3), words)[0].passed is True  # nothing to ask again with: no vote, as in ADK
     item = hold_words(ballot(3, again=ask_again), words)[0]
-    assert (item.passed, item.undecided, item.missing) == (None, Undecided.UNREADABLE, 2)
+    assert (item.passed, item.undecided, item.count.passed_over) == (None, Undecided.UNREADABLE, 2)
     assert "also when asked again" in item.message
 
 
@@ -244,4 +244,4 @@ def test_adk_compat_voids_a_ballot_with_a_failed_sample() -> None:
 
 def test_adk_compat_never_counts_what_was_passed_over() -> None:
     item = hold_words(ballot(3, adk_compat=True, again=ask_again), "valid silent silent")[0]
-    assert (item.passed, item.unreadable, item.missing) == (True, 2, 0)
+    assert (item.passed, item.count.unreadable, item.count.passed_over) == (True, 2, 0)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from evalgate import criteria
 from evalgate.config import load
-from evalgate.criteria import CRITERIA
-from evalgate.criteria.base import with_facts
+from evalgate.config.gate_file import JudgeRule
 from evalgate.formats import fingerprints
-from evalgate.judges.base import JudgeDefaults
 from evalgate.model import (
     AgentUse,
     Case,
@@ -35,7 +34,7 @@ QUALITY = "per_turn_user_simulator_quality_v1"
 
 def suite(*cases: Case, simulator: SimulatorUse | None = None, **options: object) -> Suite:
     uses = (
-        with_facts(CriterionUse(name=QUALITY, threshold=0.8, options=options), CRITERIA[QUALITY]),
+        criteria.with_facts(CriterionUse(name=QUALITY, threshold=0.8, options=options)),
         CriterionUse(name="token_usage_v1", threshold=None, informational=True),
     )
     return Suite(
@@ -127,10 +126,10 @@ def test_a_threshold_of_its_own_is_kept(tmp_path):
 
 
 def test_what_is_missing_names_the_model():
-    (problem,) = user.missing([suite(LED), suite(LED)], JudgeDefaults(), {})
+    (problem,) = user.missing([suite(LED), suite(LED)], JudgeRule(), {})
     assert problem.code == "simulator-credentials"
     assert "gemini-2.5-flash" in problem.message
-    assert user.missing([suite(LED)], JudgeDefaults(), {"GOOGLE_API_KEY": "k"}) == []
+    assert user.missing([suite(LED)], JudgeRule(), {"GOOGLE_API_KEY": "k"}) == []
 
 
 def test_without_a_panel_a_scenario_cannot_be_played_and_a_written_case_can(tmp_path):

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from builders.judging import HeldClock, ScriptedJudge, request, votes_in
 
+from evalgate.config.gate_file import BudgetRule, JudgeRule
 from evalgate.errors import ConfigError
-from evalgate.judges import opening, replay
-from evalgate.judges.base import JudgeDefaults, SampledRequest, SpendLimits
+from evalgate.judges import clients, panel, replay
+from evalgate.judges.base import SampledRequest
 from evalgate.judges.panel import VotingPanel
 
 MODEL = "gemini-2.5-flash"
 
 
-def opened(judge: ScriptedJudge, defaults: JudgeDefaults, cache: Path | None = None, **options: Any) -> VotingPanel:
+def opened(judge: ScriptedJudge, defaults: JudgeRule, cache: Path | None = None, **options: Any) -> VotingPanel:
     drivers = {"gemini": judge, "openai": judge, "replay": replay.DRIVER}
     options = {"environment": {}, "warn": lambda _: None, "clock": HeldClock(), **options}
-    return opening.open_panel([MODEL], drivers=drivers, defaults=defaults, cache=cache, **options)
+    return panel.open_panel([MODEL], drivers=drivers, defaults=defaults, cache=cache, **options)
 
 
 def ballot(prompt: str = "is it valid?") -> SampledRequest:
@@ -28,10 +29,10 @@ def ballot(prompt: str = "is it valid?") -> SampledRequest:
 
 def test_what_is_missing_by_model() -> None:
     judge = ScriptedJudge(lambda _: "", lacking="set THE_KEY")
-    found = opening.missing(
+    found = clients.missing(
         [MODEL, "omega-1", MODEL, "gpt-4.1"],
         drivers={"gemini": judge, "openai": ScriptedJudge(lambda _: "")},
-        defaults=JudgeDefaults(),
+        defaults=JudgeRule(),
         environment={},
     )
     assert list(found) == [MODEL, "omega-1"]
@@ -39,10 +40,10 @@ def test_what_is_missing_by_model() -> None:
 
 
 def test_a_budget_in_money_needs_prices() -> None:
-    defaults = JudgeDefaults(limits=SpendLimits(cost_usd=1))
+    defaults = JudgeRule(budget=BudgetRule(usd=1))
     opened(ScriptedJudge(lambda _: ""), defaults).close()
     with pytest.raises(ConfigError, match="no price known for `ollama/gemma3`"):
-        opening.open_panel(
+        panel.open_panel(
             ["ollama/gemma3"], drivers={}, defaults=defaults, environment={}, cache=None, warn=lambda _: None
         )
 
@@ -50,11 +51,11 @@ def test_a_budget_in_money_needs_prices() -> None:
 def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:
     path = tmp_path / "judge.jsonl"
     judge = ScriptedJudge(lambda asked: "valid" if asked.sample != 1 else "invalid")
-    recording = opened(judge, JudgeDefaults(record=str(path)))
+    recording = opened(judge, JudgeRule(record=str(path)))
     recorded = recording.vote(ballot())
     recording.close()
     nobody = ScriptedJudge(lambda _: "<unauthorized>")
-    replaying = opened(nobody, JudgeDefaults(client="replay", replay=str(path)))
+    replaying = opened(nobody, JudgeRule(client="replay", replay=str(path)))
     replayed, unknown = replaying.vote_all([ballot(), ballot("what else?")])
     [account] = replaying.uses()
     replaying.close()
@@ -68,4 +69,4 @@ def test_what_was_recorded_is_replayed_without_a_model(tmp_path: Path) -> None:
 def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be recorded"):
-        opened(ScriptedJudge(lambda _: ""), JudgeDefaults(record=str(tmp_path / "file" / "judge.jsonl")))
+        opened(ScriptedJudge(lambda _: ""), JudgeRule(record=str(tmp_path / "file" / "judge.jsonl")))
