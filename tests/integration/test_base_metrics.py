@@ -55,7 +55,7 @@ def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, 
     code, said = repo.run("--runs", "2", "--fail-on", "regression")
     assert code == 1, said
     comparison = repo.results()["comparison"]
-    (row,) = [row for row in comparison["criteria"] if row["gating"]]
-    assert (row["name"], row["base"], row["head"]) == ("word", 1.0, 0.0)
+    (row,) = [row for row in comparison["criteria"] if row["rule"]["gating"]]
+    assert (row["name"], row["difference"]["base"], row["difference"]["head"]) == ("word", 1.0, 0.0)
     assert [each["subject"] for each in comparison["relaxed"]] == ["contents of metrics.py"]
     assert "`contents of metrics.py`" in repo.comment()

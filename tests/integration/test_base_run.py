@@ -36,8 +36,8 @@ def test_a_change_that_changes_nothing_passes(repo: Repository) -> None:
     assert (repo.asked("head"), repo.asked("base")) == (12, 12)
     results = repo.results()
     assert verdicts(results) == {"threshold": "pass", "regression": "pass"}
-    (row,) = [row for row in results["comparison"]["criteria"] if row["gating"]]
-    assert (row["base"], row["head"], row["fact"]) == (1.0, 1.0, True)
+    (row,) = [row for row in results["comparison"]["criteria"] if row["rule"]["gating"]]
+    assert (row["difference"]["base"], row["difference"]["head"], row["fact"]) == (1.0, 1.0, True)
     assert results["comparison"]["origin"]["commit"] == repo.git("rev-parse", "main")
     assert repo.results("base.json")["commit"] == repo.git("rev-parse", "main")
     assert before == (repo.git("status", "--porcelain"), repo.git("stash", "list"), repo.git("branch", "-a"))
@@ -225,9 +225,9 @@ def test_a_changed_criterion_is_judged_again_without_running_the_base(repo: Repo
     repo.commit("another expectation")
     code, said = repo.run("--baseline-folder", str(store))
     assert repo.asked("base") == 0, said
-    (row,) = [row for row in repo.results()["comparison"]["criteria"] if row["gating"]]
-    assert row["cases"] == 6  # the base's stored answers, scored by head's expectation
-    assert row["base"] == row["head"] < 1
+    (row,) = [row for row in repo.results()["comparison"]["criteria"] if row["rule"]["gating"]]
+    assert row["cases"]["compared"] == 6  # the base's stored answers, scored by head's expectation
+    assert row["difference"]["base"] == row["difference"]["head"] < 1
     assert code == 1  # case_0 is below its threshold on both sides
 
 
@@ -262,8 +262,8 @@ def test_seconds_decide_only_beside_a_base_that_is_run_along(repo: Repository, t
     assert code == 3
     assert "measures time" in said
     (row,) = (row for row in repo.results()["comparison"]["criteria"] if row["name"] == "invocation_duration_v1")
-    assert (row["change"], row["gating"]) == ("not_measured", True)
-    assert row["base"] > 0  # what was measured then is shown all the same
+    assert (row["change"], row["rule"]["gating"]) == ("not_measured", True)
+    assert row["difference"]["base"] > 0  # what was measured then is shown all the same
 
 
 def test_a_results_file_can_be_the_base(repo: Repository, tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def test_links_are_the_bases_own_on_its_side(repo: Repository) -> None:
     before = photograph(repo)
     code, said = repo.run("--fail-on", "regression")
     assert code == 1, said
-    (row,) = [row for row in repo.results()["comparison"]["criteria"] if row["gating"]]
-    assert (row["base"], row["head"] < 0.9) == (1.0, True), "each side read its own file"
+    (row,) = [row for row in repo.results()["comparison"]["criteria"] if row["rule"]["gating"]]
+    assert (row["difference"]["base"], row["difference"]["head"] < 0.9) == (1.0, True), "each side read its own file"
     assert "1 symbolic link (such as links/outside) leads out of the repository" in repo.comment()
     assert (photograph(repo), left_behind(repo)) == (before, [])
 

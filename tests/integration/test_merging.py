@@ -7,7 +7,6 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
-
 import pytest
 from builders.gated_repository import Repository
 
@@ -296,14 +295,14 @@ def test_compare_says_what_a_run_with_that_base_says(repo: Repository) -> None:
     code, said = repo.call("compare", "kept/base.json", "kept/results.json", "--output", "merged")
     assert code == 1, said
     assert not (repo.root / "merged/results.json").exists()
-    (row,) = [row for row in whole["comparison"]["criteria"] if row["gating"]]
-    assert f"{row['head']:.2f}" in said
+    (row,) = [row for row in whole["comparison"]["criteria"] if row["rule"]["gating"]]
+    assert f"{row['difference']['head']:.2f}" in said
     comment = (repo.root / "merged/comment.md").read_text()
     assert "case_4" in comment
     assert "1 new and 1 pre-existing" in comment
 
 
-def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_loosened(halves: Repository) -> None:
+def test_compare_leaves_apart_what_cannot_be_compared_and_tells_what_is_relaxed(halves: Repository) -> None:
     repo = halves
     (repo.root / "evalgate-report").rename(repo.root / "then")
     repo.cases(1, 2, 3, 4, 5, 6, 9, threshold=0.5, answers={2: "answer 2 of course"})
