@@ -5,9 +5,6 @@ import signal
 import sys
 import traceback
 
-from evalgate import action
-from evalgate.system import process
-
 BUG, INTERRUPTED = 70, 130  # evalgate.errors.ExitCode, spelled out: that module may be what cannot be imported
 
 

@@ -154,10 +154,10 @@ def test_what_makes_a_green_gate_worth_little_is_told(runner) -> None:
     assert step.code == 0, step.stdout + step.stderr
     beside, unwritten = sorted(step.commands())
     assert re.match(r"::warning file=evals/test_config\.json,line=\d+.*::.*response_match_score", beside)
-    assert re.match(r"::warning::/.*/junit\.xml: could not be written", unwritten)
+    assert re.match(r"::warning::/.*/junit\.xml: cannot be written", unwritten)
     logged, _, after = step.stdout.partition("running 1 trial")
     assert "[threshold-always-passes]" in logged
-    assert "junit.xml: warning: could not be written" in after
+    assert "junit.xml: warning: cannot be written" in after
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -191,7 +191,7 @@ def test_a_cancel_after_the_verdict_takes_it_not_back(failing, monkeypatch: pyte
 
     assert step.code == 130
     assert (step.outputs["verdict"], step.outputs["failed"], step.outputs["exit-code"]) == ("fail", "1", "130")
-    assert "below" in step.outputs["reason"]
+    assert "1 of 1 cases failed" in step.outputs["reason"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

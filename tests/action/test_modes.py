@@ -70,7 +70,7 @@ def test_a_merge_without_any_part_is_not_measured_and_ends_the_check_run(failing
     step = failing.run(mode="merge", results="parts")
     assert step.code == 3
     assert only(double.state.checks)["conclusion"] == "failure"
-    assert "no results.json of any part" in step.outputs["reason"]
+    assert "no results.json of a shard" in step.outputs["reason"]
 
 
 def on_workflow_run(runner, **run) -> None:
@@ -106,7 +106,7 @@ def test_the_second_workflow_posts_what_a_forks_run_found(failing, double: Doubl
     [
         ({"event": "push"}, {"mode": "post"}, 2, "was on push"),
         ({}, {}, 2, "no code of the fork may run here"),
-        ({"conclusion": "skipped"}, {"mode": "post"}, 0, "measured nothing"),
+        ({"conclusion": "skipped"}, {"mode": "post"}, 0, "has no results"),
         ({}, {"mode": "post"}, 0, "no open pull request has the head"),
     ],
 )

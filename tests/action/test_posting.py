@@ -233,7 +233,7 @@ def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(
     check = only(double.state.checks)
     assert step.code == 70
     assert (check["status"], check["conclusion"]) == ("completed", "failure")
-    assert "crashed (RuntimeError)" in check["output"]["title"]
+    assert "internal error in evalgate (RuntimeError)" in check["output"]["title"]
     assert "token-of-nobody" not in str(check), "what a crash says may hold anything"
     assert "No verdict" in only(double.state.comments)["body"]
 
