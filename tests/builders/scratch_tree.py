@@ -70,12 +70,12 @@ class ScratchTree:
         done = self.python("-m", "pytest", *options, *names, *(["--update-golden"] if update_golden else []))
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def evaluate(self, criteria: dict[str, Any], *, expected: str = "Good morning!") -> None:
-        """Makes the repository: an evaluation file with one case, and its criteria."""
+    def evaluate(self, criteria: dict[str, Any], *, expected: str = "Good morning!", **rest: Any) -> None:
+        """Makes the repository: an evaluation file with one case, and its criteria. `rest`: what else the case says."""
         self.repository.mkdir(exist_ok=True)
         said, answer = ({"parts": [{"text": text}]} for text in ("good morning", expected))
         turn = {"user_content": said, "final_response": answer, "intermediate_data": {"tool_uses": []}}
-        case = {"eval_id": "greeting", "conversation": [turn]}
+        case = {"eval_id": "greeting", "conversation": [turn], **rest}
         files = {
             "greeting.py": "def answer(text):\n    return text.capitalize() + '!'\n",
             "greeting.evalset.json": json.dumps({"eval_set_id": "greeting", "eval_cases": [case]}),
