@@ -349,8 +349,10 @@ def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
 
 def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
     """From the code in results.json to the type's member, and from there in one hop to where it is made."""
+    tree.evaluate({"response_match_score": 1.0})
+    (tree.repository / "greeting.evalset.json").rename(tree.repository / "said.json")
     tree.evaluate({"final_session_state": 1.0}, final_session_state={"greeted": True})
-    done = tree.gate("run")
+    done = tree.gate("run", "--agent", "replay:said.json")  # which says nothing of states
     assert done.returncode == 3, done.stdout + done.stderr
     grade = tree.grades()["final_session_state"]
     member = Reason(grade["reason"])
