@@ -19,11 +19,11 @@ COPIED += (".importlinter", "entrypoint.py", "LICENSE", "bench")
 class ScratchTree:
     """The copy, and a repository beside it whose agent is a Python function that greets."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, copied: tuple[str, ...] = COPIED) -> None:
         self.root = folder / "tree"
         self.repository = folder / "repository"
         self.written: set[str] = set()
-        for name in COPIED:
+        for name in copied:
             source, target = PROJECT / name, self.root / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
