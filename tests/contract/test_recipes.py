@@ -205,16 +205,18 @@ CSV_ROW = """            Renderer(
 
 def test_a_report(tree: ScratchTree) -> None:
     tree.write("evalgate/reports/csv_report.py", CSV)
-    table = "evalgate/reports/__init__.py"
     place = '            Renderer(\n                name="junit",'
     tree.replace(
-        table, ("import comment, html_report,", "import comment, csv_report, html_report,"), (place, CSV_ROW + place)
+        "evalgate/reports/__init__.py",
+        ("import comment, html_report,", "import comment, csv_report, html_report,"),
+        (place, CSV_ROW + place),
     )
-    assert len(tree.written) == 2
+    tree.replace("evalgate/discovery/agents.py", ('"findings.sarif",', '"findings.sarif", "cases.csv",'))
+    assert len(tree.written) == 3
     tree.make_docs()
     tree.contracts("tests/golden/reports", "-k", "test_reports_read_as_reviewed[pass]", update_golden=True)
     assert (tree.root / "tests/golden/reports/pass/cases.csv").exists()
-    tree.contracts("tests/contract/test_reports_table.py", "-k", "csv or table or docs")
+    tree.contracts("tests/contract/test_reports_table.py", "-k", "csv or table or docs or agent")
     assert "`cases.csv`" in (tree.root / "docs/reports.md").read_text("utf-8")
     assert "\n  csv:\n" in (tree.root / "action.yml").read_text("utf-8")
 
