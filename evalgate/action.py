@@ -8,7 +8,7 @@ import secrets
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +18,16 @@ from typing import Any
 from evalgate import __version__, reports
 from evalgate.config import load
 from evalgate.config import settings as config_settings
-from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
 from evalgate.gate import merge, post, prepare, progress, run
-from evalgate.gate.run import Gated
 from evalgate.github import events, forks, publish
 from evalgate.github.client import Client, connection_of
 from evalgate.github.events import EventContext, EventKind
 from evalgate.github.publish import Place, Posting
+from evalgate.model import Report
 from evalgate.model.watcher import Watcher
+from evalgate.results import output
 from evalgate.system import process
 from evalgate.text import words, workflow_commands
 
@@ -189,19 +188,25 @@ def _run(environ: Mapping[str, str], told: _Told, *, debug: bool) -> int:
     with _posting(environ, settings, event) as posting:
         try:
             with disarmed():
-                gated = _gated(environ, settings, event, posting)
+                report = _gated(environ, settings, event, posting)
         finally:
-            run.hand_over(workspace)
-        _tell(gated, environ, told, workspace=workspace, debug=debug)
+            output.hand_over(workspace)
+        _tell(report, environ, told, workspace=workspace, debug=debug)
         for problem in posting.finish() if posting is not None else ():
             tell_problem(problem, folder=events.folder_of(environ))
-    return gated.exit_code
+    return report.exit_code
 
 
-def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None) -> Gated:
+def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, posting: Posting | None) -> Report:
     watcher: Watcher = progress.PlainWatcher(sys.stdout)
-    links = events.links_of(environ, event)
-    scene = Context(
+    links, shown = events.links_of(environ, event), set[Problem]()
+
+    def show(problems: Sequence[Problem]) -> None:
+        list_problems(problem for problem in problems if problem not in shown)
+        shown.update(problems)
+
+    context = prepare.make_context(
+        settings,
         environ=environ,
         watcher=watcher if posting is None else posting.watching(watcher),
         links=links,
@@ -210,24 +215,16 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
+        show=show,
         present=lambda report: None if posting is None else posting.prepare(report),
     )
     if settings.mode == "merge":
-        gated, listed = merge.merge_gate(settings, _places(environ, settings), scene), frozenset[Problem]()
+        report = merge.merge_gate(settings, _places(environ, settings), context)
     else:
-        prepared = _prepared(environ, settings)
-        gated, listed = run.run_gate(settings, prepared, scene), frozenset(prepared.problems)
-    list_problems(problem for problem in gated.report.problems if problem not in listed)
-    sys.stdout.write(reports.render_terminal(gated.report))
-    return gated
-
-
-def _prepared(environ: Mapping[str, str], settings: Settings) -> Project:
-    """What is to run; what was found wrong with it stands in the log before anything is spent."""
-    prepared = prepare.prepare(settings, environ=environ)
-    prepare.insist(prepared, strict=settings.strict)
-    list_problems(prepared.problems)
-    return prepared
+        report = run.run(settings, context)
+    show(report.problems)
+    sys.stdout.write(reports.render_terminal(report))
+    return report
 
 
 def _places(environ: Mapping[str, str], settings: Settings) -> list[Path]:
@@ -269,10 +266,10 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
     for problem in posted.problems:
         tell_problem(problem, folder=events.folder_of(environ))
     if environ.get("GITHUB_STEP_SUMMARY"):
-        run.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
+        output.append_summary(posted.summary, path=Path(environ["GITHUB_STEP_SUMMARY"]))
     if environ.get("GITHUB_OUTPUT"):
         outputs = {**reports.render_outputs(posted.report), "exit-code": "0"}
-        told.verdict = run.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])) is None
+        told.verdict = output.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])) is None
     return ExitCode.PASS if posted.done else ExitCode.NOT_MEASURED
 
 
@@ -340,30 +337,32 @@ def token_of(environ: Mapping[str, str]) -> str | None:
     return environ.get("INPUT_GITHUB-TOKEN") or environ.get("GITHUB_TOKEN") or None
 
 
-def _tell(gated: Gated, environ: Mapping[str, str], told: _Told, *, workspace: Path, debug: bool) -> None:
+def _tell(report: Report, environ: Mapping[str, str], told: _Told, *, workspace: Path, debug: bool) -> None:
     problems = []
     if environ.get("GITHUB_OUTPUT"):  # first of all: from here on a cancel takes no verdict away
-        paths = {name: os.path.relpath(path, workspace) for name, path in gated.files.items()}
-        outputs = {**reports.render_outputs(gated.report), "exit-code": str(int(gated.exit_code)), **paths}
-        problems.append(run.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
+        paths = {name: os.path.relpath(path, workspace) for name, path in report.files.items()}
+        outputs = {**reports.render_outputs(report), "exit-code": str(int(report.exit_code)), **paths}
+        problems.append(output.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"])))
         told.verdict = problems[-1] is None
-    for line in reports.render_annotations(gated.report):
+    for line in reports.render_annotations(report):
         say(line)
-    if environ.get("GITHUB_STEP_SUMMARY") and "summary" in gated.files:
-        summary = gated.files["summary"].read_text(encoding="utf-8")  # the journal that it was made from is closed
-        problems.append(run.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
+    if environ.get("GITHUB_STEP_SUMMARY") and "summary" in report.files:
+        summary = Path(report.files["summary"]).read_text(
+            encoding="utf-8"
+        )  # the journal that it was made from is closed
+        problems.append(output.append_summary(summary, path=Path(environ["GITHUB_STEP_SUMMARY"])))
     for problem in problems:
         if problem is not None:
             tell_problem(problem, folder=events.folder_of(environ))
     if debug:
-        say(workflow_commands.disarm(f"files: {dict(gated.files)}"))
+        say(workflow_commands.disarm(f"files: {dict(report.files)}"))
 
 
 def _write_error_outputs(environ: Mapping[str, str], told: _Told, *, reason: str, exit_code: ExitCode) -> None:
     if environ.get("GITHUB_OUTPUT"):
         none_came = {} if told.verdict else {"verdict": "error", "reason": reason}
         outputs = {**none_came, "exit-code": str(int(exit_code))}
-        run.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
+        output.append_outputs(outputs, path=Path(environ["GITHUB_OUTPUT"]))
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature

@@ -15,7 +15,7 @@ from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse, BaseSource, FailOn, Loosening, Policy, Suite
+from evalgate.model import AgentUse, BaseSource, CaseKey, FailOn, Loosening, Policy, Shard, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 
@@ -33,7 +33,8 @@ class Rules:
     """What is measured, by which rules, and which of head's own rules are weaker than the base's.
 
     `settings`: the settings and the gate file that decide: head's, with the base's rules in them where those decide
-    (`by_base`). `problems`: why rules that were asked for could not be had.
+    (`by_base`). `problems`: why rules that were asked for could not be had. `shard`: the part of a plan that `suites`
+    are; None: all of it. `quarantined`: cases that are shown and never decide.
     """
 
     settings: Settings
@@ -42,6 +43,8 @@ class Rules:
     loosened: tuple[Loosening, ...] = ()
     by_base: bool = False
     problems: tuple[Problem, ...] = ()
+    shard: Shard | None = None
+    quarantined: frozenset[CaseKey] = frozenset()
 
 
 def of(settings: Settings, suites: tuple[Suite, ...], policy: Policy, base: Base | None) -> Rules:

@@ -44,7 +44,6 @@ from evalgate.model import (
 from evalgate.results import calibration_file, file
 from evalgate.results.file import Stored
 from evalgate.runner import session
-from evalgate.runner.session import Remembered
 from evalgate.runner.trials import Task
 from evalgate.text import decoding, words
 
@@ -181,8 +180,7 @@ def _grade(asked: Asked, services: CriterionServices) -> Grade:
     graded = session.grade(
         Trial(key=key, outcome=outcome),
         Task(suite=suite, case=case, key=key),
-        criteria={use.name: criteria.build(use, services)},
-        remembered=Remembered(find=lambda _: None, keep=lambda _name, _grade: None),
+        {use.name: criteria.build(use, services)},
     )
     return graded.grades[use.name]
 

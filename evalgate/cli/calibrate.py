@@ -18,9 +18,9 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, NothingToDo, UnavailableError
-from evalgate.gate import run as gate_run
+from evalgate.gate import prepare
 from evalgate.model import Calibration
-from evalgate.results import calibration_file, file
+from evalgate.results import calibration_file, file, output
 from evalgate.text import plain, words
 
 WRITTEN = "calibration.json"
@@ -72,11 +72,11 @@ def run(labels: str, values: dict[str, Any]) -> int:
         results=_path(values["results"]),
         conversations=_path(values["conversations"]) or _last_results(settings),
     )
-    cache = gate_run.cache_of(settings, os.environ, say=_say)
+    cache = prepare.cache_of(settings, os.environ, say=_say)
     desk = Desk(environ=os.environ, cache=cache, now=datetime.now(UTC), say=_say)
     done = calibrate.calibrate(settings, order, desk)
     _show(done)
-    problem = gate_run.write_file(written, [calibration_file.render(done.calibration)])
+    problem = output.write_file(written, [calibration_file.render(done.calibration)])
     if problem is not None:
         raise UnavailableError(f"{written} {problem.message}")
     click.echo(f"wrote {os.path.relpath(written)}")
@@ -118,7 +118,7 @@ def _draft(path: Path, values: dict[str, Any], settings: Settings) -> int:
     lines = calibration_labels.draft(file.read_results(results), most=values["most"], seed=settings.seed)
     if not lines:
         raise NothingToDo(f"{os.path.relpath(results)} has no verdicts to label")
-    problem = gate_run.write_file(path, [f"{line}\n" for line in lines])
+    problem = output.write_file(path, [f"{line}\n" for line in lines])
     if problem is not None:
         raise UnavailableError(f"{path} {problem.message}")
     click.echo(f"wrote {words.counted(len(lines), 'line')}: fill in each `label`, then `evalgate calibrate {path}`")

@@ -7,7 +7,7 @@ import shlex
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from evalgate.errors import ExitCode, Problem, Severity
 from evalgate.gate import compare_files, prepare, progress
 from evalgate.gate import merge as gate_merge
 from evalgate.gate import run as gate_run
-from evalgate.gate.run import Gated
+from evalgate.model import Report
 from evalgate.text import words
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -102,10 +102,7 @@ def run(**values: Any) -> None:
 
 def _run(given: dict[str, Any]) -> int:
     settings = load.load_settings(given)
-    prepared = prepare.prepare(settings, environ=os.environ)
-    prepare.insist(prepared, strict=settings.strict)
-    cli.show_problems(prepared.problems)
-    return _show(gate_run.run_gate(settings, prepared, _scene()), shown=prepared.problems)
+    return _shown(lambda context: gate_run.run(settings, context), settings)
 
 
 @click.command("merge")
@@ -120,7 +117,8 @@ def merge(places: tuple[str, ...], **values: Any) -> None:
 
 
 def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
-    return _show(gate_merge.merge_gate(load.load_settings(given), [Path(place) for place in places], _scene()))
+    settings, paths = load.load_settings(given), [Path(place) for place in places]
+    return _shown(lambda context: gate_merge.merge_gate(settings, paths, context), settings)
 
 
 @click.command("compare")
@@ -134,7 +132,7 @@ def compare(base: str, head: str, **values: Any) -> None:
 
 def _compare(base: str, head: str, given: dict[str, Any]) -> int:
     settings = load.load_settings(given)
-    return _show(compare_files.compare(settings, base=Path(base), head=Path(head), reproduce=_typed()))
+    return _shown(lambda context: compare_files.compare(settings, context, base=Path(base), head=Path(head)), settings)
 
 
 @click.command("validate")
@@ -158,19 +156,19 @@ def _validate(given: dict[str, Any]) -> int:
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
-def _scene() -> Context:
-    return Context(environ=os.environ, watcher=progress.watch(sys.stderr), reproduce=_typed())
+def _shown(gate: Callable[[Context], Report], settings: Settings) -> int:
+    """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
+    shown: list[Problem] = []
 
+    def show(problems: Sequence[Problem]) -> None:
+        cli.show_problems(tuple(problem for problem in problems if problem not in shown))
+        shown.extend(problems)
 
-def _typed() -> str:
-    """The command as it was typed."""
-    return f"evalgate {shlex.join(sys.argv[1:])}"
-
-
-def _show(gated: Gated, *, shown: tuple[Problem, ...] = ()) -> int:
-    """The problems that were not `shown` yet, what the gate found and where it is written; its exit code."""
-    cli.show_problems(tuple(problem for problem in gated.report.problems if problem not in shown))
-    click.echo(reports.render_terminal(gated.report), nl=False)
-    for name, path in gated.files.items():
+    watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
+    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, reproduce=command, show=show)
+    report = gate(context)
+    show(report.problems)
+    click.echo(reports.render_terminal(report), nl=False)
+    for name, path in report.files.items():
         click.echo(f"{name:>12}  {os.path.relpath(path)}")
-    return gated.exit_code
+    return report.exit_code

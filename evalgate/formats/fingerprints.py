@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from evalgate.formats import adk_shapes
 from evalgate.model import (
     AgentUse,
     Case,
+    CaseKey,
     ConversationScenario,
     CriterionUse,
     Outcome,
     SimulatorUse,
+    Suite,
     Transcript,
     TrialKey,
     turns,
@@ -95,6 +98,15 @@ def _scenario(scenario: ConversationScenario | None, use: SimulatorUse) -> Any:
         [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
         use.prompt_version,
     ]
+
+
+def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:
+    """By suite key and case id, the fingerprint of every case."""
+    return {
+        (suite.key, case.case_id): of_case(case, task=of_task(case, simulator=suite.simulator))
+        for suite in suites
+        for case in suite.eval_set.cases
+    }
 
 
 def of_outcome(outcome: Outcome) -> str:

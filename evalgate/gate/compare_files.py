@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate import agents
@@ -16,21 +15,20 @@ from evalgate.comparison import compare as comparison_compare
 from evalgate.comparison import repeats
 from evalgate.comparison.repeats import Stage
 from evalgate.config import load
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place
 from evalgate.formats import fingerprints
 from evalgate.gate import run as gate_run
-from evalgate.gate.measure import Measured
-from evalgate.gate.run import Ending, Gated
 from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
     Grade,
     GradedTrial,
-    Links,
     NotEvaluated,
     Reason,
+    Report,
     Run,
     Standing,
     Suite,
@@ -42,7 +40,7 @@ from evalgate.results import file, stores
 from evalgate.results.file import Stored
 
 
-def compare(settings: Settings, *, base: Path, head: Path, reproduce: str) -> Gated:
+def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
     """Decide on head with the results of a base at hand, and write the reports; results.json stays as it is.
 
     What head loosens is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
@@ -52,7 +50,7 @@ def compare(settings: Settings, *, base: Path, head: Path, reproduce: str) -> Ga
     origin = stores.aged(
         BaseOrigin(source=BaseSource.FILE, commit=theirs.run.commit, measured_at=theirs.run.started_at),
         settings=settings,
-        now=datetime.now(UTC),
+        now=context.now,
     )
     policy = dataclasses.replace(load.policy_of(settings, ours.run.suites), adk_compat=ours.adk_compat)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
@@ -74,10 +72,8 @@ def compare(settings: Settings, *, base: Path, head: Path, reproduce: str) -> Ga
         beside=_are_one_run(theirs, ours),
     )
     settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=bar.policy)
-    found = Measured(head=head_run, base=base_run, comparison=settled)
     problems = (*settings.problems, *repeats.not_run(settled))
-    ending = Ending(settings=settings, problems=problems, links=Links(), reproduce=reproduce, by_base=bar.by_base)
-    return gate_run.conclude(found, bar.policy, ending, None, unreliable=frozenset())
+    return gate_run.conclude(head_run, base_run, settled, bar, context, problems=problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from evalgate.criteria import judges
 from evalgate.discovery import discover
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints
-from evalgate.gate import run as gate_run
+from evalgate.gate import prepare
 from evalgate.judges import opening, prompting
 from evalgate.judges.base import ADK_MODEL, JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.judges.prompting import Piece, Question
@@ -202,7 +202,7 @@ def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], sa
         drivers=judges_module.JUDGES,
         defaults=defaults,
         environment=environ,
-        cache=gate_run.cache_of(settings, environ, say=say) / "verdicts",
+        cache=prepare.cache_of(settings, environ, say=say) / "verdicts",
         warn=say,
     )
     try:
@@ -277,7 +277,7 @@ def _introduce(
         root=settings.root,
         settings=settings,
         environ=environ,
-        cache=gate_run.cache_of(settings, environ, say=say),
+        cache=prepare.cache_of(settings, environ, say=say),
         say=say,
         tools=settings.gate_file.tools,
         tools_root=settings.root,

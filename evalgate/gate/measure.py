@@ -2,178 +2,163 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from evalgate import __version__, criteria
-from evalgate import agents as agents_module
+from evalgate import criteria
+from evalgate.agents import opening
 from evalgate.agents.base import Agent
+from evalgate.agents.opening import Surroundings
+from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base
+from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare
 from evalgate.comparison import repeats as comparison_repeats
 from evalgate.comparison.repeats import Stage
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
+from evalgate.criteria import judges
 from evalgate.criteria.base import Criterion, CriterionServices
 from evalgate.discovery import agents as discovery_agents
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.judges import rate_limit
 from evalgate.judges.base import JudgePanel
-from evalgate.judges.rate_limit import ProviderPace, RateLimiters
 from evalgate.model import (
+    AgentUse,
     BaseOrigin,
     BaseSource,
     CaseKey,
     Comparison,
-    Loosening,
     Policy,
     Run,
-    Shard,
     Standing,
     Suite,
     ThresholdRule,
 )
-from evalgate.model.watcher import Watcher
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
-from evalgate.runner.budget import Limits
-from evalgate.runner.session import Bench, Measuring, Side
-from evalgate.simulation import user
+from evalgate.runner.session import Session, Side
 from evalgate.text import words
-
-# -- What all sides of a run share --
-
-
-def bench_of(
-    settings: Settings,
-    *,
-    shard: Shard | None,
-    panel: JudgePanel | None,
-    watcher: Watcher,
-    limiters: RateLimiters,
-    asks: bool,
-) -> Bench:
-    """The bench of a run. `asks`: whether an agent or a judge is asked; where all is recorded, there is no provider
-    whose pace there is to mind, and threads would only take turns at one interpreter, which costs half as much again.
-    """
-    budget, stop = settings.budget, threading.Event()
-    limits = Limits(agent_calls=budget.agent_calls, tokens=budget.tokens, usd=budget.usd)
-    return Bench(
-        watcher=watcher,
-        stop=stop,
-        concurrency=settings.concurrency if asks else 1,
-        retries=settings.retries,
-        adk_compat=settings.adk_compat,
-        criterion_version=__version__,
-        limits=limits if shard is None else limits.share(shard.index, shard.of),
-        behaviours=settings.runs.most > 1,
-        simulate=user.simulation_of(panel, settings),
-        pace=ProviderPace(limiters, trials_at_once=settings.concurrency, stop=stop) if asks else rate_limit.unpaced,
-        call_off=limiters.clock.call_off,
-    )
-
 
 HEAD, BASE = 0, 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bout:
-    """All that measuring needs: head's suites, opened agents of both sides, the judges, where results are kept.
+@contextlib.contextmanager
+def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence[Journal]) -> Iterator[Session]:
+    """The agents of both sides and the judges, ready to be asked for as long as the block lasts.
 
-    `base` None: there is none, or nothing of it can be measured. `tools`: the fingerprint of what answers tool calls in
-    the agents' stead, by a side's checkout. `apart`: what is no part of an agent (`agent_code.apart_of`). `shard`: the
-    part of a plan that `suites` are; None: all of it. `unreliable`: cases that are shown and never decide.
+    `journals`: head's, and the base's where anything of it is measured.
     """
-
-    settings: Settings
-    root: Path
-    suites: tuple[Suite, ...]
-    policy: Policy
-    agents: Mapping[str, Agent]
-    panel: JudgePanel | None
-    journal: Journal
-    watcher: Watcher
-    limiters: RateLimiters  # of the providers that agents and judges share
-    now: datetime
-    apart: tuple[str, ...]
-    base: Base | None = None
-    base_agents: Mapping[str, Agent] = dataclasses.field(default_factory=dict)
-    base_journal: Journal | None = None
-    loosened: tuple[Loosening, ...] = ()
-    unreliable: frozenset[CaseKey] = frozenset()
-    shard: Shard | None = None
-    tools: Callable[[Path], str] = lambda _: ""
-
-    @property
-    def can_run_base(self) -> bool:
-        """Whether the base's code is at hand, and not only results of it."""
-        return self.base is not None and self.base.root is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Both sides as measured, and what their comparison says; no comparison without a base. `problems`: what measuring
-    could not keep to."""
-
-    head: Run
-    base: Run | None = None
-    comparison: Comparison | None = None
-    problems: tuple[Problem, ...] = ()
-
-
-def measure(bout: Bout) -> Measured:
-    """Carry out all trials that the settings ask for. Raises UnavailableError where a journal cannot be written."""
-    ring = _Ring(bout)
-    return dataclasses.replace(ring.carry_out(), problems=ring.problems())
-
-
-class _Ring:
-    """One bout under way."""
-
-    def __init__(self, bout: Bout) -> None:
-        self._bout = bout
-        sides = [self._side(bout.root, bout.suites, bout.agents, bout.journal)]
-        self._taken = reuse.TakenOver()
-        if bout.base is not None and bout.base_journal is not None:
-            root = bout.base.root or bout.root
-            suites = baseline_base.with_agents(bout.suites, bout.base)
-            side = self._side(root, suites, bout.base_agents, bout.base_journal)
-            sides.append(dataclasses.replace(side, skipped=frozenset(baseline_base.new_cases(bout.suites, bout.base))))
-        self._sides = sides
-        bench = bench_of(
-            bout.settings,
-            shard=bout.shard,
-            panel=bout.panel,
-            watcher=bout.watcher,
-            limiters=bout.limiters,
-            asks=bout.panel is not None
-            or any(agents_module.is_asked(suite.agent) for side in sides for suite in side.suites),
-        )
-        self._measuring = Measuring(sides, bench, seed=bout.settings.seed, now=bout.now)
-
-    def carry_out(self) -> Measured:
-        """All phases, each only where the one before has left something open."""
-        bout, runs = self._bout, self._bout.settings.runs
-        self._take_over()
-        self._measuring.first(runs.start)
-        found = self._found(Stage.FIRST if runs.more else Stage.ONLY)
-        if runs.more and self._measuring.goes_on and not (bout.shard is None and _is_early(found, bout.policy)):
-            cases = comparison_repeats.undecided(
-                found.head, found.base, policy=bout.policy, scales=compare.scales(found.head.suites)
+    settings, watcher = rules.settings, context.watcher
+    limiters = judges.limiters_of(settings)
+    with contextlib.ExitStack() as stack:
+        panel = stack.enter_context(
+            judges.opened_panel(
+                settings,
+                rules.suites,
+                environ=context.environ,
+                cache=context.cache,
+                say=context.say,
+                limiters=limiters,
             )
+        )
+        session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
+        around = Surroundings(
+            root=settings.root,
+            settings=settings,
+            environ=context.environ,
+            cache=context.cache,
+            say=context.say,
+            tools=settings.gate_file.tools,
+            tools_root=settings.root,
+        )
+        agents = stack.enter_context(opening.open_agents(rules.suites, around))
+        built = _criteria(rules, agents, panel)
+        session.add(
+            rules.suites,
+            agents=agents,
+            criteria=built,
+            journal=journals[HEAD],
+            code_of=_code_of(settings, settings.root),
+        )
+        if base is not None and len(journals) > 1:
+            root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
+            session.add(
+                suites,
+                agents=stack.enter_context(opening.open_agents(suites, dataclasses.replace(around, root=root))),
+                criteria=built,
+                journal=journals[BASE],
+                code_of=_code_of(settings, root),
+                skipped=baseline_base.new_cases(rules.suites, base),
+            )
+        yield session
+
+
+def _criteria(rules: Rules, agents: Mapping[str, Agent], panel: JudgePanel | None) -> dict[str, dict[str, Criterion]]:
+    """Head's criteria for both sides: the same judges, blind to the side; custom metrics by head's own code."""
+    settings = rules.settings
+    judge = None if settings.skip_judged else panel
+    built = {}
+    for suite in rules.suites:
+        agent = agents[fingerprints.agent_key(suite.agent)]
+        services = CriterionServices(adk_compat=settings.adk_compat, run_metric=agent.run_metric, judge=judge)
+        built[suite.key] = {use.name: criteria.build(use, services) for use in suite.criteria}
+    return built
+
+
+def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
+    """The fingerprint of an agent's files in a side's checkout, and of what answers tool calls there."""
+    code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
+    tools = toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=root)
+    return lambda use: code.fingerprint(use) + tools
+
+
+def measure(
+    session: Session, rules: Rules, base: Base | None
+) -> tuple[Run, Run | None, Comparison | None, tuple[Problem, ...]]:
+    """Carry out all trials that the settings ask for: head, the base as far as it was measured, what the comparison
+    says (None without a base), and what measuring could not keep to.
+
+    Raises UnavailableError where a journal cannot be written.
+    """
+    measuring = _Measuring(session, rules, base)
+    head, then, comparison = measuring.carry_out()
+    head = dataclasses.replace(head, judges=session.judge_uses(), shard=rules.shard)
+    if then is not None and base is not None and rules.shard is not None:
+        # the base's run has its own agents in the plan that it is a part of
+        plan = baseline_base.with_agents(rules.shard.plan, base)
+        then = dataclasses.replace(then, shard=dataclasses.replace(rules.shard, plan=plan))
+    return head, then, comparison, measuring.problems()
+
+
+class _Measuring:
+    """The phases of a run, and what they have found until now."""
+
+    def __init__(self, session: Session, rules: Rules, base: Base | None) -> None:
+        self._session = session
+        self._rules = rules
+        self._base = base
+        self._taken = reuse.TakenOver()
+
+    def carry_out(self) -> tuple[Run, Run | None, Comparison | None]:
+        """All phases, each only where the one before has left something open."""
+        session, policy, runs = self._session, self._rules.policy, self._session.settings.runs
+        self._take_over()
+        session.first(runs.start)
+        head, base, comparison = self._compared(Stage.FIRST if runs.more else Stage.ONLY)
+        if runs.more and session.goes_on and not (self._rules.shard is None and _is_early(comparison, policy)):
+            cases = comparison_repeats.undecided(head, base, policy=policy, scales=compare.scales(head.suites))
             if cases:
                 said = words.counted(len(cases), "flaky case")
-                bout.watcher.say(f"{said}: running {'it' if len(cases) == 1 else 'each'} {runs.more} more times")
-                self._measuring.again(cases, more=runs.more)
-            found = self._found(Stage.LAST)
-        if bout.policy.threshold is ThresholdRule.NEW and found.comparison is not None:
-            found = self._confirmed(found, found.comparison)
-        return found
+                session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
+                session.again(cases, more=runs.more)
+            head, base, comparison = self._compared(Stage.LAST)
+        if policy.threshold is ThresholdRule.NEW and base is not None and comparison is not None:
+            return self._confirmed(head, base, comparison)
+        return head, base, comparison
 
     def problems(self) -> tuple[Problem, ...]:
         """A budget in dollars that could not count everything; a base that cannot confirm new failures."""
@@ -182,94 +167,90 @@ class _Ring:
     def _unconfirmable(self) -> tuple[Problem, ...]:
         """Where stored results stand in for an agent of the base that is not here, or is behind a URL."""
         stored = {key.suite for key in self._taken.keys}
-        absent = {suite.key for suite in self._sides[-1].suites if suite.agent.is_absent}
-        return comparison_repeats.without_base(self._bout.policy, stored & absent, is_at_hand=self._bout.can_run_base)
+        absent = {suite.key for suite in self._session.sides[-1].suites if suite.agent.is_absent}
+        at_hand = self._base is not None and self._base.root is not None
+        return comparison_repeats.without_base(self._rules.policy, stored & absent, is_at_hand=at_hand)
 
     def _unpriced(self) -> tuple[Problem, ...]:
-        unpriced = sorted(self._measuring.unpriced)
-        if not unpriced or self._bout.settings.budget.usd is None:
+        unpriced = sorted(self._session.budget.unpriced)
+        if not unpriced or self._session.settings.budget.usd is None:
             return ()
-        message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
-        hint = "Also limit `tokens` or `agent_calls`."
+        message = f"`budget`: no price is known of {words.listed(unpriced, limit=5)}, whose calls count as nothing"
+        hint = "Bound the run by `tokens` or `agent_calls` as well."
         return (Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint),)
 
     def _take_over(self) -> None:
-        base, journal = self._bout.base, self._bout.base_journal
-        if base is None or base.stored is None or journal is None:
+        base, sides = self._base, self._session.sides
+        if base is None or base.stored is None or len(sides) == 1:
             return
-        tasks = trials.tasks([side.suites for side in self._sides], range(self._bout.settings.runs.most))
+        tasks = trials.tasks([side.suites for side in sides], range(self._session.settings.runs.most))
         own = [task for task in tasks if task.side == BASE and task.suite.key in base.reusable]
-        self._taken = reuse.take_over(base.stored, own, self._measuring, journal, renamed=base.renamed)
+        self._taken = reuse.take_over(base.stored, own, sides[BASE], renamed=base.renamed)
 
-    def _confirmed(self, found: Measured, comparison: Comparison) -> Measured:
+    def _confirmed(self, head: Run, base: Run, comparison: Comparison) -> tuple[Run, Run, Comparison]:
         """Fresh runs of what looks newly broken, of head alone where the base cannot be run, until enough agree or one
         does not."""
-        bout = self._bout
-        if found.base is None:
-            return found
+        session, policy = self._session, self._rules.policy
         asked = comparison_repeats.ask(
-            comparison_repeats.new_failures(comparison, policy=bout.policy, unreliable=bout.unreliable),
+            comparison_repeats.new_failures(comparison, policy=policy, unreliable=self._rules.quarantined),
             self._planned(),
-            found.base,
-            repeats=bout.settings.runs.start,
-            policy=bout.policy,
-            parts=bout.shard.of if bout.shard else 1,
+            base,
+            repeats=session.settings.runs.start,
+            policy=policy,
+            parts=self._rules.shard.of if self._rules.shard else 1,
         )
-        head, base, open_ones = found.head, found.base, asked.cases
+        open_ones = asked.cases
         settled = asked.settle(comparison, head=head, base=base)
         for done in asked.rounds:
-            if not open_ones or not self._measuring.goes_on:
+            if not open_ones or not session.goes_on:
                 break
-            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again because a run failed"
+            which = f"{done} of {asked.pairs}" if done <= asked.pairs else "again: not every run could be measured"
             before = len(head.confirmations)
-            self._confirm(open_ones - asked.alone, which=which, side=None)
-            self._confirm(open_ones & asked.alone, which=which, side=HEAD)
-            head, base = self._measuring.run(HEAD), self._as_stored(self._measuring.run(BASE))
+            self._confirm(open_ones - asked.alone, which=which, idle=None)
+            self._confirm(open_ones & asked.alone, which=which, idle=session.sides[BASE])
+            head, base = self._head(), self._as_stored(session.run(session.sides[BASE]))
             settled = asked.settle(comparison, head=head, base=base)
             open_ones = comparison_repeats.unsettled(settled)
             if len(head.confirmations) == before:  # cut off
                 break
-        return dataclasses.replace(found, head=head, base=base, comparison=settled)
+        return head, base, settled
 
-    def _confirm(self, cases: frozenset[CaseKey], *, which: str, side: int | None) -> None:
+    def _confirm(self, cases: frozenset[CaseKey], *, which: str, idle: Side | None) -> None:
         """One fresh run of these cases on both sides, or on one."""
         if not cases:
             return
         said = words.counted(len(cases), "new failure")
-        alone = "" if side is None else " on head only"
-        self._bout.watcher.say(f"Confirming {said}{alone} ({which})")
-        self._measuring.confirm(cases, side=side)
+        sides = "" if idle is None else "this side only, the base cannot be run; "
+        self._session.watcher.say(f"confirming {said} ({sides}rerun {which})")
+        self._session.confirm(cases, idle=idle)
 
-    def _found(self, stage: Stage) -> Measured:
-        bout = self._bout
-        head = self._measuring.run(HEAD)
-        if bout.base is None:
-            return Measured(head=head)
-        origin = self._origin(bout.base)
-        if len(self._sides) == 1:
-            problem = bout.base.problem
-            return Measured(
-                head=head,
-                comparison=Comparison(
-                    origin=origin, problem=problem, no_agent=bout.base.no_agent, loosened=bout.loosened
-                ),
-            )
-        base = self._as_stored(self._measuring.run(BASE))
+    def _head(self) -> Run:
+        return self._session.run(self._session.sides[HEAD])
+
+    def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
+        head, known, loosened = self._head(), self._base, self._rules.loosened
+        if known is None:
+            return head, None, None
+        origin = self._origin(known)
+        if len(self._session.sides) == 1:
+            problem, no_agent = known.problem, known.no_agent
+            return head, None, Comparison(origin=origin, problem=problem, no_agent=no_agent, loosened=loosened)
+        base = self._as_stored(self._session.run(self._session.sides[BASE]))
         comparison = compare.compare(
             head,
             base,
-            policy=bout.policy,
+            policy=self._rules.policy,
             origin=origin,
-            unpaired=self._unpaired(bout.base),
-            loosened=bout.loosened,
+            unpaired=self._unpaired(known),
+            loosened=loosened,
             stage=stage,
-            unreliable=bout.unreliable,
+            unreliable=self._rules.quarantined,
         )
-        return Measured(head=head, base=base, comparison=comparison)
+        return head, base, comparison
 
     def _as_stored(self, run: Run) -> Run:
         """The base's run; where nothing of it could be run, with as many repeats as are stored."""
-        base = self._bout.base
+        base = self._base
         if base is None:
             return run
         run = reuse.marked(run, self._taken)
@@ -281,61 +262,37 @@ class _Ring:
         return dataclasses.replace(run, trials=kept, repeats=repeats, more=0, repeated=frozenset())
 
     def _origin(self, base: Base) -> BaseOrigin:
-        if len(self._sides) == 1:
+        if len(self._session.sides) == 1:
             return base.origin
-        trials_had = self._measuring.keys(BASE)
-        own, reused = len(trials_had), len(trials_had & self._taken.keys)
+        side = self._session.sides[BASE]
+        own, reused = len(side.graded), len(side.graded.keys() & self._taken.keys)
         origin = base.origin if reused or base.rerun is None else base.rerun
         source = origin.source
         if base.root is not None and reused:
             source = BaseSource.STORE if reused == own else BaseSource.MIXED
-        measured = (self._measuring.run(HEAD), self._measuring.run(BASE))
-        suites = frozenset(key.suite for key in trials_had & self._taken.keys)
+        suites = frozenset(key.suite for key in side.graded.keys() & self._taken.keys)
         return dataclasses.replace(
             origin,
             source=source,
             reused=reused,
             run=0 if base.root is None else own - reused,
-            notes=(*origin.notes, *baseline_base.environments(base, *measured, reused=suites)),
+            notes=(
+                *origin.notes,
+                *baseline_base.environments(base, self._head(), self._session.run(side), reused=suites),
+            ),
         )
 
     def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
         """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
-        unpaired = baseline_base.unpaired(base, self._bout.suites, plan=self._planned())
+        unpaired = baseline_base.unpaired(base, self._rules.suites, plan=self._planned())
         return unpaired | self._taken.unpaired if base.root is None else unpaired
 
     def _planned(self) -> tuple[Suite, ...]:
         """All that is measured, here or elsewhere."""
-        return self._bout.shard.plan if self._bout.shard else self._bout.suites
-
-    def _side(self, root: Path, suites: tuple[Suite, ...], agents: Mapping[str, Agent], journal: Journal) -> Side:
-        tools = self._bout.tools(root)
-        code = discovery_agents.AgentCode(root, apart=self._bout.apart)
-        return Side(
-            suites=suites,
-            agents=agents,
-            criteria=self._criteria(),
-            code_of=lambda use: code.fingerprint(use) + tools,
-            journal=journal,
-            absent=frozenset(suite.key for suite in suites if suite.agent.is_absent),
-            computed={suite.key: [use.name for use in suite.criteria if use.is_computed] for suite in suites},
-        )
-
-    def _criteria(self) -> dict[str, dict[str, Criterion]]:
-        """Head's criteria for both sides: the same judges, blind to the side; custom metrics by head's own code."""
-        bout = self._bout
-        judge = None if bout.settings.skip_judged else bout.panel
-        built = {}
-        for suite in bout.suites:
-            agent = bout.agents[fingerprints.agent_key(suite.agent)]
-            services = CriterionServices(adk_compat=bout.settings.adk_compat, run_metric=agent.run_metric, judge=judge)
-            built[suite.key] = {use.name: criteria.build(use, services) for use in suite.criteria}
-        return built
+        return self._rules.shard.plan if self._rules.shard else self._rules.suites
 
 
-def _is_early(found: Measured, policy: Policy) -> bool:
+def _is_early(comparison: Comparison | None, policy: Policy) -> bool:
     return (
-        found.comparison is not None
-        and found.base is not None
-        and comparison_repeats.early(found.comparison, policy=policy)
+        comparison is not None and comparison.base is not None and comparison_repeats.early(comparison, policy=policy)
     )

@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import rules
+from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.rules import Rules
 from evalgate.comparison import compare, repeats
 from evalgate.comparison.repeats import Stage
@@ -20,12 +19,12 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import run as gate_run
-from evalgate.gate.measure import Measured
-from evalgate.gate.run import BASE_RESULTS, RESULTS, Ending, Gated, Sources
 from evalgate.github import events
-from evalgate.model import BaseSource, CaseKey, Comparison, Policy, Run, Shard, ThresholdRule
-from evalgate.results import file, shards
+from evalgate.model import BaseSource, CaseKey, Comparison, Policy, Report, Run, Shard, ThresholdRule
+from evalgate.results import file, output, shards
+from evalgate.results import history as results_history
 from evalgate.results.file import Stored
+from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.results.shards import Joined, Part
 
 
@@ -38,37 +37,38 @@ class Sides:
     told: tuple[Comparison, ...]
 
 
-def merge_gate(settings: Settings, places: Sequence[Path], scene: Context) -> Gated:
+def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> Report:
     """Join what lies in `places` (files, or folders to search), decide by the settings' policy, write every report.
 
     Raises ConfigError where results do not belong together, UnavailableError where there are none at all.
     """
-    now = datetime.now(UTC)
     sides = _read(places, apart=settings.root / settings.output)
     head = shards.join(sides.head)
-    _insist_at_home(head.run, settings, scene)
+    _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
-        cache = gate_run.cache_of(settings, scene.environ, say=scene.watcher.say)
-        bar, renamed = _bar(settings, sides, head, scene, now=now, cache=cache)
-        keeping = gate_run.opened(settings if scene.on_base_branch else bar.settings, scene, cache, stack)
-        settings, policy = bar.settings, dataclasses.replace(bar.policy, adk_compat=head.adk_compat)
-        past = dataclasses.replace(gate_run.past_of(keeping, policy, scene), renamed=renamed)
-        unreliable = gate_run.unreliable_of(keeping, past, lambda: head.run, policy, scene)
-        found, sources = _compared(sides, head, policy, unreliable=unreliable)
-        remarks = dict.fromkeys((*settings.problems, *bar.problems, *past.problems, *_of_parts(sides), *head.problems))
-        problems = (*remarks, *_without_base(sides))
-        ending = Ending(
-            settings=settings,
-            problems=problems,
-            links=scene.links,
-            reproduce=scene.reproduce,
-            past=past,
-            by_base=bar.by_base,
+        rules, renamed = _rules(settings, sides, head, context)
+        policy = dataclasses.replace(rules.policy, adk_compat=head.adk_compat)
+        stores = settings if context.on_base_branch else rules.settings
+        history = stack.enter_context(
+            results_history.opened(stores, context, admission=policy.admission, renamed=renamed)
         )
-        gated = gate_run.conclude(found, policy, ending, sources, unreliable=unreliable)
-        scene.present(gated.report)
-        gate_run.write_file(settings.root / settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
-        return gate_run.keep(gated, keeping, scene, settings, now=now)
+        quarantined = history.quarantined(head.run.fingerprints, policy)
+        rules = dataclasses.replace(rules, policy=policy, quarantined=quarantined)
+        base, comparison = _compared(sides, head, rules)
+        remarks = (*settings.problems, *rules.problems, *history.problems, *_of_parts(sides), *head.problems)
+        report = gate_run.conclude(
+            head.run,
+            None if base is None else base.run,
+            comparison,
+            rules,
+            context,
+            problems=(*dict.fromkeys(remarks), *_without_base(sides)),
+            trends=history.trends(head.run),
+            outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
+        )
+        context.present(report)
+        output.write_file(settings.root / settings.output / shards.DURATIONS, [shards.render_durations(head.run)])
+        return history.keep(report)
 
 
 def _read(places: Sequence[Path], *, apart: Path) -> Sides:
@@ -93,10 +93,10 @@ def _read(places: Sequence[Path], *, apart: Path) -> Sides:
     return Sides(head=heads, base=bases_, told=tuple(each for each in told if each is not None))
 
 
-def _insist_at_home(run: Run, settings: Settings, scene: Context) -> None:
+def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
     """Raises ConfigError where the parts are of another folder of the repository than the settings': its evalgate.yml
     and its links are not theirs."""
-    here = events.root_of(settings.root, scene.links)
+    here = events.root_of(settings.root, context.links)
     if None in (run.root, here) or run.root == here:
         return
     theirs, ours = (f"`{root}`" if root else "the top of the repository" for root in (run.root, here))
@@ -124,9 +124,7 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
     return list(found)
 
 
-def _bar(
-    settings: Settings, sides: Sides, head: Joined, scene: Context, *, now: datetime, cache: Path
-) -> tuple[Rules, Mapping[str, str]]:
+def _rules(settings: Settings, sides: Sides, head: Joined, context: Context) -> tuple[Rules, Mapping[str, str]]:
     """By which rules the parts are decided: the settings', or the base's where it or the base's own evalgate.yml says
     `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
     """
@@ -140,14 +138,14 @@ def _bar(
     search = baseline_base.Search(
         settings=settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
         suites=suites,
-        environ=scene.environ,
-        cache=cache,
-        say=scene.watcher.say,
-        now=now,
-        token=scene.token,
+        environ=context.environ,
+        cache=context.cache,
+        say=context.say,
+        now=context.now,
+        token=context.token,
     )
     with baseline_base.opened(search) as base:
-        bar = rules.of(settings, suites, policy, base)
+        bar = baseline_rules.of(settings, suites, policy, base)
         if base is not None and base.problem and not base.origin.commit:
             bar = dataclasses.replace(bar, problems=tuple(_ruleless(bar.problems)))
         return bar, {} if base is None else base.renamed
@@ -159,35 +157,32 @@ def _ruleless(problems: Iterable[Problem]) -> Iterable[Problem]:
     return (dataclasses.replace(each, hint=hint) for each in problems)
 
 
-def _compared(
-    sides: Sides, head: Joined, policy: Policy, *, unreliable: frozenset[CaseKey]
-) -> tuple[Measured, Sources]:
+def _compared(sides: Sides, head: Joined, rules: Rules) -> tuple[Joined | None, Comparison | None]:
+    """The base's shards joined, and what comparing with them says."""
     planned = {(suite.key, case.case_id) for suite in head.run.suites for case in suite.eval_set.cases}
     told = shards.join_comparisons(sides.told, planned=planned)
     if told is None:
-        return Measured(head=head.run), Sources(head=head.outcomes)
+        return None, None
     if not sides.base:
         problem = told.problem or "no shard has base results"
-        return Measured(head=head.run, comparison=dataclasses.replace(told, problem=problem, cases=())), Sources(
-            head=head.outcomes
-        )
+        return None, dataclasses.replace(told, problem=problem, cases=())
     base = shards.join(sides.base)
-    sources = Sources(head=head.outcomes, base=base.outcomes)
-    stage = Stage.LAST if sides.head[0].shard.more else Stage.ONLY
+    shard = sides.head[0].shard
     comparison = compare.compare(
         head.run,
         base.run,
-        policy=policy,
+        policy=rules.policy,
         origin=told.origin,
         unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
         loosened=told.loosened,
-        stage=stage,
-        unreliable=unreliable,
+        stage=Stage.LAST if shard.more else Stage.ONLY,
+        unreliable=rules.quarantined,
     )
-    if policy.threshold is ThresholdRule.NEW and not comparison.problem:
-        shard = sides.head[0].shard
-        comparison = _settled(comparison, head.run, base.run, shard=shard, policy=policy, unreliable=unreliable)
-    return Measured(head=head.run, base=base.run, comparison=comparison), sources
+    if rules.policy.threshold is ThresholdRule.NEW and not comparison.problem:
+        comparison = _settled(
+            comparison, head.run, base.run, shard=shard, policy=rules.policy, unreliable=rules.quarantined
+        )
+    return base, comparison
 
 
 def _settled(

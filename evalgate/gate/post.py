@@ -19,7 +19,6 @@ from evalgate.comparison.repeats import Stage
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
-from evalgate.gate.run import BASE_RESULTS, RESULTS
 from evalgate.github import artifacts, check_run, comment, forks, publish
 from evalgate.github.check_run import Conclusion, NotPermitted, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
@@ -28,6 +27,7 @@ from evalgate.github.publish import PUBLISHING_S, Decided, Job
 from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.results import file
 from evalgate.results.file import Stored
+from evalgate.results.output import BASE_RESULTS, RESULTS
 from evalgate.text import markdown
 
 NOT_RUN = frozenset({"skipped", "cancelled", "action_required", "stale"})

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import platformdirs
 
 from evalgate.calibration import apply
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.discovery import project
 from evalgate.discovery.project import Project
 from evalgate.errors import ConfigError, Problem, Severity
 from evalgate.model import Suite
+from evalgate.model.watcher import Watcher
+from evalgate.results import stores
 
 
 def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
@@ -31,3 +39,20 @@ def insist(found: Project, *, strict: bool) -> None:
     """Raises ConfigError with every problem where the problems forbid a run."""
     if found.stops(strict=strict):
         raise ConfigError.collected(found.problems)
+
+
+def make_context(settings: Settings, *, environ: Mapping[str, str], watcher: Watcher, **more: Any) -> Context:
+    """Where a run takes place, as a door knows it; `more`: the other fields of Context."""
+    cache = cache_of(settings, environ, say=watcher.say)
+    return Context(environ=environ, watcher=watcher, cache=cache, **more)
+
+
+def cache_of(settings: Settings, environ: Mapping[str, str], *, say: Callable[[str], None]) -> Path:
+    """The absolute folder of the agents' environments and the judges' verdicts; the user's where the named one is part
+    of the commit: a change could bring the verdicts on itself along."""
+    own = platformdirs.user_cache_path("evalgate").absolute()
+    named = Path(settings.cache).expanduser().absolute() if settings.cache else own
+    if not stores.found_in(named, settings.root, environ):
+        return named
+    say(f"the cache {settings.cache or named} contains committed files and was ignored")
+    return own if own != named else Path(tempfile.mkdtemp(prefix="evalgate-"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from evalgate.errors import Problem, below
+from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison, Policy, Verdict
 from evalgate.model.history import Trend
@@ -30,7 +31,8 @@ class Report:
     """The run, the verdict, and what a reader needs around them; `comparison` None where no base was asked for.
 
     `judged`: the judged criteria of each suite, where a calibration of their judges is configured. `asked`: who judges
-    each criterion, where that is known. `trends`: where a history of base runs is at hand.
+    each criterion, where that is known. `trends`: where a history of base runs is at hand. `exit_code`: what
+    the process says. `files`: the paths of what was written, by the report's name.
     """
 
     run: Run
@@ -45,3 +47,5 @@ class Report:
     title: str = "evalgate"
     reproduce: str = ""
     version: str = ""
+    exit_code: ExitCode = ExitCode.PASS
+    files: Mapping[str, str] = field(default_factory=dict)

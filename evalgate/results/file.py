@@ -216,7 +216,7 @@ class RawOutcomes(Protocol):
         """What agents were told and given, by the address that outcomes refer to."""
 
 
-def render_results(report: Report, *, outcomes: RawOutcomes, exit_code: int) -> Iterator[str]:
+def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
     """The pieces of results.json in order; joined they are one JSON document, one line a case.
 
     A run of many cases never stands in memory as JSON.
@@ -241,7 +241,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes, exit_code: int) -> 
         problems=list(report.problems),
         suites=[],
     )
-    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=exit_code)
+    head["verdict"] = shapes.written(VerdictEntry, verdict, exit_code=int(report.exit_code))
     if run.shard is not None:
         head["shard"] = _shard(run.shard, report)
     if comparison is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from evalgate.comparison import pairing
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity, UnavailableError
 from evalgate.formats import fingerprints
@@ -29,6 +30,7 @@ from evalgate.model import (
     PastRun,
     Policy,
     Reliability,
+    Report,
     Run,
     RunSummary,
     Suite,
@@ -321,103 +323,135 @@ UNKNOWN = "unknown"
 """What a case asks, where a run does not tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
-    """What keeping needs: the repository, and the stores that the settings name."""
+class BaseRuns:
+    """What the stores of base results remember, read before any agent runs, and where a finished run is kept.
 
-    repo: Repository
-    stores: list[Store]
-    say: Callable[[str], None]
+    `problems`: histories that could not be read. `renamed`: the base's name of an evaluation file by head's, where they
+    differ.
+    """
 
-    def save(self, run: Run, results: Path, *, policy: Policy, now: datetime) -> tuple[Problem, ...]:
-        """Keep a finished run in every store; what could not be kept."""
-        commit = run.commit or self.repo.head
-        summary = summary_of(run, commit, adk_compat=policy.adk_compat)
-        problems = []
-        for store in self.stores:
+    def __init__(
+        self,
+        settings: Settings,
+        context: Context,
+        *,
+        repo: Repository | None = None,
+        stores: Sequence[Store] = (),
+        renamed: Mapping[str, str] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._context = context
+        self._repo = repo
+        self._stores = stores
+        self._renamed = renamed or {}
+        self._history = History()
+        self._is_known = True
+        self.problems: tuple[Problem, ...] = ()
+
+    def read(self, *, admission: int) -> None:
+        """Read the first history that a store has. Without any store nothing is known of base runs."""
+        unread: list[str] = []
+        found = None
+        for store in self._stores:
             try:
-                store.save(commit, results, now=now, revise=adding(summary, warn=self.say))
+                found = read_history(store)
+            except EvalgateError as error:
+                unread.append(f"the history of base runs in the {store.name} was not read: {error.message}")
+            if found is not None:
+                break
+        if admission and not self._stores:
+            unread.append("no store of base results can be used, so there is no history of base runs")
+        for each in unread:
+            self._context.say(each)
+        self._history = found or History()
+        self._is_known = found is not None or not unread
+        hint = "" if self._is_known or not admission else "Until it is readable, no case is quarantined."
+        self.problems = tuple(
+            Problem(severity=Severity.WARNING, code="history-unread", message=each, hint=hint) for each in unread
+        )
+
+    def trends(self, run: Run) -> tuple[Trend, ...]:
+        """Each criterion's means over the last base runs, and this run's."""
+        return trends(self._history, means_of(run))
+
+    def quarantined(self, questions: Mapping[CaseKey, str], policy: Policy) -> frozenset[CaseKey]:
+        """The cases that have not been reliable in the policy's `admission` base runs yet; `questions`: the
+        fingerprints of all cases.
+
+        A history that cannot be read lets no case off: an outage must not make a gate decide nothing.
+        """
+        if self._repo is None or not policy.admission:
+            return frozenset()
+        if not self._is_known:
+            self._context.say("no case is quarantined: the history of base runs is unknown")
+            return frozenset()
+        histories = by_case(self._history)
+        return frozenset(
+            (suite, case_id)
+            for (suite, case_id), question in questions.items()
+            if not is_admitted(
+                histories.get((self._renamed.get(suite, suite), case_id)),
+                question=question or UNKNOWN,
+                runs=policy.admission,
+                pass_rate=ADMITTED_RATE,
+            )
+        )
+
+    def keep(self, report: Report) -> Report:
+        """Keep a complete run on the base branch, whatever its verdict: later runs are compared with what is there."""
+        results, run = report.files.get("results"), report.run
+        if self._repo is None or results is None or not run.complete or not self._is_kept():
+            return report
+        if run.truncated:  # it would take the place of a whole run
+            self._context.say(f"the results are not stored: {run.truncated}")
+            return report
+        if not results_stores.has_conversation(run):  # an outage: nothing could be compared with it
+            self._context.say("the results are not stored: the agent failed in every run")
+            return report
+        problems = self._saved(run, Path(results), commit=run.commit or self._repo.head, policy=report.policy)
+        return dataclasses.replace(report, problems=(*report.problems, *problems))
+
+    def _is_kept(self) -> bool:
+        if self._settings.shard:  # a shard is no base for anybody
+            return False
+        wanted = self._settings.save_baseline
+        return wanted == "always" or (wanted == "auto" and self._context.on_base_branch)
+
+    def _saved(self, run: Run, results: Path, *, commit: str, policy: Policy) -> Iterator[Problem]:
+        """Keep it in every store; what could not be kept."""
+        summary = summary_of(run, commit, adk_compat=policy.adk_compat)
+        for store in self._stores:
+            try:
+                store.save(commit, results, now=self._context.now, revise=adding(summary, warn=self._context.say))
             except EvalgateError as error:
                 message = f"the results were not stored in the {store.name}: {error.message}"
-                problems.append(Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint))
+                yield Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint)
             else:
-                self.say(f"results of {commit[:7]} stored in the {store.name}")
-        return tuple(problems)
+                self._context.say(f"results of {commit[:7]} stored in the {store.name}")
 
 
 @contextlib.contextmanager
 def opened(
-    settings: Settings,
-    root: Path,
-    *,
-    environ: Mapping[str, str],
-    token: str | None,
-    cache: Path,
-    say: Callable[[str], None],
-) -> Iterator[Keeping | None]:
-    """The stores of a run that is to be kept; None, with a line, where git does not know the folder."""
+    settings: Settings, context: Context, *, admission: int, renamed: Mapping[str, str] | None = None
+) -> Iterator[BaseRuns]:
+    """The stores that the settings name, to be kept in and for their history; of no store, with a line, where git does
+    not know the folder."""
+    named = bool(settings.data_branch or settings.baseline_folder)
     with contextlib.ExitStack() as stack:
-        try:
-            repo = stack.enter_context(git.open_repository(root, environ=environ, token=token, under=cache / "bases"))
-            named = results_stores.opened(settings, repo, root=root, say=say)
-        except EvalgateError as error:
-            say(f"the stores of base results cannot be used: {error.message}")
-            yield None
-            return
-        yield Keeping(repo=repo, stores=named, say=say)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """The first history that a store has; `known` False: there may be one, and it could not be read. `problems`: the
-    histories that could not. `renamed`: the base's name of an evaluation file by head's, where they differ."""
-
-    history: History = field(default_factory=History)
-    known: bool = True
-    problems: tuple[Problem, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
-
-
-def past_of(named: Sequence[Store], *, admission: int, say: Callable[[str], None]) -> Past:
-    """What base runs of the past say, by the stores in their order. Without any store nothing is known of them."""
-    unread: list[str] = []
-    found = None
-    for store in named:
-        try:
-            found = read_history(store)
-        except EvalgateError as error:
-            unread.append(f"the history of base runs in the {store.name} was not read: {error.message}")
-        if found is not None:
-            break
-    if admission and not named:
-        unread.append("no store of base results can be used, so there is no history of base runs")
-    for each in unread:
-        say(each)
-    known = found is not None or not unread
-    hint = "Until it is readable, no case is quarantined." if admission and not known else ""
-    problems = (Problem(severity=Severity.WARNING, code="history-unread", message=each, hint=hint) for each in unread)
-    return Past(history=found or History(), known=known, problems=tuple(problems))
-
-
-def unreliable(past: Past, run: Run, *, policy: Policy, say: Callable[[str], None]) -> frozenset[CaseKey]:
-    """The cases of a run that have not been reliable in the policy's `admission` base runs yet.
-
-    A history that cannot be read lets no case off: an outage must not make a gate decide nothing.
-    """
-    if not past.known:
-        say("no case is quarantined because the ledger is unknown")
-        return frozenset()
-    histories = by_case(past.history)
-    return frozenset(
-        (suite, case_id)
-        for (suite, case_id), question in _questions(run).items()
-        if not is_admitted(
-            histories.get((past.renamed.get(suite, suite), case_id)),
-            question=question,
-            runs=policy.admission,
-            pass_rate=ADMITTED_RATE,
-        )
-    )
+        found = BaseRuns(settings, context)
+        if named and (settings.admission or not settings.shard):  # a shard is not kept, and shows no trend
+            try:
+                root, under = settings.root, context.cache / "bases"
+                repo = stack.enter_context(
+                    git.open_repository(root, environ=context.environ, token=context.token, under=under)
+                )
+                stores = results_stores.opened(settings, repo, root=root, say=context.say)
+            except EvalgateError as error:
+                context.say(f"the stores of base results cannot be used: {error.message}")
+            else:
+                found = BaseRuns(settings, context, repo=repo, stores=stores, renamed=renamed)
+                found.read(admission=admission)
+        yield found
 
 
 def _questions(run: Run) -> dict[CaseKey, str]:

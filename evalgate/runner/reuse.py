@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from evalgate.formats import fingerprints
 from evalgate.model import Case, GradedTrial, Run, Score, Standing, Trial, TrialKey
 from evalgate.results.file import Stored
-from evalgate.results.journal import Journal
-from evalgate.runner.session import Measuring
+from evalgate.runner.session import Side
 from evalgate.runner.trials import Task
 
 
@@ -24,14 +23,9 @@ class TakenOver:
 
 
 def take_over(
-    stored: Stored,
-    tasks: Iterable[Task],
-    measuring: Measuring,
-    journal: Journal,
-    *,
-    renamed: Mapping[str, str] | None = None,
+    stored: Stored, tasks: Iterable[Task], side: Side, *, renamed: Mapping[str, str] | None = None
 ) -> TakenOver:
-    """Put the stored trials of these tasks into a side's journal, under the addresses where measuring looks for them.
+    """Put the stored trials of these tasks into the side's journal, under the addresses where it looks for them.
 
     A trial in which the agent failed is not taken over: what was broken may work now. `renamed`: the stored run's name
     of an evaluation file by ours, where they differ.
@@ -41,12 +35,12 @@ def take_over(
     taken = TakenOver()
     for task in tasks:
         then = dataclasses.replace(task.key, suite=(renamed or {}).get(task.key.suite, task.key.suite))
-        standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, measuring)
+        standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, side)
         if standing is not Standing.PAIRED:
             taken.unpaired[task.key.suite, task.key.case_id] = standing
             continue
         known = graded.get(then)
-        if known is not None and known.failure is None and _keep(known, task, stored, measuring, journal):
+        if known is not None and known.failure is None and _keep(known, task, stored, side):
             taken.keys.add(task.key)
     return taken
 
@@ -59,10 +53,10 @@ def marked(run: Run, taken: TakenOver) -> Run:
     return dataclasses.replace(run, trials=trials)
 
 
-def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, measuring: Measuring) -> Standing:
+def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, side: Side) -> Standing:
     if before is None:
         return Standing.NEW
-    if _same_case(then, task, stored, measuring):
+    if _same_case(then, task, stored, side):
         return Standing.PAIRED
     if task.case.scenario is not None:  # who plays the user is part of the question, and told by the fingerprint alone
         return Standing.CHANGED
@@ -70,17 +64,17 @@ def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, m
     return Standing.PAIRED if same else Standing.CHANGED
 
 
-def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, journal: Journal) -> bool:
+def _keep(known: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:
     """`known`: under the stored run's own key."""
     outcome = stored.outcomes.find(known.key)
     if outcome is None:
         return False
-    addresses = measuring.addresses(task)
-    if journal.knows(addresses.trial):
+    addresses = side.addresses(task)
+    if side.journal.knows(addresses.trial):
         return True
     trial = Trial(key=task.key, outcome=outcome, seconds=known.seconds, attempts=known.attempts)
-    journal.add_trial(addresses.trial, trial)
-    if _same_case(known.key, task, stored, measuring):
+    side.journal.add_trial(addresses.trial, trial)
+    if _same_case(known.key, task, stored, side):
         for use in task.suite.criteria:
             grade = known.grades.get(use.name)
             if use.name not in addresses.grades:  # it only computes
@@ -88,10 +82,10 @@ def _keep(known: GradedTrial, task: Task, stored: Stored, measuring: Measuring, 
             if use.code is not None:  # a custom metric's own code may have changed: it is cheap to run again
                 continue
             setting = stored.criteria.get((known.key.suite, use.name))
-            if isinstance(grade, Score) and setting == measuring.setting(task, use.name):
-                journal.add_grade(addresses.grades[use.name], grade)
+            if isinstance(grade, Score) and setting == side.criterion_print(task, use.name):
+                side.journal.add_grade(addresses.grades[use.name], grade)
     return True
 
 
-def _same_case(then: TrialKey, task: Task, stored: Stored, measuring: Measuring) -> bool:
-    return stored.run.fingerprints.get((then.suite, then.case_id)) == measuring.fingerprint(task)
+def _same_case(then: TrialKey, task: Task, stored: Stored, side: Side) -> bool:
+    return stored.run.fingerprints.get((then.suite, then.case_id)) == side.fingerprint(task)

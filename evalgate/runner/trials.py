@@ -211,13 +211,12 @@ def _until_all_left(results: queue.SimpleQueue[Any], threads: int) -> Generator[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRunner:
-    """Runs one trial with the agent that its suite names.
+    """Runs one trial at a time with the agent that its suite names.
 
     `retries`: further tries after an infrastructure failure, with growing, jittered pauses. `stop`: set when the
     run is to end, which also cuts pauses short. `simulate` makes the user of a trial. `pace` decides when a try starts.
     """
 
-    agents: Mapping[str, Agent]
     retries: int
     stop: threading.Event
     say: Callable[[str], None]
@@ -225,10 +224,11 @@ class TrialRunner:
     pace: Pace = rate_limit.unpaced
     pause_s: float = BACKOFF_S
 
-    def run(self, task: Task) -> Trial:
-        """The trial, however it ended, with the agent's own time; never raises for what an agent does."""
+    def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
+        """The trial, however it ended, with the agent's own time; never raises for what an agent does. `agents`: by
+        `agent_key`."""
         watch = Stopwatch()
-        outcome: Outcome = self._try(task, watch)
+        outcome: Outcome = self._try(task, agents, watch)
         attempts = 1
         while isinstance(outcome, AgentFailure) and outcome.kind in INFRASTRUCTURE and attempts <= self.retries:
             pause_s = _pause_s(outcome, self.pause_s * 2 ** (attempts - 1))
@@ -236,16 +236,17 @@ class TrialRunner:
             if self.stop.wait(pause_s):
                 break
             attempts += 1
-            outcome = self._try(task, watch)
+            outcome = self._try(task, agents, watch)
         return Trial(key=task.key, outcome=outcome, seconds=watch.seconds, attempts=attempts)
 
-    def _try(self, task: Task, watch: Stopwatch) -> Outcome:
-        return self.pace(fingerprints.agent_key(task.suite.agent), lambda: self._attempt(task, watch))
+    def _try(self, task: Task, agents: Mapping[str, Agent], watch: Stopwatch) -> Outcome:
+        key = fingerprints.agent_key(task.suite.agent)
+        return self.pace(key, lambda: self._attempt(task, agents[key], watch))
 
-    def _attempt(self, task: Task, watch: Stopwatch) -> Outcome:
+    def _attempt(self, task: Task, agent: Agent, watch: Stopwatch) -> Outcome:
         try:
             user = self.simulate(task.suite, task.case, task.key)
-            return converse(self.agents[fingerprints.agent_key(task.suite.agent)], task, user, watch)
+            return converse(agent, task, user, watch)
         except AgentFailed as failed:
             return failed.failure
         except Exception as error:  # noqa: BLE001 - the wall of one trial: a fault of a driver must not end the run

@@ -10,7 +10,7 @@ from builders import repositories
 from builders.repositories import ENVIRON, git
 
 from evalgate.config.settings import Settings
-from evalgate.gate import run
+from evalgate.gate import prepare
 from evalgate.results import stores
 
 pytestmark = pytest.mark.integration
@@ -89,6 +89,6 @@ def test_the_cache_that_is_used(
     said: list[str] = []
     monkeypatch.setenv("HOME", str(checkout.parent / home))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert run.cache_of(choice, ENVIRON, say=said.append) == checkout.parent / used
+    assert prepare.cache_of(choice, ENVIRON, say=said.append) == checkout.parent / used
     assert [line for line in said if "contains committed files" in line] == said
     assert bool(said) is (named == "kept")

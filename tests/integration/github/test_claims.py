@@ -57,7 +57,7 @@ class Nothing:
 
 
 def written(words: str = "pass pass") -> str:
-    return "".join(file.render_results(build.report(words), outcomes=Nothing(), exit_code=0))
+    return "".join(file.render_results(build.report(words), outcomes=Nothing()))
 
 
 def changed(words: str = "pass pass", **more: Any) -> str:

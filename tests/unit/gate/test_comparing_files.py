@@ -10,9 +10,19 @@ from builders import build, sides
 
 from evalgate.config import load
 from evalgate.errors import ConfigError
-from evalgate.gate import compare_files
-from evalgate.gate.run import Gated
-from evalgate.model import Case, ConversationScenario, EvalSet, InMemoryTranscripts, Run, Standing, Transcript, TrialKey
+from evalgate.gate import compare_files, prepare
+from evalgate.model import (
+    Case,
+    ConversationScenario,
+    EvalSet,
+    InMemoryTranscripts,
+    Report,
+    Run,
+    Standing,
+    Transcript,
+    TrialKey,
+)
+from evalgate.model.watcher import SilentWatcher
 from evalgate.results import file
 from evalgate.results.file import Stored, StoredOutcomes
 
@@ -31,21 +41,22 @@ def cases(run: Run, *references: str) -> Run:
     return dataclasses.replace(run, suites=(dataclasses.replace(suite, eval_set=eval_set),), fingerprints=prints)
 
 
-def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gated:
+def compared(base: Run, head: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
     read = {
         name: Stored(run=run, outcomes=StoredOutcomes({}, {}), version="1", criteria={})
         for name, run in {"base": base, "head": head}.items()
     }
     monkeypatch.setattr(file, "read_results", lambda path, of: read[path.name])
     choice = load.load_settings({"root": str(tmp_path)})
-    return compare_files.compare(choice, base=Path("base"), head=Path("head"), reproduce="")
+    context = prepare.make_context(choice, environ={}, watcher=SilentWatcher())
+    return compare_files.compare(choice, context, base=Path("base"), head=Path("head"))
 
 
 def test_a_renamed_file_is_compared_under_its_new_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = cases(sides.run([["PP", "PP", "PP", "PP"]], suite=OLD), "a", "b", "c", "d")
     new = cases(sides.run([["FF", "FF", "FF", "PP"]], suite=NEW), "a", "b", "c", "another")
     gated = compared(old, new, tmp_path, monkeypatch)
-    comparison = gated.report.comparison
+    comparison = gated.comparison
     assert comparison is not None
     assert not comparison.problem
     assert [(case.suite, case.case_id, case.standing) for case in comparison.cases] == [
@@ -66,7 +77,7 @@ def test_the_conversations_of_a_renamed_file_are_found(tmp_path: Path, monkeypat
         at = TrialKey(suite=key, case_id="c0", repeat=0)
         return dataclasses.replace(run, suites=(suite,), transcripts=InMemoryTranscripts({at: said}))
 
-    comparison = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch).report.comparison
+    comparison = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch).comparison
     assert comparison is not None
     assert comparison.cases[0].parting is not None
 
@@ -74,7 +85,7 @@ def test_the_conversations_of_a_renamed_file_are_found(tmp_path: Path, monkeypat
 def test_a_file_that_asks_other_things_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = cases(sides.run([["PP", "PP"]], suite=OLD), "a", "b")
     new = sides.run([["FF", "PP"]], suite=NEW)  # its cases ask nothing that the old ones asked
-    comparison = compared(old, new, tmp_path, monkeypatch).report.comparison
+    comparison = compared(old, new, tmp_path, monkeypatch).comparison
     assert comparison is not None
     assert {(case.suite, case.standing) for case in comparison.cases} == {
         (OLD, Standing.REMOVED),
@@ -84,12 +95,17 @@ def test_a_file_that_asks_other_things_is_another(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(("bad", "side"), [("base", "the base"), ("head", "the head")])
 def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_path: Path) -> None:
-    run = file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}), exit_code=0)
+    run = file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}))
     for name in ("base", "head"):
         (tmp_path / name).write_text('{"eval_set_id": "x", "eval_cases": []}' if name == bad else "".join(run))
     choice = load.load_settings({"root": str(tmp_path)})
     with pytest.raises(ConfigError) as caught:
-        compare_files.compare(choice, base=tmp_path / "base", head=tmp_path / "head", reproduce="")
+        compare_files.compare(
+            choice,
+            prepare.make_context(choice, environ={}, watcher=SilentWatcher()),
+            base=tmp_path / "base",
+            head=tmp_path / "head",
+        )
     assert caught.value.message == f"{side} is not a results.json: `schema_version` is missing"
     assert caught.value.where is not None
     assert caught.value.where.file == str(tmp_path / bad)

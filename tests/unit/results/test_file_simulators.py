@@ -28,7 +28,7 @@ def led(simulator: SimulatorUse) -> Report:
 
 
 def again(report: Report, path: Path, **changes: Any) -> Suite:
-    raw = json.loads("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}), exit_code=0)))
+    raw = json.loads("".join(file.render_results(report, outcomes=StoredOutcomes({}, {}))))
     raw["suites"][0] |= changes
     path.write_text(json.dumps(raw))
     return file.read_results(path).run.suites[0]
@@ -55,5 +55,5 @@ def test_where_it_is_not_told_nobody_is_named(tmp_path: Path) -> None:
 
 
 def test_a_suite_without_scenarios_has_none(tmp_path: Path) -> None:
-    raw = "".join(file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {}), exit_code=0))
+    raw = "".join(file.render_results(build.report("pass"), outcomes=StoredOutcomes({}, {})))
     assert "simulator" not in json.loads(raw)["suites"][0]

@@ -51,7 +51,7 @@ def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None)
     policy = Policy()
     verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
     report = Report(run=run, verdict=verdict, policy=policy, version="1", comparison=comparison)
-    return "".join(file.render_results(report, outcomes=kept or Kept(), exit_code=0))
+    return "".join(file.render_results(report, outcomes=kept or Kept()))
 
 
 def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
@@ -295,7 +295,7 @@ def test_different_bases_are_refused() -> None:
 def written(comparison: Comparison, folder: Path) -> Path:
     report = dataclasses.replace(build.report("pass"), comparison=comparison)
     path = folder / "results.json"
-    path.write_text("".join(file.render_results(report, outcomes=Kept(), exit_code=0)))
+    path.write_text("".join(file.render_results(report, outcomes=Kept())))
     return path
 
 

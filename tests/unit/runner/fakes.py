@@ -22,6 +22,7 @@ from evalgate.model import (
     FailureKind,
     Grade,
     Invocation,
+    Need,
     NotEvaluated,
     Reason,
     Score,
@@ -40,13 +41,16 @@ def case(case_id: str, *turns: str) -> Case:
     return Case(case_id=case_id, conversation=said)
 
 
+JUDGED = frozenset({Need.JUDGE})  # so that grades are kept
+
+
 def suite(key: str, *cases: Case, criteria: Sequence[str] = ("m",)) -> Suite:
     return Suite(
         key=key,
         eval_set=EvalSet(eval_set_id=key, cases=cases),
-        criteria=tuple(CriterionUse(name=name, threshold=0.5) for name in criteria),
+        criteria=tuple(CriterionUse(name=name, threshold=0.5, needs=JUDGED) for name in criteria),
         criteria_source=CriteriaSource(origin=ConfigOrigin.BESIDE, file="test_config.json"),
-        agent=AgentUse(driver="fake", options={"path": "agent"}),
+        agent=AgentUse(driver="python", options={"path": "agent"}),
     )
 
 

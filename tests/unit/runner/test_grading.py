@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from evalgate.model import Finding, Grade, NotEvaluated, Reason, Score, Transcript, Trial, TrialKey
 from evalgate.runner import session
-from evalgate.runner.session import Remembered
 from evalgate.runner.trials import Task
 from tests.unit.runner import fakes
 
@@ -42,8 +41,7 @@ grades = st.one_of(
 
 def graded(given_grades: Mapping[str, Grade]) -> Mapping[str, Grade]:
     criteria = {name: (lambda _evidence, found=found: found) for name, found in given_grades.items()}
-    remembered = Remembered(find=lambda _name: None, keep=lambda _name, _grade: None)
-    return session.grade(TRIAL, TASK, criteria=criteria, remembered=remembered).grades
+    return session.grade(TRIAL, TASK, criteria).grades
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("xyz"), grades), max_size=6))

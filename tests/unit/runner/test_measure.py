@@ -14,11 +14,15 @@ import pytest
 
 from evalgate.agents.base import AgentFailed
 from evalgate.comparison import verdict
+from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
+from evalgate.judges import rate_limit
+from evalgate.judges.base import JudgeDefaults
 from evalgate.model import (
     AgentFailure,
     AgentUse,
+    CaseKey,
     Evidence,
     FailureKind,
     Grade,
@@ -35,11 +39,9 @@ from evalgate.model import (
 from evalgate.model.watcher import SilentWatcher
 from evalgate.results import file
 from evalgate.results.journal import Journal
-from evalgate.runner.budget import Limits
-from evalgate.runner.session import Bench, Measuring, Side
+from evalgate.runner.session import Session, Side
 from tests.unit.runner import fakes
 
-NO_LIMITS = Limits()
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SUITES = (
     fakes.suite("b", *(fakes.case(f"c{number}") for number in range(4))),
@@ -57,38 +59,38 @@ def measured(
     code: str = "v1",
     concurrency: int = 4,
 ) -> Run:
-    side = side_of(journal, agent, suites=suites, criterion=criterion, code=code)
-    measuring = Measuring([side], bench(concurrency=concurrency), seed=7, now=NOW)
-    measuring.first(repeats)
-    return measuring.run(0)
+    session = session_of(concurrency=concurrency)
+    side = side_of(session, journal, agent, suites=suites, criterion=criterion, code=code)
+    session.first(repeats)
+    return session.run(side)
 
 
 def side_of(
+    session: Session,
     journal: Journal,
     agent: fakes.FakeAgent,
     *,
     suites: tuple[Suite, ...] = SUITES,
     criterion: Criterion = fakes.all_calls,
     code: str = "v1",
+    skipped: frozenset[CaseKey] = frozenset(),
 ) -> Side:
-    return Side(
-        suites=suites,
+    return session.add(
+        suites,
         agents={fingerprints.agent_key(suite.agent): agent for suite in suites},
         criteria={suite.key: {use.name: criterion for use in suite.criteria} for suite in suites},
         code_of=lambda use: code,
         journal=journal,
+        skipped=skipped,
     )
 
 
-def bench(*, concurrency: int = 4, limits: Limits = NO_LIMITS) -> Bench:
-    return Bench(
-        watcher=SilentWatcher(),
-        stop=threading.Event(),
-        concurrency=concurrency,
-        retries=0,
-        limits=limits,
-        behaviours=True,
+def session_of(*, concurrency: int = 4, budget: str = "") -> Session:
+    settings = Settings.model_validate(
+        {"runs": "1+1", "concurrency": concurrency, "retries": 0, "seed": 7, **({"budget": budget} if budget else {})}
     )
+    limiters = rate_limit.limited_by(JudgeDefaults(), rate_limit.SystemClock())
+    return Session(settings, watcher=SilentWatcher(), now=NOW, panel=None, limiters=limiters)
 
 
 def scores(run: Run) -> list[tuple[str, object]]:
@@ -106,7 +108,9 @@ def test_results_stand_in_the_order_of_the_files(tmp_path: Path) -> None:
     assert run.complete
 
 
-def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(tmp_path: Path) -> None:
+def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waiting, called_off = threading.Event(), threading.Event()
 
     def in_backoff(evidence: Evidence) -> Grade:
@@ -121,12 +125,11 @@ def test_a_run_that_is_cut_off_waits_for_nothing_that_would_be_asked_again(tmp_p
 
     ended_early: list[bool] = []
     with Journal.create(tmp_path / "j", about={}) as journal:
-        side = side_of(journal, fakes.FakeAgent(interrupt), criterion=in_backoff)
-        measuring = Measuring(
-            [side], dataclasses.replace(bench(concurrency=8), call_off=called_off.set), seed=7, now=NOW
-        )
-        measuring.first(1)
-        assert not measuring.run(0).complete
+        session = session_of(concurrency=8)
+        monkeypatch.setattr(rate_limit.SystemClock, "call_off", lambda _: called_off.set())
+        side = side_of(session, journal, fakes.FakeAgent(interrupt), criterion=in_backoff)
+        session.first(1)
+        assert not session.run(side).complete
     assert ended_early
     assert all(ended_early)
 
@@ -269,7 +272,7 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
         report = Report(
             run=run, verdict=verdict.threshold_gate(run, policy, scales={"m": Scale()}), policy=policy, version="0"
         )
-        text = "".join(file.render_results(report, outcomes=journal, exit_code=3))
+        text = "".join(file.render_results(report, outcomes=journal))
     parsed = json.loads(text)
     jsonschema.validate(parsed, file.schema())
     again = file.ResultsFile.model_validate(parsed)

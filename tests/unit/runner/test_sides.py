@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evalgate import __version__
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.errors import ConfigError
 from evalgate.model import (
@@ -28,12 +29,10 @@ from evalgate.model import (
 from evalgate.results import file
 from evalgate.results.journal import Journal
 from evalgate.runner import reuse, trials
-from evalgate.runner.budget import Limits
-from evalgate.runner.session import Measuring
 from tests.unit.runner import fakes
-from tests.unit.runner.test_measure import NO_LIMITS, NOW, SUITES, bench, side_of
+from tests.unit.runner.test_measure import SUITES, session_of, side_of
 
-VERSION = "0"
+VERSION = __version__
 
 
 class Pair:
@@ -43,7 +42,7 @@ class Pair:
         self,
         folder: Path,
         *,
-        limits: Limits = NO_LIMITS,
+        budget: str = "",
         suites: tuple[Suite, ...] = SUITES,
         name: str = "",
         skipped: frozenset[tuple[str, str]] = frozenset(),
@@ -52,15 +51,16 @@ class Pair:
         self.graded: list[Evidence] = []
         self.agents = [fakes.FakeAgent(self._noting("head")), fakes.FakeAgent(self._noting("base"))]
         self.journals = [Journal.create(folder / f"{name}{number}", about={}) for number in range(2)]
-        sides = [
-            side_of(journal, agent, suites=suites, criterion=self._grade)
-            for journal, agent in zip(self.journals, self.agents, strict=True)
+        self.measuring = session_of(concurrency=1, budget=budget)
+        self.sides = [
+            side_of(self.measuring, journal, agent, suites=suites, criterion=self._grade, skipped=left_out)
+            for journal, agent, left_out in zip(self.journals, self.agents, (frozenset(), skipped), strict=True)
         ]
-        sides[1] = dataclasses.replace(sides[1], skipped=skipped)
         self.suites = suites
-        shared = dataclasses.replace(bench(concurrency=1, limits=limits), criterion_version=VERSION)
-        self.stop = shared.stop
-        self.measuring = Measuring(sides, shared, seed=7, now=NOW)
+        self.stop = self.measuring.stop
+
+    def run(self, side: int) -> Run:
+        return self.measuring.run(self.sides[side])
 
     def _grade(self, evidence: Evidence) -> Grade:
         self.graded.append(evidence)
@@ -100,7 +100,7 @@ def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
     verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
     report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
-    path.write_text("".join(file.render_results(report, outcomes=journal, exit_code=0)))
+    path.write_text("".join(file.render_results(report, outcomes=journal)))
     return path
 
 
@@ -119,8 +119,8 @@ def test_a_side_may_leave_cases_out(tmp_path: Path, pairs: Pairs) -> None:
         [f"head {case}#0" for case in ("b:c0", "b:c1", "b:c2", "b:c3", "a:x")]
         + [f"base {case}#0" for case in ("b:c0", "b:c2", "b:c3")]
     )
-    assert [len(pair.measuring.run(side).trials) for side in (0, 1)] == [5, 3]
-    assert pair.measuring.run(1).complete
+    assert [len(pair.run(side).trials) for side in (0, 1)] == [5, 3]
+    assert pair.run(1).complete
 
 
 def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> None:
@@ -133,36 +133,36 @@ def test_further_and_fresh_runs_concern_only_the_named_cases(pairs: Pairs) -> No
     pair.measuring.confirm([("a", "x")])
     assert pair.order == [f"head a:x#{FRESH}", f"base a:x#{FRESH}"]
     pair.order.clear()
-    pair.measuring.confirm([("a", "x")], side=0)
+    pair.measuring.confirm([("a", "x")], idle=pair.sides[1])
     assert pair.order == [f"head a:x#{FRESH + 1}"]
-    run = pair.measuring.run(0)
+    run = pair.run(0)
     assert [run.expected("b", "c1"), run.expected("b", "c0")] == [5, 2]
     assert len(run.trials) == 2 * 5 + 3
     assert [trial.key.repeat for trial in run.confirmations] == [FRESH, FRESH + 1]
-    assert [trial.key.repeat for trial in pair.measuring.run(1).confirmations] == [FRESH]
+    assert [trial.key.repeat for trial in pair.run(1).confirmations] == [FRESH]
     assert run.complete
 
 
 @pytest.mark.parametrize(
-    ("limits", "trials_run", "words"),
+    ("budget", "trials_run", "words"),
     [
-        (Limits(agent_calls=3), 3, "3 agent runs"),  # counted when they begin
-        (Limits(tokens=25), 3, "25 agent tokens"),  # 10 each: the third goes over, a fourth is not begun
-        (Limits(usd=1.0), 10, ""),  # no price is known: nothing can be counted, and the run says so
-        (Limits(), 10, ""),
+        ("agent_calls=3", 3, "3 agent runs"),  # counted when they begin
+        ("tokens=25", 3, "25 agent tokens"),  # 10 each: the third goes over, a fourth is not begun
+        ("usd=1", 10, ""),  # no price is known: nothing can be counted, and the run says so
+        ("", 10, ""),
     ],
 )
-def test_a_budget_ends_a_run_and_is_named(pairs: Pairs, limits: Limits, trials_run: int, words: str) -> None:
-    pair = pairs(limits=limits)
+def test_a_budget_ends_a_run_and_is_named(pairs: Pairs, budget: str, trials_run: int, words: str) -> None:
+    pair = pairs(budget=budget)
     for agent in pair.agents:
         agent.tokens = 10
     pair.measuring.first(1)
     assert len(pair.order) == trials_run
-    run = pair.measuring.run(0)
+    run = pair.run(0)
     assert words in run.truncated
     assert bool(run.truncated) is (not pair.measuring.goes_on)
     assert run.complete
-    assert pair.measuring.unpriced == (frozenset({"a model without a name"}) if limits.any else frozenset())
+    assert pair.measuring.budget.unpriced == (frozenset({"a model without a name"}) if budget else frozenset())
 
 
 def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: Pairs) -> None:
@@ -175,7 +175,7 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     pair.measuring.first(2)
     pair.measuring.again([("b", "c1")], more=1)
     pair.measuring.confirm([("a", "x")])
-    run = pair.measuring.run(0)
+    run = pair.run(0)
     read = file.read_results(results_of(run, pair.journals[0], tmp_path / "results.json"))
     for own in ("trials", "confirmations", "repeats", "more", "repeated", "seed", "fingerprints", "codes", "complete"):
         assert untimed(getattr(read.run, own)) == untimed(getattr(run, own)), own
@@ -237,23 +237,23 @@ def changed(suites: tuple[Suite, ...], **cases: Case | None) -> tuple[Suite, ...
 def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, pairs: Pairs) -> None:
     before = pairs(name="before")
     before.measuring.first(2)
-    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
     suites = changed(SUITES, c1=fakes.case("c1", "another question"), c2=None, c9=fakes.case("c9"))
 
     now = pairs(suites=suites, name="now")
-    taken = reuse.take_over(file.read_results(path), now.tasks(1, 2), now.measuring, now.journals[1])
+    taken = reuse.take_over(file.read_results(path), now.tasks(1, 2), now.sides[1])
     assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
     assert len(taken.keys) == 6
     now.measuring.first(2)
     assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
-    assert now.measuring.run(1).trials[0].grades == before.measuring.run(1).trials[0].grades
+    assert now.run(1).trials[0].grades == before.run(1).trials[0].grades
 
 
 @pytest.mark.parametrize("written", ["NaN", "1e308"])
 def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs, written: str) -> None:
     pair = pairs()
     pair.measuring.first(1)
-    path = results_of(pair.measuring.run(0), pair.journals[0], tmp_path / "base.json")
+    path = results_of(pair.run(0), pair.journals[0], tmp_path / "base.json")
     path.write_text(path.read_text().replace('"value":1.0', f'"value":{written}', 1))
     with pytest.raises(ConfigError, match=r"is not a valid results\.json") as refused:
         file.read_results(path)
@@ -273,13 +273,13 @@ def test_what_a_stored_run_has_graded_is_not_graded_again(
 ) -> None:
     before = pairs(name="before", suites=(fakes.suite("b", *SUITES[0].eval_set.cases),))
     before.measuring.first(1)
-    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
     now = pairs(name="now", suites=(fakes.suite("b", *SUITES[0].eval_set.cases, criteria=criteria),))
-    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.sides[1])
     now.measuring.first(1)
     assert len(now.graded) == grades_made
-    assert [trial.grades for trial in now.measuring.run(1).trials] == [
-        dict.fromkeys(criteria, grade) for trial in before.measuring.run(1).trials for grade in trial.grades.values()
+    assert [trial.grades for trial in now.run(1).trials] == [
+        dict.fromkeys(criteria, grade) for trial in before.run(1).trials for grade in trial.grades.values()
     ]
 
 
@@ -292,9 +292,9 @@ def test_a_stored_trial_of_a_broken_agent_is_run_again(tmp_path: Path, pairs: Pa
 
     before.agents[1].misbehave = misbehave
     before.measuring.first(1)
-    path = results_of(before.measuring.run(1), before.journals[1], tmp_path / "base.json")
+    path = results_of(before.run(1), before.journals[1], tmp_path / "base.json")
     now = pairs(name="now")
-    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.measuring, now.journals[1])
+    reuse.take_over(file.read_results(path), now.tasks(1, 1), now.sides[1])
     now.measuring.first(1)
     assert [each for each in now.order if each.startswith("base")] == ["base b:c2#0"]
 
@@ -315,14 +315,14 @@ def test_a_run_that_is_interrupted_in_any_phase_is_incomplete_on_both_sides(pair
         if name == phase:
             pair.agents[1].misbehave = interrupt  # only base's trials are cut
         carry_out()  # type: ignore[no-untyped-call]  # a table of steps
-    assert [pair.measuring.run(side).complete for side in (0, 1)] == [False, False]
+    assert [pair.run(side).complete for side in (0, 1)] == [False, False]
 
 
 def test_what_an_interrupted_run_was_still_to_do_makes_it_incomplete(pairs: Pairs) -> None:
     pair = pairs()
     pair.measuring.first(1)
-    assert pair.measuring.run(0).complete
+    assert pair.run(0).complete
     pair.stop.set()  # Ctrl-C between two phases
-    assert pair.measuring.run(0).complete  # nothing is missing yet
+    assert pair.run(0).complete  # nothing is missing yet
     pair.measuring.confirm([("a", "x")])
-    assert not pair.measuring.run(0).complete
+    assert not pair.run(0).complete

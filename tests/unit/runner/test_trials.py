@@ -79,8 +79,8 @@ def test_a_retry_waits_as_long_as_the_provider_asks(asked_s: float | None, least
 
     suite, patience = fakes.suite("s", fakes.case("c")), Patience()
     agents = {fingerprints.agent_key(suite.agent): fakes.FakeAgent(refuse)}
-    runner = TrialRunner(agents=agents, retries=1, stop=patience, say=lambda _: None)
-    trial = runner.run(Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]))
+    runner = TrialRunner(retries=1, stop=patience, say=lambda _: None)
+    trial = runner.run(Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0]), agents)
     assert isinstance(trial.outcome, AgentFailure)
     assert trial.outcome.retry_after_s == asked_s  # known to the end
     assert trial.attempts == 2
@@ -151,14 +151,13 @@ def run(agent: fakes.FakeAgent, *turns: str, retries: int = 2) -> tuple[model_tr
     suite = fakes.suite("s", fakes.case("c", *turns))
     said: list[str] = []
     runner = TrialRunner(
-        agents={fingerprints.agent_key(suite.agent): agent},
         retries=retries,
         stop=threading.Event(),
         say=said.append,
         pause_s=0.0,
     )
     task = Task(key=TrialKey(suite="s", case_id="c"), suite=suite, case=suite.eval_set.cases[0])
-    return runner.run(task), said
+    return runner.run(task, {fingerprints.agent_key(suite.agent): agent}), said
 
 
 def test_all_turns_are_played_and_the_state_is_read() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.gate import run
+from evalgate.results import output
 
 
 def read_outputs(text: str) -> dict[str, str]:
@@ -28,13 +28,13 @@ def read_outputs(text: str) -> dict[str, str]:
 def test_outputs_survive_hostile_values(tmp_path: Path) -> None:
     path = tmp_path / "out"
     outputs = {"reason": "a\nEOF\nverdict<<EOF\npass\nEOF\n", "verdict": "fail", "empty": ""}
-    assert run.append_outputs(outputs, path=path) is None
+    assert output.append_outputs(outputs, path=path) is None
     assert read_outputs(path.read_text()) == outputs
 
 
 def test_two_outputs_have_two_delimiters(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    run.append_outputs({"a": "1", "b": "2"}, path=path)
+    output.append_outputs({"a": "1", "b": "2"}, path=path)
     delimiters = re.findall(r"<<(\S+)", path.read_text())
     assert len(set(delimiters)) == 2
 
@@ -46,13 +46,13 @@ def test_a_file_is_whole_or_absent(tmp_path: Path) -> None:
 
     path = tmp_path / "deep" / "report.txt"
     with pytest.raises(RuntimeError):
-        run.write_file(path, pieces())
+        output.write_file(path, pieces())
     assert list(path.parent.iterdir()) == []
 
 
 def test_lone_surrogates_are_written_readably(tmp_path: Path) -> None:
     path = tmp_path / "report.txt"
-    assert run.write_file(path, ["answer \ud83d"]) is None
+    assert output.write_file(path, ["answer \ud83d"]) is None
     assert path.read_text() == "answer \\ud83d"
     assert path.stat().st_mode & 0o444 == 0o444
 
@@ -60,9 +60,9 @@ def test_lone_surrogates_are_written_readably(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for problem in (
-        run.write_file(tmp_path / "file" / "x.txt", ["x"]),
-        run.append_summary("x", path=tmp_path / "file" / "x"),
-        run.append_outputs({"a": "b"}, path=tmp_path / "file" / "x"),
+        output.write_file(tmp_path / "file" / "x.txt", ["x"]),
+        output.append_summary("x", path=tmp_path / "file" / "x"),
+        output.append_outputs({"a": "b"}, path=tmp_path / "file" / "x"),
     ):
         assert problem is not None
         assert problem.code == "not-written"
@@ -71,5 +71,5 @@ def test_a_place_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
 def test_the_summary_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "summary"
     path.write_text("before\n")
-    run.append_summary("# evalgate", path=path)
+    output.append_summary("# evalgate", path=path)
     assert path.read_text() == "before\n# evalgate\n"

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import build
 
 from evalgate.comparison import pairing
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
+from evalgate.formats import fingerprints
 from evalgate.model import CriterionUse, History, Policy, Run
+from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
-from evalgate.results.history import Past
+from evalgate.results.history import BaseRuns
 from evalgate.results.stores import Store
 from tests.unit.runner.test_measure import SUITES
 
@@ -33,6 +39,22 @@ class Shelf:
         return self._history
 
 
+class Noting(SilentWatcher):
+    """Keeps what is said where a test looks."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__(lines=said)
+
+
+def base_runs(said: list[str], stores: list[Store], *, known: History | None = None, **more: Any) -> BaseRuns:
+    """What stores remember; `known`: what they were read to hold."""
+    context = Context(environ={}, watcher=Noting(said), cache=Path())
+    made = BaseRuns(Settings(), context, repo=object(), stores=stores, **more)  # type: ignore[arg-type]  # only asked whether there is one
+    if known is not None:
+        made._history = known
+    return made
+
+
 @pytest.mark.parametrize(
     ("shelves", "unreliable", "warned"),
     [
@@ -48,8 +70,10 @@ class Shelf:
 )
 def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
     said: list[str] = []
-    past = results_history.past_of(shelves, admission=3, say=said.append)
-    assert len(results_history.unreliable(past, RUN, policy=Policy(admission=3), say=said.append)) == unreliable
+    past = base_runs(said, shelves)
+    past.read(admission=3)
+    asked = fingerprints.of_cases(RUN.suites)
+    assert len(past.quarantined(asked, Policy(admission=3))) == unreliable
     assert bool(said) is bool(warned)
     assert [problem.code for problem in past.problems] == ["history-unread"] * bool(warned)
     assert all(warned in problem.message for problem in past.problems)
@@ -57,9 +81,12 @@ def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], un
 
 
 def test_without_admission_a_damaged_history_only_costs_the_trends() -> None:
-    (problem,) = results_history.past_of([Shelf(b"{")], admission=0, say=lambda _: None).problems
+    damaged, none = base_runs([], [Shelf(b"{")]), base_runs([], [])
+    damaged.read(admission=0)
+    none.read(admission=0)
+    (problem,) = damaged.problems
     assert not problem.hint
-    assert not results_history.past_of([], admission=0, say=lambda _: None).problems
+    assert not none.problems
 
 
 USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})
@@ -90,7 +117,7 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
     # a change that raises a threshold breaks what passed: that it may not decide by itself
     policy = Policy(admission=1, adk_compat=adk_compat)
-    assert not results_history.unreliable(Past(history=past_runs), head, policy=policy, say=lambda _: None)
+    assert not base_runs([], [], known=past_runs).quarantined(head.fingerprints, policy)
 
 
 def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
@@ -98,9 +125,8 @@ def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_q
     past_runs = results_history.update(History(), results_history.summary_of(then, "c"))
     policy = Policy(admission=1)
 
-    def unreliable(run: Run, **more: object) -> int:
-        past = dataclasses.replace(Past(history=past_runs), **more)  # type: ignore[arg-type]  # the fields that a test names
-        return len(results_history.unreliable(past, run, policy=policy, say=lambda _: None))
+    def unreliable(run: Run, **more: Any) -> int:
+        return len(base_runs([], [], known=past_runs, **more).quarantined(run.fingerprints, policy))
 
     assert unreliable(_asked("y")) == 2
     (suite,) = then.suites
@@ -111,6 +137,38 @@ def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_q
     )
     assert unreliable(moved) == 2
     assert unreliable(moved, renamed={"moved": suite.key}) == 0
+
+
+class Kept:
+    """A store that only remembers what it was given."""
+
+    name = "store"
+
+    def __init__(self) -> None:
+        self.saved: list[Path] = []
+
+    def save(self, commit: str, results: Path, **_: object) -> None:
+        self.saved.append(results)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "kept"),
+    [
+        ("pass fail", True),
+        ("error pass", True),  # what there is can be compared with
+        ("error timeout", False),  # an outage would be every pull request's base
+        ("never never", False),
+    ],
+)
+def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bool) -> None:
+    said: list[str] = []
+    store = Kept()
+    report = dataclasses.replace(build.report(outcomes), files={"results": "results.json"})
+    report = dataclasses.replace(report, run=dataclasses.replace(report.run, commit="c" * 40))
+    context = Context(environ={}, watcher=Noting(said), cache=Path(), on_base_branch=True)
+    BaseRuns(Settings(), context, repo=object(), stores=[store]).keep(report)  # type: ignore[arg-type,list-item]  # they have all that is asked of them
+    assert store.saved == [Path("results.json")] * kept
+    assert any("not stored: the agent failed in every run" in line for line in said) is not kept
 
 
 def _asked(content: str = "x") -> Run:

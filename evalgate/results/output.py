@@ -1,0 +1,99 @@
+"""The files of a run: written whole or not at all; what cannot be written is a warning, never another verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from evalgate.errors import Place, Problem, Severity
+
+RESULTS, BASE_RESULTS = "results.json", "base.json"
+
+
+def write_all(
+    texts: Iterable[tuple[str, str, Iterable[str]]], folder: Path
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """Write texts into `folder`, each with its name and its file's: the paths by name, and a warning for each file that
+    could not be written."""
+    files, problems = {}, []
+    for name, file_name, text in texts:
+        problem = write_file(folder / file_name, text)
+        if problem is None:
+            files[name] = str(folder / file_name)
+        else:
+            problems.append(problem)
+    return files, tuple(problems)
+
+
+def write_file(path: Path, pieces: Iterable[str]) -> Problem | None:
+    """Write a file whole or not at all: beside its place first, then moved there. Readable by all."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.writelines(pieces)
+        beside.chmod(0o644)
+        beside.replace(path)
+    except OSError as error:
+        return _not_written(str(path), error)
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+    return None
+
+
+def append_summary(text: str, *, path: Path) -> Problem | None:
+    """Append to the job's summary (GITHUB_STEP_SUMMARY)."""
+    return _append(path, text if text.endswith("\n") else f"{text}\n")
+
+
+def append_outputs(outputs: Mapping[str, str], *, path: Path) -> Problem | None:
+    """Append step outputs (GITHUB_OUTPUT), each under a delimiter that its value cannot contain by guessing."""
+    pieces = []
+    for name, value in outputs.items():
+        delimiter = f"evalgate_{secrets.token_hex(16)}"
+        pieces.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+    return _append(path, "".join(pieces))
+
+
+def hand_over(workspace: Path) -> None:
+    """Give what a container's root wrote to the owner of the workspace: later steps must read it, the next checkout
+    must be able to remove it. What the agents left behind (caches, bytecode) is given back too."""
+    owner = workspace.stat()
+    if os.geteuid() != 0 or owner.st_uid == 0:
+        return
+    for path in _everything(workspace):
+        with contextlib.suppress(OSError):  # vanished meanwhile, or a file system without owners
+            status = path.lstat()
+            if status.st_uid == 0:
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                if not path.is_symlink():
+                    path.chmod(status.st_mode | (0o755 if path.is_dir() else 0o644))
+
+
+def _everything(folder: Path) -> Iterator[Path]:
+    yield folder
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            yield Path(where) / name
+
+
+def _append(path: Path, text: str) -> Problem | None:
+    try:
+        with path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        return _not_written(str(path), error)
+    return None
+
+
+def _not_written(file: str, error: OSError) -> Problem:
+    return Problem(
+        severity=Severity.WARNING,
+        code="not-written",
+        message=f"cannot be written: {error.strerror or error}",
+        place=Place(file=file),
+    )
