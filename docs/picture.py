@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import grimp
 
 WIDTH, FLOOR, BOX_WIDTH, BOX_HEIGHT, MARGIN = 760, 64, 104, 30, 16
-DOORS = ("action", "cli")
+DOORS = ("action", "api", "cli")
 
 STYLE = """\
 text { font: 13px ui-sans-serif, system-ui, sans-serif; text-anchor: middle; fill: #1f2328 }

@@ -38,7 +38,11 @@ def test_every_page_is_reached_from_the_index() -> None:
 
 def test_modules_that_contributors_are_sent_to_are_there() -> None:
     pages = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md", *(ROOT / "docs/decisions").glob("*.md")]
-    named = {(page.name, path) for page in pages for path in re.findall(r"`([a-z][\w/]*/[a-z_0-9]+\.py)`", page.read_text("utf-8"))}
+    named = {
+        (page.name, path)
+        for page in pages
+        for path in re.findall(r"`([a-z][\w/]*/[a-z_0-9]+\.py)`", page.read_text("utf-8"))
+    }
     assert [
         each for each in sorted(named) if not any((top / each[1]).exists() for top in (ROOT, ROOT / "evalgate"))
     ] == []
