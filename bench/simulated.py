@@ -21,10 +21,10 @@ from evalgate.comparison.repeats import SHARES, Stage
 from evalgate.comparison.tests import Stratum
 from evalgate.model import (
     AgentUse,
-    Arm,
     BaseOrigin,
     BaseSource,
     Case,
+    CaseOutcome,
     ConfigOrigin,
     CriteriaSource,
     CriterionUse,
@@ -35,7 +35,6 @@ from evalgate.model import (
     InMemoryTranscripts,
     Policy,
     Run,
-    Scale,
     Score,
     Suite,
     TrialKey,
@@ -45,7 +44,6 @@ from evalgate.model import comparison as model_comparison
 
 CASES = 20
 POLICY = Policy()
-SCALES = {"m": Scale()}
 MIXES: Mapping[str, Sequence[float]] = {
     ".98/.8/.4 (70/20/10 %)": [0.98] * 14 + [0.8] * 4 + [0.4] * 2,
     "all .95": [0.95] * 20,
@@ -163,13 +161,13 @@ def real_two_stage(pull: PullRequest, first: int, more: int) -> tuple[bool, int]
     comparison = _compare(head, base, Stage.FIRST)
     if comparison_repeats.early(comparison, policy=POLICY):
         return True, calls
-    again = frozenset(comparison_repeats.undecided(head, base, policy=POLICY, scales=SCALES))
+    again = frozenset(comparison_repeats.undecided(head, base, policy=POLICY))
     head, base = (run(rows, first, more=more, repeated=again) for rows in (pull.head, pull.base))
     return _decided(head, base, Stage.LAST) is VerdictKind.FAIL, len(head.trials) + len(base.trials)
 
 
 def _decided(head: Run, base: Run, stage: Stage) -> VerdictKind:
-    verdict = comparison_verdict.decide(head, POLICY, scales=SCALES, comparison=_compare(head, base, stage))
+    verdict = comparison_verdict.decide(head, POLICY, comparison=_compare(head, base, stage))
     return next(gate.kind for gate in verdict.gates if gate.gate is GateKind.REGRESSION)
 
 
@@ -178,11 +176,8 @@ def _compare(head: Run, base: Run, stage: Stage) -> model_comparison.Comparison:
         head,
         base,
         policy=POLICY,
-        scales=SCALES,
-        judged=frozenset(),
         origin=BaseOrigin(source=BaseSource.RERUN),
         unpaired={},
-        seed=1,
         stage=stage,
     )
 
@@ -248,10 +243,10 @@ def threshold_new(pull: PullRequest, k: int, random: Random) -> tuple[bool, int]
     return confirmed, calls
 
 
-def _arm(outcomes: Outcomes) -> Arm:
+def _arm(outcomes: Outcomes) -> CaseOutcome:
     passed = sum(outcomes)
     kind = VerdictKind.PASS if passed == len(outcomes) else VerdictKind.FAIL
-    return Arm(passed=passed, failed=len(outcomes) - passed, unmeasured=0, kind=kind)
+    return CaseOutcome(passed=passed, failed=len(outcomes) - passed, unmeasured=0, kind=kind)
 
 
 # --- what others do ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import sys
 
 from evalgate.comparison import compare
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Scale, Score
+from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Score
 
 if __name__ == "statistics":
     # A script of this folder, or what it imports, wants the standard library's module of the same name.
@@ -41,7 +41,7 @@ else:
 
     from evalgate.comparison import compare
     from evalgate.comparison import verdict as comparison_verdict
-    from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Scale, Score
+    from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Score
 
     PAGE = Path(__file__).resolve().parents[1] / "docs/statistics.md"
     START, END = "<!-- simulated: bench/statistics.py --write -->", "<!-- /simulated -->"
@@ -191,19 +191,15 @@ else:
         head, base = (
             graded([[random.random() < rate for _ in range(repeats)] for rate in rates], random) for _ in "hb"
         )
-        scales = {name: Scale() for name in "mno"}
         started = time.perf_counter()
         comparison = compare.compare_runs(
             head,
             base,
             policy=Policy(),
-            scales=scales,
-            judged=frozenset(),
             origin=BaseOrigin(source=BaseSource.RERUN),
             unpaired={},
-            seed=1,
         )
-        verdict = comparison_verdict.decide(head, Policy(), scales=scales, comparison=comparison)
+        verdict = comparison_verdict.decide(head, Policy(), comparison=comparison)
         seconds = time.perf_counter() - started
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         assert len(comparison.cases) == cases

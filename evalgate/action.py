@@ -154,7 +154,7 @@ def _not_an_input(name: str, value: str, inputs: Mapping[str, str]) -> Problem |
     """What to write instead; None for a name that nothing here resembles, which may be of another program."""
     setting = name.replace("-", "_")
     if setting in config_settings.NAMES and setting not in inputs.values():
-        hint = load.instead_of_input(setting, value)
+        hint = load.line_of_input(setting, value)
     elif close := words.nearest(name, [*inputs, TOKEN], cutoff=0.8):
         hint = f"Did you mean `{close}`?"
     else:

@@ -26,7 +26,7 @@ from evalgate.discovery import discover, project, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, Policy, Run, Standing, Suite
+from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, Policy, Run, Suite
 from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found, Store
@@ -434,7 +434,7 @@ def _from_git(search: Search, stack: contextlib.ExitStack, wanted: str) -> Base:
 def _timed(search: Search, base: Base) -> tuple[str, ...]:
     """What decides and cannot be compared with what was measured at another time, by the rules of either side."""
     rules = [load.policy_of(search.settings, search.suites), *([base.rules.policy] if base.rules else ())]
-    return tuple(dict.fromkeys(name for policy in rules for name in compare.clocked(policy, search.suites)))
+    return tuple(dict.fromkeys(name for policy in rules for name in compare.clock_based(policy, search.suites)))
 
 
 def _where_kept(head: Settings, base: Base) -> Settings:
@@ -601,11 +601,11 @@ ENVIRONMENT = ("framework_version", "python", "requirements")
 """What workers tell of their environment that may change what an agent does though its files are the same."""
 
 
-def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) -> dict[CaseKey, Standing]:
+def unpaired(base: Base, suites: tuple[Suite, ...], *, plan: Sequence[Suite]) -> dict[CaseKey, CaseStatus]:
     """New and deleted cases. `suites`: head's, of this machine; `plan`: all that are measured, here or elsewhere."""
     here = {(suite.key, case.case_id) for suite in plan for case in suite.eval_set.cases}
     gone = sorted(_own_cases(base) - here)
-    return dict.fromkeys(gone, Standing.REMOVED) | dict.fromkeys(new_cases(suites, base), Standing.NEW)
+    return dict.fromkeys(gone, CaseStatus.REMOVED) | dict.fromkeys(new_cases(suites, base), CaseStatus.NEW)
 
 
 def environments(base: Base, head: Run, rerun: Run, *, reused: Container[str]) -> Iterator[str]:

@@ -23,9 +23,9 @@ from evalgate.model import (
     CriterionRule,
     CriterionUse,
     FailOn,
-    Loosening,
-    LooseningKind,
     Policy,
+    RelaxedKind,
+    RelaxedRule,
     SimulatorUse,
     Suite,
     ThresholdRule,
@@ -55,7 +55,7 @@ def of_rules(
     fingerprint: Callable[[Case], str],
     which: Callable[[AgentUse], str],
     renamed: Mapping[str, str] | None = None,
-) -> tuple[Loosening, ...]:
+) -> tuple[RelaxedRule, ...]:
     """Every rule that is weaker than the base's, policy first, then by suite in the base's order, the cases last: of
     these there may be so many that they would hide a rule among them.
 
@@ -85,11 +85,11 @@ def _under(policy: Policy, names: Mapping[str, str]) -> Policy:
 
 def _suite(
     base: Suite, head: Suite | None, before: Policy, policy: Policy, *, which: Callable[[AgentUse], str]
-) -> Iterator[Loosening]:
+) -> Iterator[RelaxedRule]:
     """`before`, `policy`: the base's and head's."""
     if head is None:
         count = words.counted(len(base.eval_set.cases), "case")
-        yield Loosening(kind=LooseningKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
+        yield RelaxedRule(kind=RelaxedKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
         return
     was, now = which(base.agent), which(head.agent)
     if was != now and was:
@@ -106,21 +106,21 @@ def _suite(
             yield _changed(use, kept, suite=head.key, was=_bar(use), now=_bar(kept) + EXCUSED)
 
 
-def _cases(base: Suite, head: Suite, fingerprint: Callable[[Case], str]) -> Iterator[Loosening]:
+def _cases(base: Suite, head: Suite, fingerprint: Callable[[Case], str]) -> Iterator[RelaxedRule]:
     after = {case.case_id: case for case in head.eval_set.cases}
     for case in base.eval_set.cases:
         now = after.get(case.case_id)
         if now is None:
-            yield Loosening(kind=LooseningKind.CASE_REMOVED, subject=case.case_id, suite=head.key)
+            yield RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject=case.case_id, suite=head.key)
         elif fingerprint(now) != fingerprint(case):
-            yield Loosening(kind=LooseningKind.CASE_CHANGED, subject=case.case_id, suite=head.key, place=now.place)
+            yield RelaxedRule(kind=RelaxedKind.CASE_CHANGED, subject=case.case_id, suite=head.key, place=now.place)
 
 
 def _is_led(suite: Suite) -> bool:
     return any(case.scenario is not None for case in suite.eval_set.cases)
 
 
-def _simulator(base: SimulatorUse, head: SimulatorUse, *, suite: str) -> Iterator[Loosening]:
+def _simulator(base: SimulatorUse, head: SimulatorUse, *, suite: str) -> Iterator[RelaxedRule]:
     """Whatever differs of who plays the users; a shorter or a longer conversation may each be the easier one."""
     for name in ("model", "config", "max_turns", "custom_instructions", "include_function_calls", "stop_signal"):
         for path, was, now in _differences(getattr(base, name), getattr(head, name), path=name):
@@ -143,9 +143,9 @@ def _is_easier(base: CriterionUse, head: CriterionUse) -> bool:
     return head.threshold > base.threshold if base.lower_is_better else head.threshold < base.threshold
 
 
-def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> Iterator[Loosening]:
+def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> Iterator[RelaxedRule]:
     if head is None:
-        yield Loosening(kind=LooseningKind.CRITERION_REMOVED, subject=base.name, suite=suite, base=_bar(base))
+        yield RelaxedRule(kind=RelaxedKind.CRITERION_REMOVED, subject=base.name, suite=suite, base=_bar(base))
         return
     if _is_shown_only(head) and not _is_shown_only(base):
         yield _changed(base, head, suite=suite, was=_bar(base), now=_bar(head))
@@ -153,8 +153,8 @@ def _criterion(base: CriterionUse, head: CriterionUse | None, *, suite: str) -> 
     if head.lower_is_better != base.lower_is_better:
         yield _changed(base, head, suite=suite, was=_direction(base), now=_direction(head))
     elif not _is_shown_only(base) and _is_easier(base, head):
-        yield Loosening(
-            kind=LooseningKind.THRESHOLD,
+        yield RelaxedRule(
+            kind=RelaxedKind.THRESHOLD,
             subject=base.name,
             suite=suite,
             base=_bar(base),
@@ -191,9 +191,9 @@ def _side_by_side(base: object, head: object) -> tuple[str, str]:
     return was, now
 
 
-def _changed(base: CriterionUse, head: CriterionUse, *, suite: str, was: str, now: str) -> Loosening:
-    return Loosening(
-        kind=LooseningKind.CRITERION_CHANGED, subject=base.name, suite=suite, base=was, head=now, place=head.place
+def _changed(base: CriterionUse, head: CriterionUse, *, suite: str, was: str, now: str) -> RelaxedRule:
+    return RelaxedRule(
+        kind=RelaxedKind.CRITERION_CHANGED, subject=base.name, suite=suite, base=was, head=now, place=head.place
     )
 
 
@@ -209,7 +209,7 @@ def _clipped(text: str) -> str:
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
-def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[Loosening]:
+def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[RelaxedRule]:
     """`known`: the suites that the base has, under head's names; what it does not have cannot be lowered."""
     for word in FailOn:
         if word in base.fail_on and word not in head.fail_on:
@@ -234,7 +234,7 @@ def _policy(base: Policy, head: Policy, *, known: Collection[str]) -> Iterator[L
     yield from _overrides(base, head)
 
 
-def _overrides(base: Policy, head: Policy) -> Iterator[Loosening]:
+def _overrides(base: Policy, head: Policy) -> Iterator[RelaxedRule]:
     for name in sorted({*base.criteria, *head.criteria}):
         was, now = (each.criteria.get(name, CriterionRule()) for each in (base, head))
         before, after = (
@@ -251,12 +251,12 @@ def _overrides(base: Policy, head: Policy) -> Iterator[Loosening]:
             yield _rule(f"lower_is_better of {name}", said[0], said[1])
 
 
-def _lowered(name: str, base: float, head: float) -> Iterator[Loosening]:
+def _lowered(name: str, base: float, head: float) -> Iterator[RelaxedRule]:
     if head < base:
         yield _rule(name, _number(base), _number(head))
 
 
-def _raised_rule(name: str, base: float, head: float) -> Iterator[Loosening]:
+def _raised_rule(name: str, base: float, head: float) -> Iterator[RelaxedRule]:
     if head > base:
         yield _rule(name, _number(base), _number(head))
 
@@ -265,8 +265,8 @@ def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else words.threshold(value)
 
 
-def _rule(name: str, base: str, head: str) -> Loosening:
-    return Loosening(kind=LooseningKind.POLICY, subject=name, base=base, head=head)
+def _rule(name: str, base: str, head: str) -> RelaxedRule:
+    return RelaxedRule(kind=RelaxedKind.POLICY, subject=name, base=base, head=head)
 
 
 _LONGEST_NAME = 100
@@ -383,7 +383,7 @@ NOT_WEAKER: Final[Mapping[str, str]] = {
 """What cannot weaken the gate, and why."""
 
 
-def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) -> Iterator[Loosening]:
+def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) -> Iterator[RelaxedRule]:
     """Every setting and every rule on judges and tools that asks for less than the base's, and files of which only a
     reader can tell. `suites`: the base's, whose custom metrics are such files."""
     for name, is_weaker in SETTINGS.items():
@@ -398,14 +398,14 @@ def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) ->
     yield from _contents(base, head, _metrics(suites, base.root) | _metrics(suites, head.root))
 
 
-def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Iterator[Loosening]:
+def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Iterator[RelaxedRule]:
     """Files that judge or answer otherwise now. One that is new counts as code of a metric: it may stand before another
     of its name."""
     for name in sorted({*metrics, *(set(_files(base)) & set(_files(head)))}):
         was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
-            yield Loosening(
-                kind=LooseningKind.POLICY,
+            yield RelaxedRule(
+                kind=RelaxedKind.POLICY,
                 subject=f"contents of {name}",
                 base=was or "no file",
                 head=now or "no file",
@@ -468,7 +468,7 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _tools(base: Settings, head: Settings) -> Iterator[Loosening]:
+def _tools(base: Settings, head: Settings) -> Iterator[RelaxedRule]:
     """Tools that run no longer, or whose answers are made up elsewhere."""
     theirs, ours = base.gate_file.tools, head.gate_file.tools
     was, now = toolbox.mode_of(base, theirs), toolbox.mode_of(head, ours)
@@ -486,9 +486,9 @@ def _used(mode: ToolMode, rule: ToolsRule) -> tuple[str, ...]:
     return ("mocks",) if mode is ToolMode.MOCK else ()
 
 
-def _told(head: Settings, *path: str, was: Any, now: Any) -> Loosening:
+def _told(head: Settings, *path: str, was: Any, now: Any) -> RelaxedRule:
     place = None if head.places is None else _place(head.places, path)
-    return Loosening(kind=LooseningKind.POLICY, subject=".".join(path), base=_value(was), head=_value(now), place=place)
+    return RelaxedRule(kind=RelaxedKind.POLICY, subject=".".join(path), base=_value(was), head=_value(now), place=place)
 
 
 def _place(places: Locator, path: tuple[str, ...]) -> Place | None:

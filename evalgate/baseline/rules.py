@@ -15,7 +15,7 @@ from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse, BaseSource, CaseKey, FailOn, Loosening, Policy, Shard, Suite
+from evalgate.model import AgentUse, BaseSource, CaseKey, FailOn, Policy, RelaxedRule, Shard, Suite
 from evalgate.simulation import user
 from evalgate.text import words
 
@@ -40,7 +40,7 @@ class Rules:
     settings: Settings
     suites: tuple[Suite, ...]
     policy: Policy
-    loosened: tuple[Loosening, ...] = ()
+    relaxed: tuple[RelaxedRule, ...] = ()
     by_base: bool = False
     problems: tuple[Problem, ...] = ()
     shard: Shard | None = None
@@ -59,12 +59,12 @@ def of(settings: Settings, suites: tuple[Suite, ...], policy: Policy, base: Base
             settings=settings,
             suites=suites,
             policy=_at_least(policy, settings, base),
-            loosened=_of_settings(settings, policy, base),
+            relaxed=_of_settings(settings, policy, base),
             problems=_unknown(settings, base),
         )
     theirs, rules = base.settings, base.rules
     renamed = base.renamed or baseline_base.renames(rules.suites, suites)
-    loosened = (
+    relaxed = (
         *(() if theirs is None else loosening.of_settings(theirs, settings, rules.suites)),
         *loosening.of_rules(
             loosening.ComparedRules(suites=tuple(map(_with_known_agent, rules.suites)), policy=rules.policy),
@@ -77,13 +77,13 @@ def of(settings: Settings, suites: tuple[Suite, ...], policy: Policy, base: Base
     by_base = baseline_base.rules_of_base(settings, theirs)
     problems = tuple(_faulty(rules, by_base=by_base))
     if not by_base:
-        return Rules(settings=settings, suites=suites, policy=policy, loosened=loosened, problems=problems)
+        return Rules(settings=settings, suites=suites, policy=policy, relaxed=relaxed, problems=problems)
     ruling = settings if theirs is None else _ruled(settings, theirs)
     return Rules(
         settings=ruling,
         suites=_restored(rules, suites, renamed, ruling),
         policy=_with_new(_renamed(rules.policy, renamed), _new(rules, suites, renamed), ruling),
-        loosened=loosened,
+        relaxed=relaxed,
         by_base=True,
         problems=problems,
     )
@@ -94,7 +94,7 @@ def _with_known_agent(suite: Suite) -> Suite:
     return dataclasses.replace(suite, agent=AgentUse(driver="")) if baseline_base.is_unknown(suite.agent) else suite
 
 
-def _of_settings(settings: Settings, policy: Policy, base: Base | None) -> tuple[Loosening, ...]:
+def _of_settings(settings: Settings, policy: Policy, base: Base | None) -> tuple[RelaxedRule, ...]:
     """What head's evalgate.yml asks less than that of a base which has no evaluation file."""
     if base is None or base.settings is None or base.settings.places is None:
         return ()

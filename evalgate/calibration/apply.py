@@ -96,7 +96,7 @@ def _judge_then(use: CriterionUse, stored: Stored, *, suite: str) -> JudgeIdenti
         judge = judges.judge_of(use, criteria.pick(use.name, use.code))
     except ValidationError:
         return None
-    asked = stored.prompts.get((suite, use.name), "")
+    asked = stored.prompt_of(suite, use.name)
     return None if judge is None else dataclasses.replace(judge, prompt_version=asked)
 
 

@@ -327,7 +327,7 @@ def _as_stored(judge: JudgeIdentity | None, label: Label, stored: Stored) -> Jud
     """With the version of the prompt that the run asked with, "" where its file does not tell."""
     if judge is None or label.where is None:
         return judge
-    asked = stored.prompts.get((label.where.suite, label.criterion), "")
+    asked = stored.prompt_of(label.where.suite, label.criterion)
     return dataclasses.replace(judge, prompt_version=asked)
 
 

@@ -39,7 +39,7 @@ COMMANDS = {
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 
 
-class LazyGroup(click.Group):
+class CommandGroup(click.Group):
     """Knows each command's one line without importing it, so that `--help` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="evalgate")
 def cli() -> None:
     """A pull-request gate for LLM agents.
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> Any:
     and to import one takes a second."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where who started us has it ignored
         signal.signal(signal.SIGINT, _leave)
-    outlive()
+    keep_output()
     process.collect_seldom()
     return dispatch(argv)
 
@@ -95,15 +95,11 @@ def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the 
     os._exit(ExitCode.INTERRUPTED)  # an exception would end in what is being imported, which may take it for its own
 
 
-def guarded(action: Callable[[], int], *, debug: bool) -> int:
+def run_command(action: Callable[[], int], *, debug: bool) -> int:
     """Run `action`; its exit code, or that of the error that it raised."""
-    with _interruptible():
-        return _told(action, debug=debug)
-
-
-def _told(action: Callable[[], int], *, debug: bool) -> int:
     try:
-        return action()
+        with _interrupts():
+            return action()
     except EvalgateError as error:
         show_error(error)
         if debug:
@@ -139,12 +135,12 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def _interrupts() -> Iterator[None]:
     """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies up."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
     outside = signal.getsignal(signal.SIGINT)
     if outside is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _as_interrupt)
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
@@ -152,11 +148,11 @@ def _interruptible() -> Iterator[None]:
             signal.signal(signal.SIGINT, outside)
 
 
-def _as_interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
+def _interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal module's signature
     raise KeyboardInterrupt
 
 
-def outlive() -> None:
+def keep_output() -> None:
     """Make this process outlive its own `sys.stdout` and `sys.stderr`: from the first write that fails, what would be
     written is dropped."""
     for number in (0, 1, 2):
@@ -164,10 +160,10 @@ def outlive() -> None:
             os.fstat(number)
         except OSError:  # closed: the next file that is opened, a journal, would be standard output
             os.open(os.devnull, os.O_RDWR)
-    sys.stdout, sys.stderr = _outlived(sys.stdout, 1), _outlived(sys.stderr, 2)
+    sys.stdout, sys.stderr = _open_output(sys.stdout, 1), _open_output(sys.stderr, 2)
 
 
-class _Outlived(io.FileIO):
+class _Output(io.FileIO):
     """A descriptor that takes everything. Whatever but a reader who has seen enough is told on standard error, once."""
 
     _is_lost = False
@@ -179,18 +175,14 @@ class _Outlived(io.FileIO):
             except OSError as error:
                 self._is_lost = True
                 if error.errno != errno.EPIPE:
-                    _complain(f"evalgate: output cannot be written: {error.strerror}\n")
+                    with contextlib.suppress(OSError):
+                        os.write(2, f"evalgate: output cannot be written: {error.strerror}\n".encode())
         return memoryview(data).nbytes
 
 
-def _complain(text: str) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, text.encode())
-
-
-def _outlived(stream: TextIO | None, number: int) -> TextIO:
+def _open_output(stream: TextIO | None, number: int) -> TextIO:
     """The same stream, of its descriptor; one that was closed when Python started is written to nowhere."""
-    raw = _Outlived(number if stream is None else stream.fileno(), "w", closefd=False)
+    raw = _Output(number if stream is None else stream.fileno(), "w", closefd=False)
     if not isinstance(stream, io.TextIOWrapper):
         return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
     return io.TextIOWrapper(

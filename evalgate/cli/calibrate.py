@@ -58,7 +58,7 @@ SETTINGS = ("root", "config", "criteria", "adk_compat", "output", "cache", "debu
 @click.argument("labels")
 def command(labels: str, **values: Any) -> None:
     """Compare the judge's verdicts with the human labels in LABELS, one JSON object per line (docs/calibration.md)."""
-    sys.exit(cli.guarded(lambda: run(labels, values), debug=bool(values.get("debug"))))
+    sys.exit(cli.run_command(lambda: run(labels, values), debug=bool(values.get("debug"))))
 
 
 def run(labels: str, values: dict[str, Any]) -> int:

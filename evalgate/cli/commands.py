@@ -97,7 +97,7 @@ def _metavar(annotation: Any) -> str:
 @options()
 def run(**values: Any) -> None:
     """Run the gate on PATHS (files, folders, globs, `file.evalset.json:case_1,case_2`; default: all)."""
-    sys.exit(cli.guarded(lambda: _run(given(values)), debug=bool(values.get("debug"))))
+    sys.exit(cli.run_command(lambda: _run(given(values)), debug=bool(values.get("debug"))))
 
 
 def _run(given: dict[str, Any]) -> int:
@@ -113,7 +113,7 @@ def merge(places: tuple[str, ...], **values: Any) -> None:
 
     Missing shards count as not measured. The policy comes from evalgate.yml and the options of this command.
     """
-    sys.exit(cli.guarded(lambda: _merge(places, given(values)), debug=bool(values.get("debug"))))
+    sys.exit(cli.run_command(lambda: _merge(places, given(values)), debug=bool(values.get("debug"))))
 
 
 def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
@@ -127,7 +127,7 @@ def _merge(places: tuple[str, ...], given: dict[str, Any]) -> int:
 @settings_options(*DECIDING, "debug")
 def compare(base: str, head: str, **values: Any) -> None:
     """Compare the results.json HEAD with the results.json BASE; runs nothing."""
-    sys.exit(cli.guarded(lambda: _compare(base, head, given(values)), debug=bool(values.get("debug"))))
+    sys.exit(cli.run_command(lambda: _compare(base, head, given(values)), debug=bool(values.get("debug"))))
 
 
 def _compare(base: str, head: str, given: dict[str, Any]) -> int:
@@ -139,7 +139,7 @@ def _compare(base: str, head: str, given: dict[str, Any]) -> int:
 @options(*SELECTING)
 def validate(**values: Any) -> None:
     """Check evaluation files, criteria and evalgate.yml; makes no model calls."""
-    sys.exit(cli.guarded(lambda: _validate(given(values)), debug=False))
+    sys.exit(cli.run_command(lambda: _validate(given(values)), debug=False))
 
 
 def _validate(given: dict[str, Any]) -> int:

@@ -34,7 +34,7 @@ SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", 
 def command(**values: Any) -> None:
     """Generate conversation scenarios that test the agent's abilities; or record conversations that
     simulated users led as cases of their own (docs/simulation.md)."""
-    sys.exit(cli.guarded(lambda: generate(values), debug=bool(values.get("debug"))))
+    sys.exit(cli.run_command(lambda: generate(values), debug=bool(values.get("debug"))))
 
 
 def generate(values: dict[str, Any]) -> int:
@@ -48,21 +48,21 @@ def generate(values: dict[str, Any]) -> int:
         model=values["model"],
         into=values["into"] or "generated",
     )
-    done = gate_generate.generate(
+    files, count = gate_generate.generate(
         settings, order, environ=os.environ, say=lambda line: click.echo(plain.one_line(line), err=True)
     )
-    for path in done.files:
+    for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
-    if done.count < order.count:
-        click.echo(f"{words.counted(order.count, 'scenario')} requested, {done.count} written", err=True)
-    click.echo(f"review {words.counted(done.count, 'scenario')}, then `evalgate run {os.path.relpath(done.files[0])}`")
+    if count < order.count:
+        click.echo(f"{words.counted(order.count, 'scenario')} requested, {count} written", err=True)
+    click.echo(f"review {words.counted(count, 'scenario')}, then `evalgate run {os.path.relpath(files[0])}`")
     return ExitCode.PASS
 
 
 def record(values: dict[str, Any], *, root: Path) -> int:
     """Write recorded conversations down; the exit code. Raises EvalgateError."""
-    done = gate_generate.record(root, results=Path(values["from_results"]), into=values["into"] or "recorded")
-    shown = os.path.relpath(done.file)
+    file, holds = gate_generate.record(root, results=Path(values["from_results"]), into=values["into"] or "recorded")
+    shown = os.path.relpath(file)
     click.echo(f"wrote {shown}")
-    click.echo(f"review {gate_generate.summary(done)}, then `evalgate run {shown}`")
+    click.echo(f"review {holds}, then `evalgate run {shown}`")
     return ExitCode.PASS

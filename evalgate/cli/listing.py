@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from evalgate import agents, cli, criteria
+from evalgate import agents, cli
 from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.config.settings import Settings
-from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import ExitCode
 from evalgate.gate import prepare
-from evalgate.model import AgentUse, Case, ConfigOrigin, CriterionUse, Invocation, Need, Suite, ToolCall
+from evalgate.model import AgentUse, Case, ConfigOrigin, CriterionUse, Need, Suite, ToolCall
 from evalgate.text import plain, words
-
-# -- How many model calls a run will make at the least --
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,46 +34,34 @@ class Estimate:
     judge_calls: int = 0
 
 
-def estimate(
-    suite: Suite, *, repeats: int = 1, specs: Mapping[str, CriterionSpec], all_samples: bool = False
-) -> Estimate:
-    """Trials, turns and calls of a suite run `repeats` times; a scenario counts as one turn. `specs`: the criteria that
-    will be asked. `all_samples`: no judge stops early, as under `adk-compat`."""
-    cases = suite.eval_set.cases
-    questions = sum(_samples(use, specs, all_samples=all_samples) for use in suite.criteria)
+def estimate(suite: Suite, settings: Settings) -> Estimate:
+    """Trials, turns and calls of the first runs of a suite; a scenario counts as one turn."""
+    cases, repeats = suite.eval_set.cases, settings.runs.start
+    # under `adk-compat` no judge stops early
+    questions = sum(_samples(use, all_samples=settings.adk_compat) for use in suite.criteria)
     return Estimate(
         cases=len(cases),
         trials=len(cases) * repeats,
         turns=sum(1 if case.conversation is None else len(case.conversation) for case in cases) * repeats,
         model_calls=sum(map(_calls, cases)) * repeats,
-        judge_calls=questions * len(cases) * repeats,
+        judge_calls=0 if settings.skip_judged else questions * len(cases) * repeats,
     )
 
 
-def judged(specs: Mapping[str, CriterionSpec], *, skipped: bool) -> Mapping[str, CriterionSpec]:
-    """The criteria that ask a model or a service; none of them with `skipped`."""
-    return {name: spec for name, spec in specs.items() if not skipped and spec.needs & {Need.JUDGE, Need.VERTEX}}
-
-
 def _calls(case: Case) -> int:
-    return 1 if case.conversation is None else sum(1 + _steps(turn) for turn in case.conversation)
+    """A call a turn, and one more for each expected event that calls tools: calls of one event are made together."""
+    if case.conversation is None:
+        return 1
+    contents = (event.content for turn in case.conversation for event in turn.events or ())
+    steps = sum(any(isinstance(part, ToolCall) for part in content.parts) for content in contents if content)
+    return len(case.conversation) + steps
 
 
-def _steps(turn: Invocation) -> int:
-    """Expected events that call tools: calls of one event are made together."""
-    return sum(_calls_tools(event.content.parts) for event in turn.events or () if event.content is not None)
-
-
-def _calls_tools(parts: Iterable[object]) -> bool:
-    return any(isinstance(part, ToolCall) for part in parts)
-
-
-def _samples(use: CriterionUse, specs: Mapping[str, CriterionSpec], *, all_samples: bool) -> int:
+def _samples(use: CriterionUse, *, all_samples: bool) -> int:
     """How often a judge is asked one question at the least; half of the samples decide where all agree."""
-    spec = specs.get(use.name)
-    if spec is None or use.code is not None:
+    if not use.is_judged or use.code is not None:
         return 0
-    if Need.VERTEX in spec.needs:
+    if Need.VERTEX in use.needs:
         return 1
     written = use.options.get("judge_model_options")
     samples = written.get("num_samples") if isinstance(written, Mapping) else None
@@ -90,25 +75,25 @@ def _samples(use: CriterionUse, specs: Mapping[str, CriterionSpec], *, all_sampl
 @click.option("--cases/--no-cases", "with_cases", default=True, help="Show the cases of each suite.")
 def command(with_cases: bool, **values: Any) -> None:
     """Show suites, cases, criteria, agents and the minimum number of model calls; makes none."""
-    sys.exit(cli.guarded(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
+    sys.exit(cli.run_command(lambda: show(commands.given(values), with_cases=with_cases), debug=False))
 
 
 def show(given: dict[str, Any], *, with_cases: bool) -> int:
     """Print the suites; exit code 2 where a run would be refused. Raises EvalgateError."""
     settings = load.load_settings(given)
     prepared = prepare.prepare(settings, environ=os.environ)
-    for suite in prepared.suites:
-        for line in suite_lines(suite, estimated(suite, settings), with_cases=with_cases):
+    estimates = [estimate(suite, settings) for suite in prepared.suites]
+    for suite, expected in zip(prepared.suites, estimates, strict=True):
+        for line in suite_lines(suite, expected, with_cases=with_cases):
             click.echo(plain.visible(line))
-    total = [estimated(suite, settings) for suite in prepared.suites]
-    judge_calls = sum(each.judge_calls for each in total)
+    cases, trials = sum(each.cases for each in estimates), sum(each.trials for each in estimates)
+    judge_calls = sum(each.judge_calls for each in estimates)
     asked = f", {judge_calls:,} judge calls (cached replies are free)" if judge_calls else ""
     click.echo(
-        f"{words.counted(len(prepared.suites), 'suite')}, {words.counted(sum(each.cases for each in total), 'case')}, "
-        f"{words.counted(sum(each.trials for each in total), 'trial')}, "
-        f"at least {words.counted(sum(each.model_calls for each in total), 'model call')} of the agents{asked}"
+        f"{words.counted(len(estimates), 'suite')}, {words.counted(cases, 'case')}, {words.counted(trials, 'trial')}, "
+        f"at least {words.counted(sum(each.model_calls for each in estimates), 'model call')} of the agents{asked}"
     )
-    for line in more_lines(settings, trials=sum(each.trials for each in total)):
+    for line in more_lines(settings, trials=trials):
         click.echo(line)
     cli.show_problems(prepared.problems)
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
@@ -118,7 +103,7 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     """What may come on top: the base's side, further runs where outcomes differ, fresh runs of new failures."""
     runs, lines = settings.runs, []
     most = trials // runs.start * runs.most
-    # as `wiring.bases`: without a base that somebody names there is none at a desk, and the event's in a workflow
+    # without a base that somebody names there is none locally, and the event's in a workflow
     compared = settings.baseline == "rerun" or (settings.baseline == "auto" and bool(settings.base))
     if compared:
         lines.append(f"with the base: {2 * trials:,} trials in all, minus those with stored results")
@@ -133,12 +118,6 @@ def more_lines(settings: Settings, *, trials: int) -> list[str]:
     if str(settings.budget):
         lines.append(f"budget for both sides together: {settings.budget}")
     return lines
-
-
-def estimated(suite: Suite, settings: Settings) -> Estimate:
-    """What a suite costs at the least under the settings."""
-    asked = judged(criteria.CRITERIA, skipped=settings.skip_judged)
-    return estimate(suite, repeats=settings.runs.start, specs=asked, all_samples=settings.adk_compat)
 
 
 def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[str]:
@@ -156,7 +135,9 @@ def suite_lines(suite: Suite, expected: Estimate, *, with_cases: bool) -> list[s
         f"  cases     {size}, at least {words.counted(expected.model_calls, 'model call')}{judges}",
     ]
     if with_cases:
-        lines += [f"    - {case.case_id} ({_turns(case.conversation)})" for case in suite.eval_set.cases]
+        for case in suite.eval_set.cases:
+            turns = "scenario" if case.conversation is None else words.counted(len(case.conversation), "turn")
+            lines.append(f"    - {case.case_id} ({turns})")
     return lines
 
 
@@ -164,10 +145,6 @@ def named(agent: AgentUse) -> str:
     """What tells an agent from others of its driver: its command, its address, its function or its folder."""
     driver = agents.DRIVERS.get(agent.driver)
     return "" if driver is None else driver.label(agent.options)
-
-
-def _turns(conversation: tuple[Any, ...] | None) -> str:
-    return "scenario" if conversation is None else words.counted(len(conversation), "turn")
 
 
 def _criterion(use: CriterionUse) -> str:

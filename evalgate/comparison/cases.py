@@ -1,105 +1,186 @@
-"""All cases of two runs, one beside the other: which are compared, which decide, how each ended."""
+"""All cases of two runs side by side: which are compared, which decide, how each ended, whose failure it is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
-from evalgate.comparison import pairing, parting, tests
+from evalgate.comparison import divergence, pairing, tests
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.comparison.pairing import Pair
 from evalgate.comparison.tests import Stratum
 from evalgate.model import (
-    Arm,
     CaseComparison,
     CaseKey,
+    CaseOutcome,
+    CaseStatus,
     CaseVerdict,
     CriterionUse,
+    Divergence,
     FailureOrigin,
-    GradedTrial,
-    Parting,
     Policy,
     Run,
-    Scale,
-    Standing,
     Suite,
     VerdictKind,
 )
 
-# -- One case on both sides --
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideResults:
+    """A run's trials by case, and the threshold gate's word on each of head's cases."""
+
+    run: Run
+    trials: pairing.Trials
+    verdicts: Mapping[CaseKey, CaseVerdict]
+
+    def kind(self, key: CaseKey, name: str | None) -> VerdictKind | None:
+        """How a case ended by one criterion; by all of them where `name` is None."""
+        verdict = self.verdicts[key]
+        if name is None:
+            return verdict.kind
+        return next((criterion.kind for criterion in verdict.criteria if criterion.name == name), None)
+
+    def failed(self, key: CaseKey) -> frozenset[str]:
+        """The criteria that fail a case."""
+        return frozenset(each.name for each in self.verdicts[key].criteria if each.kind is VerdictKind.FAIL)
+
+    def outcome(self, key: CaseKey, uses: Sequence[CriterionUse], *, name: str | None = None) -> CaseOutcome:
+        """The trials of a case by what the criteria that decide say of them, those that never ran as unmeasured."""
+        deciding = [use for use in pairing.deciding(uses) if name in (None, use.name)]
+        outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in self.trials.get(key, ())]
+        outcomes += [None] * (self.run.expected(*key) - len(outcomes))
+        return CaseOutcome(
+            passed=outcomes.count(True),
+            failed=outcomes.count(False),
+            unmeasured=outcomes.count(None),
+            kind=self.kind(key, name) or VerdictKind.NOT_MEASURED,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """One case on one side: its trials, how many there were to be, the threshold gate's word on it, and its `arm`: the
-    trials by outcome; those that never ran count as unmeasured."""
+class Table:
+    """Head's cases on both sides, judged by head's criteria: of those that are compared, `deciding` count and `shown`
+    do not."""
 
-    trials: Sequence[GradedTrial]
-    verdict: CaseVerdict
-    expected: int
-    arm: Arm
-
-    @classmethod
-    def of(
-        cls, trials: Sequence[GradedTrial], verdict: CaseVerdict, uses: Sequence[CriterionUse], *, expected: int
-    ) -> Self:
-        """The trials of a case by what all criteria that decide say of them."""
-        arm = _arm(trials, uses, verdict.kind, expected=expected)
-        return cls(trials=trials, verdict=verdict, expected=expected, arm=arm)
+    uses: Mapping[CaseKey, Sequence[CriterionUse]]
+    head: SideResults
+    base: SideResults
+    unpaired: Mapping[CaseKey, CaseStatus]
+    deciding: tuple[Pair, ...]
+    shown: tuple[Pair, ...]
 
     @property
-    def failed(self) -> frozenset[str]:
-        """The criteria that fail it."""
-        return frozenset(each.name for each in self.verdict.criteria if each.kind is VerdictKind.FAIL)
+    def pairs(self) -> tuple[Pair, ...]:
+        """All cases that are compared."""
+        return (*self.deciding, *self.shown)
 
-    def by(self, use: CriterionUse) -> Arm:
-        """The trials by what one criterion says of them."""
-        kind = next((each.kind for each in self.verdict.criteria if each.name == use.name), None)
-        return _arm(self.trials, (use,), kind or VerdictKind.NOT_MEASURED, expected=self.expected)
+    def cases(self, policy: Policy) -> tuple[CaseComparison, ...]:
+        """Every case of head, then those that only base has."""
+        simulated = {
+            (suite.key, case.case_id): suite
+            for suite in self.head.run.suites
+            for case in suite.eval_set.cases
+            if case.scenario is not None
+        }
+        own = [self._case(key, alpha=policy.alpha, simulated=simulated.get(key)) for key in self.uses]
+        gone = (
+            CaseComparison(suite=suite, case_id=case_id, status=status, why=_why(status, base_ran=True))
+            for (suite, case_id), status in self.unpaired.items()
+            if (suite, case_id) not in self.uses
+        )
+        return (*own, *gone)
+
+    def _case(self, key: CaseKey, *, alpha: float, simulated: Suite | None) -> CaseComparison:
+        status, uses = self.unpaired.get(key, CaseStatus.PAIRED), self.uses[key]
+        # what the base made of another question, or has no question for, is no outcome of this case
+        base = self.base.outcome(key, uses) if status is CaseStatus.PAIRED else None
+        head = self.head.outcome(key, uses)
+        origin, newly = self._origin(key, head, base, alpha=alpha)
+        return CaseComparison(
+            suite=key[0],
+            case_id=key[1],
+            status=status,
+            head=head,
+            base=base,
+            origin=origin,
+            newly=newly,
+            why=_why(status, base_ran=bool(self.base.trials.get(key))),
+            divergence=None if simulated is None else self._divergence(key, simulated),
+        )
+
+    def _origin(
+        self, key: CaseKey, head: CaseOutcome, base: CaseOutcome | None, *, alpha: float
+    ) -> tuple[FailureOrigin | None, tuple[str, ...]]:
+        """Whose failure a case is (None: head does not fail), and the criteria that head alone fails.
+
+        New where the case as a whole or a criterion that head fails says so: a case that failed all along can fail in
+        a new way. Known only where the base fails every one of these criteria too.
+        """
+        if head.kind is not VerdictKind.FAIL:
+            return None, ()
+        if base is None:
+            return FailureOrigin.UNKNOWN, ()
+        whole, uses = failure_origin(head, base, alpha=alpha), self.uses[key]
+        parts = {
+            name: failure_origin(
+                self.head.outcome(key, uses, name=name), self.base.outcome(key, uses, name=name), alpha=alpha
+            )
+            for name in (use.name for use in pairing.deciding(uses) if use.name in self.head.failed(key))
+        }
+        newly = tuple(name for name, found in parts.items() if found is FailureOrigin.NEW)
+        if newly or whole is FailureOrigin.NEW:
+            return FailureOrigin.NEW, newly
+        # under `adk-compat` an agent that failed is a failure, and no criterion fails
+        if whole is FailureOrigin.UNKNOWN or not self.base.failed(key):
+            return whole, ()
+        unlike = (FailureOrigin.UNKNOWN, FailureOrigin.FLAKY)
+        return next((each for each in unlike if each in parts.values()), whole), ()
+
+    def _divergence(self, key: CaseKey, suite: Suite) -> Divergence | None:
+        """Where the conversations of a simulated user part, in the first repeat that both sides have."""
+        for trial in self.head.trials.get(key, ()):
+            head, base = (side.run.transcripts.find(trial.key) for side in (self.head, self.base))
+            if head is not None and base is not None:
+                hears_calls = suite.simulator.include_function_calls
+                return divergence.compare(base.invocations, head.invocations, hears_calls=hears_calls)
+        return None
 
 
-def _arm(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse], kind: VerdictKind, *, expected: int) -> Arm:
-    deciding = pairing.deciding(uses)
-    outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in trials]
-    outcomes += [None] * (expected - len(outcomes))
-    return Arm(passed=outcomes.count(True), failed=outcomes.count(False), unmeasured=outcomes.count(None), kind=kind)
+def of(
+    head: Run,
+    base: Run,
+    *,
+    policy: Policy,
+    unpaired: Mapping[CaseKey, CaseStatus],
+    unreliable: frozenset[CaseKey],
+) -> Table:
+    """The table of two runs."""
+    uses = pairing.uses_by_case(head)
+    ours, theirs = (
+        SideResults(
+            run=run,
+            trials=pairing.trials_by_case(run),
+            verdicts=comparison_verdict.case_verdicts(run, uses, policy=policy),
+        )
+        for run in (head, base)
+    )
+    pairs = [
+        pairing.pair(key, head=head, base=base, head_trials=ours.trials, base_trials=theirs.trials, uses=own)
+        for key, own in uses.items()
+        if unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED
+    ]
+    shown = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in unreliable}
+    return Table(
+        uses=uses,
+        head=ours,
+        base=theirs,
+        unpaired=unpaired,
+        deciding=tuple(pair for pair in pairs if pair.key not in shown),
+        shown=tuple(pair for pair in pairs if pair.key in shown),
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whose:
-    """Whose failure a case is (None: head does not fail), and the criteria that head alone fails."""
-
-    origin: FailureOrigin | None
-    newly: tuple[str, ...] = ()
-
-
-def whose(head: Ended, base: Ended | None, uses: Sequence[CriterionUse], *, alpha: float) -> Whose:
-    """Whose failure a case is, looked at as a whole and by every criterion that head fails.
-
-    New where either says so: a case that failed all along can fail in a new way. Known only where the base fails every
-    one of these criteria too.
-    """
-    if head.verdict.kind is not VerdictKind.FAIL:
-        return Whose(origin=None)
-    if base is None:
-        return Whose(origin=FailureOrigin.UNKNOWN)
-    whole = origin(head.arm, base.arm, alpha=alpha)
-    parts = {
-        use.name: origin(head.by(use), base.by(use), alpha=alpha)
-        for use in pairing.deciding(uses)
-        if use.name in head.failed
-    }
-    newly = tuple(name for name, found in parts.items() if found is FailureOrigin.NEW)
-    if newly or whole is FailureOrigin.NEW:
-        return Whose(origin=FailureOrigin.NEW, newly=newly)
-    if whole is FailureOrigin.UNKNOWN or not base.failed:  # under `adk-compat` an agent that failed is a failure
-        return Whose(origin=whole)
-    unlike = (FailureOrigin.UNKNOWN, FailureOrigin.FLAKY)
-    return Whose(origin=next((each for each in unlike if each in parts.values()), whole))
-
-
-def origin(head: Arm, base: Arm, *, alpha: float) -> FailureOrigin | None:
+def failure_origin(head: CaseOutcome, base: CaseOutcome, *, alpha: float) -> FailureOrigin | None:
     """Whose failure it is by the outcomes of both sides; None where head does not fail.
 
     Where runs of a side differ among themselves the failure is flaky, unless base passes and the case alone shows
@@ -112,135 +193,22 @@ def origin(head: Arm, base: Arm, *, alpha: float) -> FailureOrigin | None:
     passed = base.kind is VerdictKind.PASS
     if not (head.flaky or base.flaky):
         return FailureOrigin.NEW if passed else FailureOrigin.KNOWN
-    return FailureOrigin.NEW if passed and _worse(head, base, alpha=alpha) else FailureOrigin.FLAKY
-
-
-def _worse(head: Arm, base: Arm, *, alpha: float) -> bool:
     stratum = Stratum(
         head_passes=head.passed,
         head_runs=head.passed + head.failed,
         base_passes=base.passed,
         base_runs=base.passed + base.failed,
     )
-    # 1 of 20 ways is a p of 0.05 exactly, and counts
-    return tests.exact([stratum]).drop <= alpha + 1e-12
+    return FailureOrigin.NEW if passed and tests.is_worse(stratum, alpha=alpha) else FailureOrigin.FLAKY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """All cases of both sides: `pairs` are compared; `deciding` of them count, `shown` do not."""
-
-    head: Run
-    base: Run
-    uses: Mapping[CaseKey, Sequence[CriterionUse]]
-    head_trials: pairing.Trials
-    base_trials: pairing.Trials
-    head_verdicts: Mapping[CaseKey, CaseVerdict]
-    base_verdicts: Mapping[CaseKey, CaseVerdict]
-    unpaired: Mapping[CaseKey, Standing]
-    pairs: tuple[Pair, ...]
-    deciding: tuple[Pair, ...]
-    shown: tuple[Pair, ...]
-
-    def cases(self, policy: Policy) -> tuple[CaseComparison, ...]:
-        """Every case of head, then those that only base has."""
-        led = _led(self.head)
-        own = [self._case(key, alpha=policy.alpha, led=led) for key in self.uses]
-        gone = [key for key in self.unpaired if key not in self.uses]
-        return (*own, *(_removed(key, self.unpaired[key]) for key in gone))
-
-    def _case(self, key: CaseKey, *, alpha: float, led: Mapping[CaseKey, Suite]) -> CaseComparison:
-        standing, uses = self.unpaired.get(key, Standing.PAIRED), self.uses[key]
-        # what the base made of another question, or has no question for, is no outcome of this case
-        head, base = self._ended(key, head=True), self._ended(key, head=False) if standing is Standing.PAIRED else None
-        found = whose(head, base, uses, alpha=alpha)
-        return CaseComparison(
-            suite=key[0],
-            case_id=key[1],
-            standing=standing,
-            head=head.arm,
-            base=None if base is None else base.arm,
-            origin=found.origin,
-            newly=found.newly,
-            why=_why(standing, base_ran=bool(self.base_trials.get(key))),
-            parting=_parting(self, key, led.get(key)),
-        )
-
-    def _ended(self, key: CaseKey, *, head: bool) -> Ended:
-        run, trials, found = (
-            (self.head, self.head_trials, self.head_verdicts)
-            if head
-            else (self.base, self.base_trials, self.base_verdicts)
-        )
-        return Ended.of(trials.get(key, ()), found[key], self.uses[key], expected=run.expected(*key))
-
-
-def of(
-    head: Run,
-    base: Run,
-    *,
-    policy: Policy,
-    scales: Mapping[str, Scale],
-    unpaired: Mapping[CaseKey, Standing],
-    unreliable: frozenset[CaseKey],
-) -> Table:
-    """Head's cases on both sides, judged by head's criteria."""
-    uses = pairing.uses_by_case(head)
-    head_trials, base_trials = pairing.trials_by_case(head), pairing.trials_by_case(base)
-    pairs = tuple(
-        pairing.pair(key, head=head, base=base, head_trials=head_trials, base_trials=base_trials, uses=own)
-        for key, own in uses.items()
-        if unpaired.get(key, Standing.PAIRED) is Standing.PAIRED
-    )
-    silent = {pair.key for pair in pairs if pair.key[0] in policy.advisory or pair.key in unreliable}
-    return Table(
-        head=head,
-        base=base,
-        uses=uses,
-        head_trials=head_trials,
-        base_trials=base_trials,
-        head_verdicts=comparison_verdict.case_verdicts(head, uses, policy=policy, scales=scales),
-        base_verdicts=comparison_verdict.case_verdicts(base, uses, policy=policy, scales=scales),
-        unpaired=unpaired,
-        pairs=pairs,
-        deciding=tuple(pair for pair in pairs if pair.key not in silent),
-        shown=tuple(pair for pair in pairs if pair.key in silent),
-    )
-
-
-def _led(run: Run) -> dict[CaseKey, Suite]:
-    """The suites of the cases that a simulated user leads."""
-    return {
-        (suite.key, case.case_id): suite
-        for suite in run.suites
-        for case in suite.eval_set.cases
-        if case.scenario is not None
-    }
-
-
-def _parting(table: Table, key: CaseKey, suite: Suite | None) -> Parting | None:
-    """Where the conversations of a simulated user part, in the first repeat that both sides have; None without one
-    (`suite` None), and where they do not part."""
-    for trial in () if suite is None else table.head_trials.get(key, ()):
-        head, base = (run.transcripts.find(trial.key) for run in (table.head, table.base))
-        if suite is not None and head is not None and base is not None:
-            hears_calls = suite.simulator.include_function_calls
-            return parting.compare(base.invocations, head.invocations, hears_calls=hears_calls)
-    return None
-
-
-def _removed(key: CaseKey, standing: Standing) -> CaseComparison:
-    why = _why(standing, base_ran=True)
-    return CaseComparison(suite=key[0], case_id=key[1], standing=standing, head=None, base=None, why=why)
-
-
-def _why(standing: Standing, *, base_ran: bool) -> str:
-    match standing:
-        case Standing.PAIRED:
+def _why(status: CaseStatus, *, base_ran: bool) -> str:
+    match status:
+        case CaseStatus.PAIRED:
             return "" if base_ran else "the base did not run it"
-        case Standing.NEW:
+        case CaseStatus.NEW:
             return "not in the base's evaluation files"
-        case Standing.CHANGED:
+        case CaseStatus.CHANGED:
             return "the case changed since the base's results"
-        case Standing.REMOVED:
+        case CaseStatus.REMOVED:
             return "only on the base"

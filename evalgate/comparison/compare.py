@@ -17,22 +17,24 @@ from evalgate.comparison.pairing import Pair, Pattern, Sample
 from evalgate.comparison.repeats import Stage
 from evalgate.comparison.tests import ScoredStratum, Stratum, Tails
 from evalgate.model import (
-    OPEN,
+    AppliedRule,
     BaseOrigin,
     BaseSource,
     CaseKey,
-    CaseVerdict,
+    CaseStatus,
     Change,
+    ComparedCases,
     Comparison,
     CriterionComparison,
     CriterionRule,
     CriterionUse,
+    Difference,
     Interval,
-    Loosening,
     Policy,
+    PValue,
+    RelaxedRule,
     Run,
     Scale,
-    Standing,
     Suite,
     VerdictKind,
 )
@@ -155,15 +157,15 @@ def _weighted(
     )
 
 
-# -- What may be claimed of a criterion --
+# -- What is said of a criterion --
 
 DUST = 1e-9
 """Differences of means that are no difference: 1 - 0.95 is not more than 0.05."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """How one criterion is compared. `max_drop`: a share of the scale, or of base's mean where the scale is open."""
+class ScaledRule:
+    """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean where it is open."""
 
     name: str
     gating: bool
@@ -172,102 +174,96 @@ class Measure:
     max_drop: float
 
     def floor(self, base: float) -> float:
-        """The drop that is let pass, on the criterion's own scale."""
+        """The drop that is tolerated, on the criterion's own scale."""
         low, high = self.scale.lowest, self.scale.highest
         reach = abs(base) if low is None or high is None else high - low
         return max(self.max_drop * reach, self.scale.resolution)
 
 
-def measure_of(use: CriterionUse, policy: Policy, scales: Mapping[str, Scale], *, advisory: bool) -> Measure:
+def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool) -> ScaledRule:
     """How the policy compares a criterion. Informational ones decide only where the policy says so."""
     rule = policy.criteria.get(use.name, CriterionRule())
     informational = use.informational or use.threshold is None
-    return Measure(
+    return ScaledRule(
         name=use.name,
         gating=not advisory and (not informational if rule.gating is None else rule.gating),
         lower_is_better=use.lower_is_better if rule.lower_is_better is None else rule.lower_is_better,
-        scale=scales.get(use.name, OPEN),
+        scale=use.scale,
         max_drop=policy.max_drop if rule.max_drop is None else rule.max_drop,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Odds:
-    """P-values of head being worse and of head being better; 0 or 1 where the difference is a fact."""
+class CriterionResult:
+    """A criterion's numbers over the cases that are to be compared: as measured, and with what is missing put in at
+    the ends of its scale.
 
-    worse: float
-    better: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A criterion's numbers: as measured, and with what is missing put in at its ends.
-
-    `generous`: head's missing scores at their best and base's at their worst; `harsh` the other way round. `total`
-    cases were to be compared; `paired` have a score on both sides, `full` have every score; `unrun` lack only trials
-    that never ran. `apart`: the two sides were measured apart, so that nothing may be claimed.
+    `at_best`: head's missing scores at their best and base's at their worst; `at_worst` the other way round. `fact`:
+    both sides repeat themselves exactly. `clock_based`: read from a clock, and the sides were not run together, so
+    that nothing may be claimed.
     """
 
-    measure: Measure
-    total: int
-    paired: int
-    full: int
-    unrun: int
+    rule: ScaledRule
+    samples: Sequence[Sample]
     fact: bool
     measured: Estimate | None
-    generous: Estimate | None
-    harsh: Estimate | None
-    apart: bool = False
+    at_best: Estimate | None
+    at_worst: Estimate | None
+    clock_based: bool
 
     @property
     def floor(self) -> float:
-        """The drop that is let pass."""
-        return 0.0 if self.measured is None else self.measure.floor(self.measured.base)
+        """The drop that is tolerated."""
+        return 0.0 if self.measured is None else self.rule.floor(self.measured.base)
+
+    @property
+    def full(self) -> int:
+        """Cases that have every score."""
+        return sum(sample.full for sample in self.samples)
 
     def drop(self, estimate: Estimate) -> float:
         """By how much head is worse."""
-        return estimate.delta if self.measure.lower_is_better else -estimate.delta
+        return estimate.delta if self.rule.lower_is_better else -estimate.delta
 
-    def odds(self, estimate: Estimate | None) -> Odds:
-        """The p-values of an estimate; those of nothing are 1."""
+    def p_value(self, estimate: Estimate | None) -> PValue:
+        """The p-values of an estimate; 0 or 1 where the difference is a fact; 1 of nothing."""
         if estimate is None:
-            return Odds(worse=1.0, better=1.0)
+            return PValue(worse=1.0, better=1.0)
         if estimate.tails is None:
             drop = self.drop(estimate)
-            return Odds(worse=0.0 if drop > DUST else 1.0, better=0.0 if drop < -DUST else 1.0)
-        if self.measure.lower_is_better:
-            return Odds(worse=estimate.tails.rise, better=estimate.tails.drop)
-        return Odds(worse=estimate.tails.drop, better=estimate.tails.rise)
+            return PValue(worse=0.0 if drop > DUST else 1.0, better=0.0 if drop < -DUST else 1.0)
+        if self.rule.lower_is_better:
+            return PValue(worse=estimate.tails.rise, better=estimate.tails.drop)
+        return PValue(worse=estimate.tails.drop, better=estimate.tails.rise)
 
+    def exceeds(self, *, worse: bool) -> bool:
+        """Whether the difference exceeds the floor, as measured and with the missing put in against that."""
+        against = self.at_best if worse else self.at_worst
+        if self.measured is None or against is None:
+            return False
+        drops = [self.drop(each) if worse else -self.drop(each) for each in (self.measured, against)]
+        return min(drops) > self.floor + DUST
 
-def read(measure: Measure, samples: Sequence[Sample], *, draws: int, seed: int, fact: bool, alpha: float) -> Reading:
-    """A criterion's numbers over the cases that are to be compared.
+    def within(self, estimate: Estimate | None) -> bool:
+        """Whether the whole interval lies within the floor."""
+        if estimate is None:
+            return False
+        floor = self.floor + DUST
+        if estimate.tails is None:
+            return abs(estimate.delta) <= floor
+        return estimate.interval is not None and -floor <= estimate.interval.low and estimate.interval.high <= floor
 
-    `fact`: the agent repeated itself in every case. A difference is a fact only where so many coin tosses would look
-    like it with a chance below `alpha`.
-    """
-    fact = fact and all(_constant(sample.head) and _constant(sample.base) for sample in samples)
-    fact = fact and _chance(samples) < alpha
-    complete = all(sample.full for sample in samples)
-    low, high = _ends(measure.scale, samples)
-    best, worst = (low, high) if measure.lower_is_better else (high, low)
+    def missing(self, *, min_measured: float, truncated: bool) -> Change | None:
+        """What is said where too little was measured; None where it is enough. What a budget cut short is inconclusive
+        where the trials that never ran would have been enough."""
 
-    def estimate(given: Sequence[Sample]) -> Estimate | None:
-        return estimate_mean(given, draws=draws, seed=seed, fact=fact)
+        def enough(cases: int) -> bool:
+            return cases > 0 and cases >= len(self.samples) * min_measured - DUST
 
-    measured = estimate(samples)
-    known = complete or measured is None
-    return Reading(
-        measure=measure,
-        total=len(samples),
-        paired=sum(sample.paired for sample in samples),
-        full=sum(sample.full for sample in samples),
-        unrun=sum(sample.unrun and not sample.failed for sample in samples),
-        fact=fact and measured is not None,
-        measured=measured,
-        generous=measured if known else estimate([sample.filled(head=best, base=worst) for sample in samples]),
-        harsh=measured if known else estimate([sample.filled(head=worst, base=best) for sample in samples]),
-    )
+        if self.measured is not None and enough(self.full):
+            return None
+        never_ran = sum(sample.unrun and not sample.failed for sample in self.samples)
+        return Change.INCONCLUSIVE if truncated and enough(self.full + never_ran) else Change.NOT_MEASURED
 
 
 def _chance(samples: Sequence[Sample]) -> float:
@@ -275,7 +271,7 @@ def _chance(samples: Sequence[Sample]) -> float:
     all of b of base the other. 0 where no case differs."""
     chances = []
     for sample in samples:
-        head, base = ([value for value in side if value is not None] for side in (sample.head, sample.base))
+        head, base = _known(sample.head), _known(sample.base)
         if head and base and head[0] != base[0]:
             share = len(head) / (len(head) + len(base))
             chances.append(share ** len(head) * (1 - share) ** len(base))
@@ -283,7 +279,7 @@ def _chance(samples: Sequence[Sample]) -> float:
 
 
 def _constant(values: Sequence[float | None]) -> bool:
-    return len({value for value in values if value is not None}) <= 1
+    return len(set(_known(values))) <= 1
 
 
 def _ends(scale: Scale, samples: Sequence[Sample]) -> tuple[float, float]:
@@ -292,94 +288,6 @@ def _ends(scale: Scale, samples: Sequence[Sample]) -> tuple[float, float]:
     low = min(seen, default=0.0) if scale.lowest is None else scale.lowest
     high = max(seen, default=0.0) if scale.highest is None else scale.highest
     return low, high
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What is said of a criterion, with the p-values that it rests on, adjusted for the criteria beside it. `short`:
-    too little of it was measured, also where it fell for certain."""
-
-    change: Change
-    adjusted: Odds | None
-    short: bool = False
-
-
-def claim(
-    readings: Mapping[str, Reading], *, alpha: float, share: float, min_measured: float, truncated: bool
-) -> dict[str, Claim]:
-    """What is said of each criterion of one family. `share`: of alpha that this stage may spend.
-
-    Adjusted p-values are Holm's, divided by `share`, so that all of them are compared with `alpha`.
-    """
-    measured = {name: reading.odds(reading.measured) for name, reading in readings.items()}
-    generous = {name: reading.odds(reading.generous) for name, reading in readings.items()}
-    harsh = {name: reading.odds(reading.harsh) for name, reading in readings.items()}
-    sampled = [name for name, reading in readings.items() if not reading.fact and not reading.apart]
-
-    def adjusted(odds: Mapping[str, float]) -> dict[str, float]:
-        found = tests.holm({name: odds[name] for name in sampled})
-        return {name: min(1.0, found[name] / share) if name in found else odds[name] for name in odds}
-
-    worse = adjusted({name: odds.worse for name, odds in measured.items()})
-    better = adjusted({name: odds.better for name, odds in measured.items()})
-    worse_at_best = adjusted({name: odds.worse for name, odds in generous.items()})
-    better_at_worst = adjusted({name: odds.better for name, odds in harsh.items()})
-    claims = {}
-    for name, reading in readings.items():
-        regressed = max(worse[name], worse_at_best[name]) < alpha and _beyond(reading, worse=True)
-        improved = max(better[name], better_at_worst[name]) < alpha and _beyond(reading, worse=False)
-        lacking = _lacking(reading, min_measured=min_measured, truncated=truncated)
-        claims[name] = Claim(
-            change=_change(reading, regressed=regressed, improved=improved, lacking=lacking),
-            adjusted=None
-            if name not in sampled or reading.measured is None
-            else Odds(worse=worse[name], better=better[name]),
-            short=lacking is Change.NOT_MEASURED,
-        )
-    return claims
-
-
-def _beyond(reading: Reading, *, worse: bool) -> bool:
-    """Whether the difference exceeds the floor, as measured and with the missing put in against the claim."""
-    against = reading.generous if worse else reading.harsh
-    if reading.measured is None or against is None:
-        return False
-    drops = [reading.drop(each) if worse else -reading.drop(each) for each in (reading.measured, against)]
-    return min(drops) > reading.floor + DUST
-
-
-def _lacking(reading: Reading, *, min_measured: float, truncated: bool) -> Change | None:
-    """What is said where too little was measured; None where it is enough."""
-    if reading.measured is not None and _enough(reading, reading.full, min_measured):
-        return None
-    cut_short = truncated and _enough(reading, reading.full + reading.unrun, min_measured)
-    return Change.INCONCLUSIVE if cut_short else Change.NOT_MEASURED
-
-
-def _change(reading: Reading, *, regressed: bool, improved: bool, lacking: Change | None) -> Change:
-    if reading.apart:
-        return Change.NOT_MEASURED
-    if regressed:
-        return Change.REGRESSED
-    if lacking is not None:
-        return lacking
-    if improved:
-        return Change.IMPROVED
-    within = all(_within(reading, each) for each in (reading.measured, reading.generous, reading.harsh))
-    return Change.UNCHANGED if within else Change.INCONCLUSIVE
-
-
-def _enough(reading: Reading, cases: int, min_measured: float) -> bool:
-    return reading.total > 0 and cases > 0 and cases >= reading.total * min_measured - DUST
-
-
-def _within(reading: Reading, estimate: Estimate | None) -> bool:
-    if estimate is None:
-        return False
-    floor = reading.floor + DUST
-    if estimate.tails is None:
-        return abs(estimate.delta) <= floor
-    return estimate.interval is not None and -floor <= estimate.interval.low and estimate.interval.high <= floor
 
 
 # -- Head's run beside base's --
@@ -400,45 +308,71 @@ def draws_for(cases: int) -> int:
     return max(1_999, min(DRAWS, 20_000_000 // max(cases, 1)))
 
 
+def compare(
+    head: Run,
+    base: Run,
+    *,
+    policy: Policy,
+    origin: BaseOrigin,
+    unpaired: Mapping[CaseKey, CaseStatus],
+    relaxed: tuple[RelaxedRule, ...],
+    stage: Stage,
+    unreliable: frozenset[CaseKey] = frozenset(),
+    run_together: bool | None = None,
+) -> Comparison:
+    """The comparison; where nothing of the base could be measured, one that says so.
+
+    `run_together`: whether all of the base was run side by side with head; None: as the origin says. The others: as
+    `compare_runs`.
+    """
+    problem = "" if _shares_no_case(head, unpaired) else _never_ran(base)
+    if problem:
+        return Comparison(origin=origin, problem=problem, relaxed=relaxed)
+    run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
+    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
+    return compare_runs(
+        head,
+        base,
+        policy=policy,
+        origin=dataclasses.replace(origin, notes=tuple(notes)),
+        unpaired=unpaired,
+        relaxed=relaxed,
+        stage=stage,
+        unreliable=unreliable,
+        run_together=run_together,
+    )
+
+
 def compare_runs(
     head: Run,
     base: Run,
     *,
     policy: Policy,
-    scales: Mapping[str, Scale],
-    judged: frozenset[str],
     origin: BaseOrigin,
-    unpaired: Mapping[CaseKey, Standing],
-    seed: int,
-    loosened: tuple[Loosening, ...] = (),
+    unpaired: Mapping[CaseKey, CaseStatus],
+    relaxed: tuple[RelaxedRule, ...] = (),
     stage: Stage = Stage.ONLY,
     unreliable: frozenset[CaseKey] = frozenset(),
-    beside: bool = True,
+    run_together: bool = True,
 ) -> Comparison:
-    """Head beside base, by head's cases and criteria.
+    """Head beside base, by head's cases, criteria and seed.
 
-    `judged`: criteria that a judge scores, whose scores vary though the agent does not. `unpaired`: cases that are left
-    out of every difference. `unreliable`: cases that are shown and never decide, like those of advisory suites.
-    `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent. `beside`: whether both
-    sides were run side by side; where not, nothing is claimed of what is read from a clock.
+    `unpaired`: cases that are left out of every difference. `unreliable`: cases that are shown and never decide, like
+    those of advisory suites. `stage`: which look at adaptive repeats this is; it says how much of alpha may be spent.
+    `run_together`: whether both sides were run side by side; where not, nothing is said of what is read from a clock.
     """
-    table = comparison_cases.of(head, base, policy=policy, scales=scales, unpaired=unpaired, unreliable=unreliable)
-    settings = _Settings(
+    table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
+    comparer = _Comparer(
+        table,
         policy=policy,
-        scales=scales,
-        judged=judged,
         # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
         steady=stage is not Stage.FIRST and _steady(table.pairs),
         share=repeats.SHARES[stage],
-        draws=draws_for(len(table.pairs)),
-        seed=seed,
-        truncated=bool(head.truncated or base.truncated),
-        beside=beside,
+        run_together=run_together,
     )
-    rows = _rows(table, settings)
-    overall = _overall(table, settings)
+    rows = comparer.rows()
+    overall = comparer.overall()
     outcomes = [pairing.outcomes(pair) for pair in table.deciding]
-    gating = sum(row.gating for row in rows)
     return Comparison(
         origin=origin,
         base=base,
@@ -449,28 +383,15 @@ def compare_runs(
         base_rates=power.rates([sample.base[: sample.base_first] for sample in outcomes]),
         power=power.detectable(
             outcomes,
-            alpha=policy.alpha * settings.share / max(gating, 1),
+            alpha=policy.alpha * repeats.SHARES[stage] / max(sum(row.rule.gating for row in rows), 1),
             floor=policy.max_drop,
             fact=overall is not None and overall.fact,
         ),
-        loosened=loosened,
+        relaxed=relaxed,
         alpha=policy.alpha,
-        seed=seed,
-        draws=settings.draws,
+        seed=head.seed,
+        draws=comparer.draws,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settings:
-    policy: Policy
-    scales: Mapping[str, Scale]
-    judged: frozenset[str]
-    steady: bool
-    share: float
-    draws: int
-    seed: int
-    truncated: bool
-    beside: bool
 
 
 def _steady(pairs: Sequence[Pair]) -> bool:
@@ -486,163 +407,167 @@ def _steady(pairs: Sequence[Pair]) -> bool:
     )
 
 
-def _rows(table: Table, settings: _Settings) -> tuple[CriterionComparison, ...]:
-    deciding = _readings(table.deciding, settings, advisory=False)
-    shown = _readings(table.shown, settings, advisory=True)
-    gating = {name: reading for name, reading in deciding.items() if reading.measure.gating}
-    beside = {name: reading for name, reading in deciding.items() if not reading.measure.gating}
-    rows: list[CriterionComparison] = []
-    for family, pairs, advisory in (
-        (gating, table.deciding, False),
-        (beside, table.deciding, False),
-        (shown, table.shown, True),
-    ):
-        found = _claim(family, settings)
-        rows += [
-            _row(reading, found[name], turned=_turned(table, pairs, name), advisory=advisory)
-            for name, reading in family.items()
-        ]
-    return tuple(rows)
+class _Comparer:
+    """Compares the criteria of a table's cases. `share`: of alpha that this stage may spend."""
+
+    def __init__(self, table: Table, *, policy: Policy, steady: bool, share: float, run_together: bool) -> None:
+        self.draws = draws_for(len(table.pairs))
+        self._table, self._policy, self._steady, self._share = table, policy, steady, share
+        self._run_together = run_together
+        self._truncated = bool(table.head.run.truncated or table.base.run.truncated)
+
+    def rows(self) -> tuple[CriterionComparison, ...]:
+        """The criteria that decide, those beside them, and those of cases that are only shown."""
+        deciding = self._results(self._table.deciding, advisory=False)
+        shown = self._results(self._table.shown, advisory=True)
+        gating = {name: result for name, result in deciding.items() if result.rule.gating}
+        others = {name: result for name, result in deciding.items() if not result.rule.gating}
+        return (
+            *self._family(gating, self._table.deciding, advisory=False),
+            *self._family(others, self._table.deciding, advisory=False),
+            *self._family(shown, self._table.shown, advisory=True),
+        )
+
+    def overall(self) -> CriterionComparison | None:
+        """The trials that pass every deciding criterion; None where no case decides."""
+        pairs = self._table.deciding
+        if not pairs:
+            return None
+        uses = [use for pair in pairs for use in pairing.deciding(pair.uses)]
+        rule = ScaledRule(
+            name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=self._policy.max_drop
+        )
+        result = self._result(
+            rule, [pairing.outcomes(pair) for pair in pairs], is_judged=any(use.is_judged for use in uses)
+        )
+        (row,) = self._family({OVERALL: result}, pairs, advisory=False)
+        return row
+
+    def _results(self, pairs: Sequence[Pair], *, advisory: bool) -> dict[str, CriterionResult]:
+        """By criterion, in the order in which suites name them; a criterion of many suites is one."""
+        uses = {use.name: use for pair in reversed(pairs) for use in reversed(pair.uses)}
+        judged = {use.name for pair in pairs for use in pair.uses if use.is_judged}
+        results = {}
+        for name in dict.fromkeys(use.name for pair in pairs for use in pair.uses):
+            samples = [pairing.scores(pair, name) for pair in pairs if any(use.name == name for use in pair.uses)]
+            rule = rule_of(uses[name], self._policy, advisory=advisory)
+            results[name] = self._result(rule, samples, is_judged=name in judged)
+        return results
+
+    def _result(self, rule: ScaledRule, samples: Sequence[Sample], *, is_judged: bool) -> CriterionResult:
+        """`is_judged`: a judge scores it, whose scores vary though the agent does not. A difference is a fact only
+        where so many coin tosses would look like it with a chance below alpha."""
+        fact = (
+            self._steady
+            and not is_judged
+            and all(_constant(sample.head) and _constant(sample.base) for sample in samples)
+            and _chance(samples) < self._policy.alpha
+        )
+        # a criterion's draws are its own, whatever other criteria there are
+        seed = (abs(self._table.head.run.seed) << 32) | zlib.crc32(rule.name.encode("utf-8", "surrogatepass"))
+        low, high = _ends(rule.scale, samples)
+        best, worst = (low, high) if rule.lower_is_better else (high, low)
+
+        def estimate(given: Sequence[Sample]) -> Estimate | None:
+            return estimate_mean(given, draws=self.draws, seed=seed, fact=fact)
+
+        measured = estimate(samples)
+        known = measured is None or all(sample.full for sample in samples)
+        return CriterionResult(
+            rule=rule,
+            samples=samples,
+            fact=fact and measured is not None,
+            measured=measured,
+            at_best=measured if known else estimate([sample.filled(head=best, base=worst) for sample in samples]),
+            at_worst=measured if known else estimate([sample.filled(head=worst, base=best) for sample in samples]),
+            clock_based=rule.scale.clocked and not self._run_together,
+        )
+
+    def _family(
+        self, results: Mapping[str, CriterionResult], pairs: Sequence[Pair], *, advisory: bool
+    ) -> list[CriterionComparison]:
+        """The rows of criteria that are adjusted for each other.
+
+        Adjusted p-values are Holm's, divided by the share of this stage, so that all of them are compared with alpha.
+        """
+        sampled = {name for name, result in results.items() if not result.fact and not result.clock_based}
+
+        def adjusted(values: Mapping[str, float]) -> dict[str, float]:
+            found = tests.holm({name: p for name, p in values.items() if name in sampled})
+            return {name: min(1.0, found[name] / self._share) if name in found else p for name, p in values.items()}
+
+        measured = {name: result.p_value(result.measured) for name, result in results.items()}
+        worse = adjusted({name: p.worse for name, p in measured.items()})
+        better = adjusted({name: p.better for name, p in measured.items()})
+        worse_at_best = adjusted({name: each.p_value(each.at_best).worse for name, each in results.items()})
+        better_at_worst = adjusted({name: each.p_value(each.at_worst).better for name, each in results.items()})
+        alpha, rows = self._policy.alpha, []
+        for name, result in results.items():
+            missing = result.missing(min_measured=self._policy.min_measured, truncated=self._truncated)
+            regressed = max(worse[name], worse_at_best[name]) < alpha and result.exceeds(worse=True)
+            improved = max(better[name], better_at_worst[name]) < alpha and result.exceeds(worse=False)
+            p_values = (measured[name], PValue(worse=worse[name], better=better[name])) if name in sampled else None
+            rows.append(
+                CriterionComparison(
+                    name=name,
+                    rule=AppliedRule(
+                        gating=result.rule.gating,
+                        advisory=advisory,
+                        lower_is_better=result.rule.lower_is_better,
+                        floor=result.floor,
+                    ),
+                    change=_change(result, regressed=regressed, improved=improved, missing=missing),
+                    cases=self._cases(result, pairs),
+                    difference=_difference(result.measured, p_values),
+                    fact=result.fact,
+                    clock_based=result.clock_based,
+                    short=missing is Change.NOT_MEASURED,
+                )
+            )
+        return rows
+
+    def _cases(self, result: CriterionResult, pairs: Sequence[Pair]) -> ComparedCases:
+        name = None if result.rule.name == OVERALL else result.rule.name
+        base, head = self._table.base, self._table.head
+        kinds = [(base.kind(pair.key, name), head.kind(pair.key, name)) for pair in pairs]
+        return ComparedCases(
+            compared=sum(sample.paired for sample in result.samples),
+            unpaired=len(result.samples) - result.full,
+            broken=kinds.count((VerdictKind.PASS, VerdictKind.FAIL)),
+            fixed=kinds.count((VerdictKind.FAIL, VerdictKind.PASS)),
+        )
 
 
-def _claim(family: Mapping[str, Reading], settings: _Settings) -> dict[str, Claim]:
-    return claim(
-        family,
-        alpha=settings.policy.alpha,
-        share=settings.share,
-        min_measured=settings.policy.min_measured,
-        truncated=settings.truncated,
-    )
+def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing: Change | None) -> Change:
+    if result.clock_based:
+        return Change.NOT_MEASURED
+    if regressed:
+        return Change.REGRESSED
+    if missing is not None:
+        return missing
+    if improved:
+        return Change.IMPROVED
+    within = all(result.within(each) for each in (result.measured, result.at_best, result.at_worst))
+    return Change.UNCHANGED if within else Change.INCONCLUSIVE
 
 
-def _readings(pairs: Sequence[Pair], settings: _Settings, *, advisory: bool) -> dict[str, Reading]:
-    """By criterion, in the order in which suites name them; a criterion of many suites is one."""
-    uses = {use.name: use for pair in reversed(pairs) for use in reversed(pair.uses)}
-    ordered = dict.fromkeys(use.name for pair in pairs for use in pair.uses)
-    readings = {}
-    for name in ordered:
-        samples = [pairing.scores(pair, name) for pair in pairs if any(use.name == name for use in pair.uses)]
-        measure = measure_of(uses[name], settings.policy, settings.scales, advisory=advisory)
-        reading = _read(measure, samples, settings, steady=settings.steady and name not in settings.judged)
-        readings[name] = dataclasses.replace(reading, apart=measure.scale.clocked and not settings.beside)
-    return readings
-
-
-def _read(measure: Measure, samples: Sequence[Sample], settings: _Settings, *, steady: bool) -> Reading:
-    # a criterion's draws are its own, whatever other criteria there are
-    seed = (abs(settings.seed) << 32) | zlib.crc32(measure.name.encode("utf-8", "surrogatepass"))
-    return read(measure, samples, draws=settings.draws, seed=seed, fact=steady, alpha=settings.policy.alpha)
-
-
-def _overall(table: Table, settings: _Settings) -> CriterionComparison | None:
-    if not table.deciding:
+def _difference(measured: Estimate | None, p_values: tuple[PValue, PValue] | None) -> Difference | None:
+    if measured is None:
         return None
-    names = {use.name for pair in table.deciding for use in pairing.deciding(pair.uses)}
-    measure = Measure(
-        name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=settings.policy.max_drop
-    )
-    samples = [pairing.outcomes(pair) for pair in table.deciding]
-    reading = _read(measure, samples, settings, steady=settings.steady and not names & settings.judged)
-    kinds = ((table.base_verdicts[pair.key].kind, table.head_verdicts[pair.key].kind) for pair in table.deciding)
-    return _row(reading, _claim({OVERALL: reading}, settings)[OVERALL], turned=_count(kinds), advisory=False)
+    p, p_adjusted = p_values or (None, None)
+    return Difference(base=measured.base, head=measured.head, interval=measured.interval, p=p, p_adjusted=p_adjusted)
 
 
-def _turned(table: Table, pairs: Sequence[Pair], name: str) -> tuple[int, int]:
-    """Cases that pass the criterion on base alone, and on head alone."""
-    return _count(
-        (_kind(table.base_verdicts[pair.key], name), _kind(table.head_verdicts[pair.key], name)) for pair in pairs
-    )
-
-
-def _kind(verdict: CaseVerdict, name: str) -> VerdictKind | None:
-    return next((criterion.kind for criterion in verdict.criteria if criterion.name == name), None)
-
-
-def _count(kinds: Iterable[tuple[VerdictKind | None, VerdictKind | None]]) -> tuple[int, int]:
-    found = list(kinds)
-    broken, fixed = (VerdictKind.PASS, VerdictKind.FAIL), (VerdictKind.FAIL, VerdictKind.PASS)
-    return found.count(broken), found.count(fixed)
-
-
-def _row(reading: Reading, claim: Claim, *, turned: tuple[int, int], advisory: bool) -> CriterionComparison:
-    measured, odds = reading.measured, claim.adjusted
-    raw = None if odds is None else reading.odds(measured)
-    return CriterionComparison(
-        name=reading.measure.name,
-        gating=reading.measure.gating,
-        lower_is_better=reading.measure.lower_is_better,
-        cases=reading.paired,
-        base=None if measured is None else measured.base,
-        head=None if measured is None else measured.head,
-        interval=None if measured is None else measured.interval,
-        p=None if raw is None else raw.worse,
-        p_rise=None if raw is None else raw.better,
-        p_adjusted=None if odds is None else odds.worse,
-        p_rise_adjusted=None if odds is None else odds.better,
-        floor=reading.floor,
-        change=claim.change,
-        fact=reading.fact,
-        unpaired=reading.total - reading.full,
-        advisory=advisory,
-        broken=turned[0],
-        fixed=turned[1],
-        apart=reading.apart,
-        short=claim.short,
-    )
-
-
-def compare(
-    head: Run,
-    base: Run,
-    *,
-    policy: Policy,
-    origin: BaseOrigin,
-    unpaired: Mapping[CaseKey, Standing],
-    loosened: tuple[Loosening, ...],
-    stage: Stage,
-    unreliable: frozenset[CaseKey] = frozenset(),
-    beside: bool | None = None,
-) -> Comparison:
-    """The comparison; where nothing of the base could be measured, one that says so.
-
-    `beside`: whether all of the base was run side by side with head; None: as the origin says.
-    """
-    problem = "" if _shares_no_case(head, unpaired) else _never_ran(base)
-    if problem:
-        return Comparison(origin=origin, problem=problem, loosened=loosened)
-    beside = origin.source is BaseSource.RERUN if beside is None else beside
-    notes = dict.fromkeys((*origin.notes, *_other_models(head, base, beside=beside)))
-    return compare_runs(
-        head,
-        base,
-        policy=policy,
-        scales=scales(head.suites),
-        judged=frozenset(use.name for suite in head.suites for use in suite.criteria if use.is_judged),
-        origin=dataclasses.replace(origin, notes=tuple(notes)),
-        unpaired=unpaired,
-        seed=head.seed,
-        loosened=loosened,
-        stage=stage,
-        unreliable=unreliable,
-        beside=beside,
-    )
-
-
-def scales(suites: Iterable[Suite]) -> dict[str, Scale]:
-    """The scale of every criterion of the suites."""
-    return {use.name: use.scale for suite in suites for use in suite.criteria}
-
-
-def clocked(policy: Policy, suites: Iterable[Suite]) -> tuple[str, ...]:
+def clock_based(policy: Policy, suites: Iterable[Suite]) -> tuple[str, ...]:
     """The criteria that are read from a clock and decide all the same."""
     named = [use.name for suite in suites for use in suite.criteria if use.scale.clocked]
     return tuple(name for name in dict.fromkeys(named) if policy.criteria.get(name, CriterionRule()).gating)
 
 
-def _shares_no_case(head: Run, unpaired: Mapping[CaseKey, Standing]) -> bool:
+def _shares_no_case(head: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> bool:
     """Whether every case is new or changed, so that nothing could be compared whatever became of the base."""
     keys = [(suite.key, case.case_id) for suite in head.suites for case in suite.eval_set.cases]
-    return bool(keys) and all(unpaired.get(key, Standing.PAIRED) is not Standing.PAIRED for key in keys)
+    return bool(keys) and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys)
 
 
 def _never_ran(base: Run) -> str:
@@ -655,11 +580,11 @@ def _never_ran(base: Run) -> str:
     return ""
 
 
-def _other_models(head: Run, base: Run, *, beside: bool) -> tuple[str, ...]:
+def _other_models(head: Run, base: Run, *, run_together: bool) -> tuple[str, ...]:
     """A note where other models answered: though the agent is the same, or at another time, when a provider may have
     moved as well. That difference is not the change's, or not its alone."""
     same = dict(head.codes) == dict(base.codes)
-    if not head.models or not base.models or head.models == base.models or (beside and not same):
+    if not head.models or not base.models or head.models == base.models or (run_together and not same):
         return ()
     then, now = (", ".join(sorted(run.models)) for run in (base, head))
     agent = "the same agent" if same else "the agent"

@@ -17,6 +17,7 @@ from evalgate.errors import Problem, Severity
 from evalgate.model import (
     CaseComparison,
     CaseKey,
+    CaseStatus,
     Change,
     Comparison,
     CriterionUse,
@@ -24,8 +25,6 @@ from evalgate.model import (
     GradedTrial,
     Policy,
     Run,
-    Scale,
-    Standing,
     Suite,
     ThresholdRule,
     VerdictKind,
@@ -45,7 +44,7 @@ def new_failures(comparison: Comparison, *, policy: Policy, unreliable: frozense
     keys = (
         (case.suite, case.case_id)
         for case in comparison.cases
-        if case.origin is FailureOrigin.NEW and case.standing is Standing.PAIRED and case.base is not None
+        if case.origin is FailureOrigin.NEW and case.status is CaseStatus.PAIRED and case.base is not None
     )
     return tuple(key for key in keys if key[0] not in policy.advisory and key not in unreliable)
 
@@ -91,17 +90,15 @@ def candidate_chance(repeats: int, *, alpha: float) -> float:
         (head, base)
         for head in range(repeats + 1)
         for base in range(repeats + 1)
-        if (head, base) == (0, repeats) or _worse(head, base, repeats, alpha=alpha)
+        if (head, base) == (0, repeats)
+        or tests.is_worse(
+            Stratum(head_passes=head, head_runs=repeats, base_passes=base, base_runs=repeats), alpha=alpha
+        )
     ]
     grid = [step / 200 for step in range(1, 200)]
     return max(
         math.fsum(_binomial(head, repeats, p) * _binomial(base, repeats, p) for head, base in worse) for p in grid
     )
-
-
-def _worse(head: int, base: int, repeats: int, *, alpha: float) -> bool:
-    stratum = Stratum(head_passes=head, head_runs=repeats, base_passes=base, base_runs=repeats)
-    return tests.exact([stratum]).drop <= alpha + 1e-12
 
 
 def _binomial(hits: int, total: int, p: float) -> float:
@@ -157,10 +154,10 @@ def settle(
             [disagrees(heads.get(each), bases.get(each), own, alone=key in alone) for each in sorted({*heads, *bases})]
             for own in _looks(case, uses[key])
         ]
-        standing = [words.count(False) for words in looks if True not in words]
-        agreed = max(standing or [words.count(False) for words in looks])
+        kept = [words.count(False) for words in looks if True not in words]
+        agreed = max(kept or [words.count(False) for words in looks])
         origin = FailureOrigin.NEW if agreed >= pairs else FailureOrigin.UNCONFIRMED
-        return dataclasses.replace(case, origin=origin if standing else FailureOrigin.FLAKY, confirmations=agreed)
+        return dataclasses.replace(case, origin=origin if kept else FailureOrigin.FLAKY, confirmations=agreed)
 
     return dataclasses.replace(comparison, cases=tuple(settled(case) for case in comparison.cases))
 
@@ -208,7 +205,6 @@ def undecided(
     base: Run | None,
     *,
     policy: Policy,
-    scales: Mapping[str, Scale],  # noqa: ARG001 - outcomes are all that counts; the same call as the other decisions
 ) -> tuple[CaseKey, ...]:
     """Cases whose first runs, of both sides together, do not all agree on every criterion that decides.
 
@@ -237,7 +233,11 @@ def _differ(patterns: list[Pattern]) -> bool:
 def early(comparison: Comparison, *, policy: Policy) -> bool:
     """Whether a comparison made at `Stage.FIRST` is decided: a criterion regressed by a fifth of alpha."""
     return any(
-        row.gating and row.change is Change.REGRESSED and row.p_adjusted is not None and row.p_adjusted < policy.alpha
+        row.rule.gating
+        and row.change is Change.REGRESSED
+        and row.difference is not None
+        and row.difference.p_adjusted is not None
+        and row.difference.p_adjusted.worse < policy.alpha
         for row in comparison.criteria
     )
 
@@ -300,7 +300,7 @@ def alone(base: Run) -> frozenset[CaseKey]:
     )
 
 
-def unsettled(comparison: Comparison) -> frozenset[CaseKey]:
+def unconfirmed(comparison: Comparison) -> frozenset[CaseKey]:
     """New failures of which too few fresh runs could be measured."""
     return frozenset(
         (case.suite, case.case_id) for case in comparison.cases if case.origin is FailureOrigin.UNCONFIRMED
@@ -323,7 +323,7 @@ def without_base(policy: Policy, suites: Collection[str], *, is_at_hand: bool) -
 
 def not_run(comparison: Comparison) -> tuple[Problem, ...]:
     """A warning where files lack the fresh runs that new failures ask for."""
-    cases = unsettled(comparison)
+    cases = unconfirmed(comparison)
     if not cases:
         return ()
     failures = text_words.counted(len(cases), "new failure")

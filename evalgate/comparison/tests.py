@@ -165,6 +165,12 @@ def exact(strata: Iterable[Stratum]) -> Tails:
     )
 
 
+def is_worse(stratum: Stratum, *, alpha: float) -> bool:
+    """Whether the exact test says of one case that head is worse."""
+    # 1 of 20 ways is a p of 0.05 exactly, and counts
+    return exact([stratum]).drop <= alpha + 1e-12
+
+
 def _null(shapes: Mapping[tuple[int, int, int], int]) -> tuple[int, Sequence[float]]:
     """The distribution of head's passes: its lowest value, and the probability of each value from there on."""
     parts = [_power(_hypergeometric(*shape), count) for shape, count in sorted(shapes.items())]

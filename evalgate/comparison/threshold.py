@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from evalgate.model import (
-    OPEN,
     AgentFailure,
     CaseKey,
     CaseVerdict,
@@ -18,7 +17,6 @@ from evalgate.model import (
     GradedTrial,
     NotEvaluated,
     Reason,
-    Scale,
     Score,
     VerdictKind,
 )
@@ -29,7 +27,7 @@ from evalgate.text import words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How a suite's cases ended. `excused` failures are among `passed`; `unrun`: a budget kept them from running;
+    """How a suite's cases ended. `allowed` failures are among `passed`; `unrun`: a budget kept them from running;
     `doubtful` ones are below a threshold in the completed runs, `partial` ones fail and are not measured whole either.
     """
 
@@ -39,7 +37,7 @@ class Counts:
     unrun: int
     doubtful: int
     partial: int
-    excused: int
+    allowed: int
 
     @property
     def measured(self) -> int:
@@ -56,9 +54,9 @@ class Counts:
         )
 
 
-def count(cases: Sequence[CaseVerdict], *, excused: Collection[CaseKey] = ()) -> Counts:
+def count(cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = ()) -> Counts:
     """The counts of a suite's cases."""
-    own = [case for case in cases if (case.suite, case.case_id) not in excused]
+    own = [case for case in cases if (case.suite, case.case_id) not in allowed]
     failed = sum(case.kind is VerdictKind.FAIL for case in own)
     return Counts(
         total=len(cases),
@@ -67,7 +65,7 @@ def count(cases: Sequence[CaseVerdict], *, excused: Collection[CaseKey] = ()) ->
         unrun=sum(case.kind is VerdictKind.INCONCLUSIVE for case in cases),
         doubtful=sum(case.doubtful for case in own),
         partial=sum(case.partial for case in own),
-        excused=len(excused),
+        allowed=len(allowed),
     )
 
 
@@ -94,7 +92,7 @@ def judge(  # noqa: PLR0911 - a row each
     if counts.doubtful:
         doubtful = words.counted(counts.doubtful, "case")
         return VerdictKind.NOT_MEASURED, f"{doubtful} below a threshold, but not fully evaluated"
-    return VerdictKind.PASS, f"{words.counted(counts.excused, 'failure')} allowed" if counts.excused else ""
+    return VerdictKind.PASS, f"{words.counted(counts.allowed, 'failure')} allowed" if counts.allowed else ""
 
 
 def beside(counts: Counts, *, required: float, min_measured: float) -> frozenset[VerdictKind]:
@@ -120,7 +118,6 @@ def judge_case(
     criteria: Sequence[CriterionUse],
     trials: Sequence[GradedTrial],
     repeats: int,
-    scales: Mapping[str, Scale],
     adk_compat: bool,
 ) -> CaseVerdict:
     """The verdict on one case.
@@ -130,13 +127,7 @@ def judge_case(
     of criteria without a score, and an agent failure is a failure, as in ADK.
     """
     verdicts = tuple(
-        judge_criterion(
-            use,
-            [trial.grades.get(use.name) for trial in trials],
-            repeats=repeats,
-            scale=scales.get(use.name, OPEN),
-        )
-        for use in criteria
+        judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats) for use in criteria
     )
     kind, reason = combine(verdicts, adk_compat=adk_compat)
     failures = [trial.failure for trial in trials if trial.failure is not None]
@@ -164,9 +155,7 @@ def _is_doubtful(use: CriterionUse, verdict: CriterionVerdict) -> bool:
     return any(value is not None and not reaches(value, use) for value in verdict.values)
 
 
-def judge_criterion(
-    use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int, scale: Scale
-) -> CriterionVerdict:
+def judge_criterion(use: CriterionUse, grades: Sequence[Grade | None], *, repeats: int) -> CriterionVerdict:
     """One criterion over the repeats of a case: the mean of its scores against the threshold.
 
     With repeats missing, the criterion is not measured, unless even the best possible scores in their place would
@@ -184,7 +173,7 @@ def judge_criterion(
         return CriterionVerdict(
             name=use.name, kind=None, value=mean, threshold=None, values=values, reason=reason, message=message
         )
-    kind = _kind(use, values=values, mean=mean, scale=scale)
+    kind = _kind(use, values=values, mean=mean)
     if kind is VerdictKind.NOT_MEASURED and missing is None:
         reason, message = Reason.SKIPPED, "did not run"
     if kind is VerdictKind.FAIL and use.on_the_test:
@@ -209,12 +198,12 @@ def mean_of(values: Sequence[float]) -> float:
     return near + math.fsum((*values, *(-near,) * len(values))) / len(values)
 
 
-def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None, scale: Scale) -> VerdictKind:
+def _kind(use: CriterionUse, *, values: Sequence[float | None], mean: float | None) -> VerdictKind:
     if mean is None or math.isnan(mean):
         return VerdictKind.NOT_MEASURED
     if None not in values:
         return VerdictKind.PASS if reaches(mean, use) else VerdictKind.FAIL
-    best = scale.lowest if use.lower_is_better else scale.highest
+    best = use.scale.lowest if use.lower_is_better else use.scale.highest
     if best is not None and not reaches(mean_of([best if value is None else value for value in values]), use):
         return VerdictKind.FAIL
     return VerdictKind.NOT_MEASURED

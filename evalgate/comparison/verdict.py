@@ -12,6 +12,7 @@ from evalgate.comparison import threshold as comparison_threshold
 from evalgate.model import (
     CaseComparison,
     CaseKey,
+    CaseStatus,
     CaseVerdict,
     Change,
     Comparison,
@@ -25,8 +26,6 @@ from evalgate.model import (
     NotEvaluated,
     Policy,
     Run,
-    Scale,
-    Standing,
     Suite,
     SuiteVerdict,
     ThresholdRule,
@@ -39,21 +38,22 @@ from evalgate.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowances:
+class Allowed:
     """What the threshold gate knows of the base.
 
-    `origins`: whose failure each failed case is. `excused`: failures that do not block. `unsettled`: failures that a
-    spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do not decide.
+    `origins`: whose failure each failed case is. `failures`: those that are allowed, and do not block. `unconfirmed`:
+    failures that a spent budget kept from being confirmed; they neither block nor pass. `unreliable`: cases that do
+    not decide.
     """
 
     origins: Mapping[CaseKey, FailureOrigin] = field(default_factory=dict)
-    excused: frozenset[CaseKey] = frozenset()
-    unsettled: frozenset[CaseKey] = frozenset()
+    failures: frozenset[CaseKey] = frozenset()
+    unconfirmed: frozenset[CaseKey] = frozenset()
     unreliable: frozenset[CaseKey] = frozenset()
 
     def blocking(self, failures: Iterable[CaseKey]) -> frozenset[CaseKey]:
         """The failures that count."""
-        return frozenset(failures) - self.excused - self.unsettled
+        return frozenset(failures) - self.failures - self.unconfirmed
 
     def in_words(self, failures: Iterable[CaseKey]) -> str:
         """`1 new, 2 pre-existing and 1 flaky`; empty where there is no base."""
@@ -69,32 +69,32 @@ SAID: Mapping[FailureOrigin, str] = {
     FailureOrigin.UNCONFIRMED: "{} unconfirmed",
 }
 
-NONE = Allowances()
+NONE = Allowed()
 
 
 def find(
     run: Run, policy: Policy, *, comparison: Comparison | None, unreliable: frozenset[CaseKey] = frozenset()
-) -> Allowances:
+) -> Allowed:
     """What the comparison lets pass under the policy.
 
     Under `threshold: new` a failure counts where the base passes the case, or its outcome on the base is not known, or
     the base does not have the case: what a change adds must pass. A case whose question changed has no outcome there.
     """
     if comparison is None or comparison.base is None:
-        return Allowances(unreliable=unreliable)
+        return Allowed(unreliable=unreliable)
     failures = {(case.suite, case.case_id): case for case in comparison.cases if case.origin is not None}
     origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
     if policy.threshold is not ThresholdRule.NEW:
-        return Allowances(origins=origins, unreliable=unreliable)
+        return Allowed(origins=origins, unreliable=unreliable)
     cut_short = bool(run.truncated or comparison.base.truncated)
-    paired = {key for key, case in failures.items() if case.standing is Standing.PAIRED}
+    paired = {key for key, case in failures.items() if case.status is CaseStatus.PAIRED}
     known = {key for key in paired if origins[key] in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)}
-    old = {key for key, case in failures.items() if case.standing is not Standing.NEW}
+    old = {key for key, case in failures.items() if case.status is not CaseStatus.NEW}
     unknown = {key for key in old if origins[key] in (FailureOrigin.UNKNOWN, FailureOrigin.UNCONFIRMED)}
-    return Allowances(
+    return Allowed(
         origins=origins,
-        excused=frozenset(known),
-        unsettled=frozenset(unknown) if cut_short else frozenset(),
+        failures=frozenset(known),
+        unconfirmed=frozenset(unknown) if cut_short else frozenset(),
         unreliable=unreliable,
     )
 
@@ -104,7 +104,7 @@ def find(
 
 def regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that fell furthest for its floor in full, the others by name."""
-    worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.floor, 1e-9))
+    worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.rule.floor, 1e-9))
     others = [f"`{row.name}`" for row in rows if row is not worst]
     rest = f" {words.listed(others)} regressed as well." if others else ""
     turned = _turned(worst)
@@ -122,7 +122,7 @@ def moved(row: CriterionComparison) -> str:
 
 
 def _verb(row: CriterionComparison, delta: float) -> str:
-    return "rose" if delta > 0 else "dropped" if not row.lower_is_better else "fell"
+    return "rose" if delta > 0 else "dropped" if not row.rule.lower_is_better else "fell"
 
 
 def difference(row: CriterionComparison) -> str:
@@ -138,22 +138,22 @@ def difference(row: CriterionComparison) -> str:
 
 
 def _turned(row: CriterionComparison) -> str:
-    if not (row.broken or row.fixed):
+    if not (row.cases.broken or row.cases.fixed):
         return ""
-    broke = f"{words.counted(row.broken, 'case')} broke" if row.broken else "no case broke"
-    return f"{broke}, {row.fixed} {'was' if row.fixed == 1 else 'were'} fixed" if row.fixed else broke
+    broke = f"{words.counted(row.cases.broken, 'case')} broke" if row.cases.broken else "no case broke"
+    return f"{broke}, {row.cases.fixed} {'was' if row.cases.fixed == 1 else 'were'} fixed" if row.cases.fixed else broke
 
 
 def not_measured(rows: Sequence[CriterionComparison]) -> str:
     """How much of the worst-measured criterion is missing."""
-    if apart := next((row for row in rows if row.apart), None):
+    if timed := next((row for row in rows if row.clock_based), None):
         return (
-            f"`{apart.name}` measures time and the base was measured at another time: "
+            f"`{timed.name}` measures time and the base was measured at another time: "
             "set `baseline: rerun` to run the base alongside."
         )
-    worst = max(rows, key=lambda row: row.unpaired)
+    worst = max(rows, key=lambda row: row.cases.unpaired)
     others = f" ({words.counted(len(rows), 'criterion', 'criteria')} in all)" if len(rows) > 1 else ""
-    lack = f"{words.counted(worst.unpaired, 'case')} {'lacks' if worst.unpaired == 1 else 'lack'} a score"
+    lack = f"{words.counted(worst.cases.unpaired, 'case')} {'lacks' if worst.cases.unpaired == 1 else 'lack'} a score"
     return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
 
 
@@ -165,21 +165,21 @@ def cut_short(truncated: str) -> str:
 def inconclusive(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that could have fallen furthest."""
     worst = max(rows, key=_possible)
-    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases, 'case')}."
+    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases.compared, 'case')}."
 
 
 def _possible(row: CriterionComparison) -> float:
     if row.interval is None:
         return row.drop or 0.0
-    far = row.interval.high if row.lower_is_better else -row.interval.low
-    return far / max(row.floor, 1e-9)
+    far = row.interval.high if row.rule.lower_is_better else -row.interval.low
+    return far / max(row.rule.floor, 1e-9)
 
 
 def passed(rows: Sequence[CriterionComparison]) -> str:
     """That nothing fell by more than is tolerated."""
-    cases = words.counted(max(row.cases for row in rows), "compared case")
+    cases = words.counted(max(row.cases.compared for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
-    broken = max((row.broken for row in rows), default=0)
+    broken = max((row.cases.broken for row in rows), default=0)
     beyond = f" beyond the tolerated drop ({words.counted(broken, 'case')} broke)" if broken else ""
     rose = f"; {words.listed(better)} improved" if better else ""
     return f"No regression in {cases}{beyond}{rose}."
@@ -187,17 +187,17 @@ def passed(rows: Sequence[CriterionComparison]) -> str:
 
 def nothing_paired(cases: Sequence[CaseComparison]) -> str:
     """Why no case could be compared, and what would help."""
-    counts = Counter(case.standing for case in cases)
-    told = words.listed(f"{counts[each]} {each.value}" for each in Standing if counts[each])
+    counts = Counter(case.status for case in cases)
+    told = words.listed(f"{counts[each]} {each.value}" for each in CaseStatus if counts[each])
     return f"No case can be compared with the base: {told}.{_way_out(counts)}"
 
 
-def _way_out(counts: Mapping[Standing, int]) -> str:
-    if counts[Standing.CHANGED]:
+def _way_out(counts: Mapping[CaseStatus, int]) -> str:
+    if counts[CaseStatus.CHANGED]:
         return " Use `baseline: auto` to rerun the base on the same cases."
-    if counts[Standing.NEW] and counts[Standing.REMOVED]:
+    if counts[CaseStatus.NEW] and counts[CaseStatus.REMOVED]:
         return " Keep the old cases in this pull request and delete them in the next."
-    return " Select cases that the base has, too." if counts[Standing.NEW] else ""
+    return " Select cases that the base has, too." if counts[CaseStatus.NEW] else ""
 
 
 def _value(value: float | None) -> str:
@@ -212,23 +212,23 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 """Most severe first: the most severe of the suites' kinds is the verdict's kind."""
 
 
-def threshold_gate(run: Run, policy: Policy, *, scales: Mapping[str, Scale], allowed: Allowances = NONE) -> Verdict:
+def threshold_gate(run: Run, policy: Policy, *, allowed: Allowed = NONE) -> Verdict:
     """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it ran, but for those of
     advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
     ended is inconclusive at best."""
-    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy, scales=scales)
+    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy)
     suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
     deciding = [suite for suite in suites if not suite.advisory]
     kind = _worst(deciding, run)
     toothless = bool(suites) and not deciding
     kinds = () if toothless else (kind, *_hidden(deciding, run))
     blocked_by = worst_of(blocking(GateKind.THRESHOLD, policy).intersection(kinds))
-    waiting = [case for suite in suites for case in suite.cases if not case.admitted]
+    quarantined = [case for suite in suites for case in suite.cases if case.quarantined]
     by_severity = all(suite.suite in policy.advisory for suite in suites)
-    nothing = NOTHING_DECIDES if by_severity or not waiting else NOTHING_YET
-    noun = "deciding case" if waiting else "case"
+    nothing = NOTHING_DECIDES if by_severity or not quarantined else NOTHING_YET
+    noun = "deciding case" if quarantined else "case"
     told = nothing if toothless else _sentence(kind, deciding, run=run, allowed=allowed, noun=noun, by=blocked_by)
-    reason = " ".join(each for each in (told, _waiting(waiting, policy)) if each)
+    reason = " ".join(each for each in (told, _quarantined(quarantined, policy)) if each)
     gate = GateVerdict(gate=GateKind.THRESHOLD, kind=kind, reason=reason, blocked_by=blocked_by)
     return Verdict(kind=kind, reason=reason, blocked_by=blocked_by, suites=suites, gates=(gate,))
 
@@ -239,7 +239,7 @@ NAMED, NAME_WIDTH = 4, 60
 """How many names a sentence has room for, and how much of each."""
 
 
-def _waiting(cases: Sequence[CaseVerdict], policy: Policy) -> str:
+def _quarantined(cases: Sequence[CaseVerdict], policy: Policy) -> str:
     """Which cases `admission` keeps from deciding."""
     if not cases:
         return ""
@@ -283,17 +283,11 @@ def blocking(gate: GateKind, policy: Policy) -> frozenset[VerdictKind]:
 
 
 def case_verdicts(
-    run: Run,
-    uses: Mapping[CaseKey, Sequence[CriterionUse]],
-    *,
-    policy: Policy,
-    scales: Mapping[str, Scale],
+    run: Run, uses: Mapping[CaseKey, Sequence[CriterionUse]], *, policy: Policy
 ) -> dict[CaseKey, CaseVerdict]:
     """The verdict on each of the cases of `uses`, from the trials of a run."""
     by_case = pairing.trials_by_case(run)
-    return {
-        key: _judge_case(key, own, by_case.get(key, ()), run, policy=policy, scales=scales) for key, own in uses.items()
-    }
+    return {key: _judge_case(key, own, by_case.get(key, ()), run, policy=policy) for key, own in uses.items()}
 
 
 def _judge_case(
@@ -303,7 +297,6 @@ def _judge_case(
     run: Run,
     *,
     policy: Policy,
-    scales: Mapping[str, Scale],
 ) -> CaseVerdict:
     suite, case_id = key
     expected = run.expected(suite, case_id)
@@ -313,7 +306,6 @@ def _judge_case(
         criteria=uses,
         trials=trials,
         repeats=expected,
-        scales=scales,
         adk_compat=policy.adk_compat,
     )
     if verdict.kind is VerdictKind.FAIL:
@@ -335,11 +327,11 @@ def _broken(trials: Sequence[GradedTrial], uses: Sequence[CriterionUse]) -> bool
 
 
 def _judge_suite(
-    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowances
+    suite: Suite, verdicts: Mapping[CaseKey, CaseVerdict], *, policy: Policy, allowed: Allowed
 ) -> SuiteVerdict:
     keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
-    waits = allowed.unreliable if suite.key not in policy.advisory else frozenset()
-    cases = tuple(_marked(verdicts[key], key, waits=waits, allowed=allowed) for key in keys)
+    quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
+    cases = tuple(_marked(verdicts[key], key, quarantined=quarantined, allowed=allowed) for key in keys)
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     kind, reason = comparison_threshold.judge(
@@ -347,7 +339,7 @@ def _judge_suite(
     )
     failures = {(case.suite, case.case_id) for case in counted if case.kind is VerdictKind.FAIL}
     settled = comparison_threshold.count(
-        [_unsettled(case, allowed) for case in counted], excused=failures & allowed.excused
+        [_unconfirmed(case, allowed) for case in counted], allowed=failures & allowed.failures
     )
     if kind is VerdictKind.FAIL and not allowed.blocking(failures):
         kind, reason = comparison_threshold.judge(settled, required=required, min_measured=policy.min_measured)
@@ -363,16 +355,16 @@ def _judge_suite(
     )
 
 
-def _marked(case: CaseVerdict, key: CaseKey, *, waits: Collection[CaseKey], allowed: Allowances) -> CaseVerdict:
-    excused = case.kind is VerdictKind.FAIL and key in allowed.excused
-    if key not in waits and not excused:
+def _marked(case: CaseVerdict, key: CaseKey, *, quarantined: Collection[CaseKey], allowed: Allowed) -> CaseVerdict:
+    is_allowed = case.kind is VerdictKind.FAIL and key in allowed.failures
+    if key not in quarantined and not is_allowed:
         return case
-    return dataclasses.replace(case, admitted=key not in waits, excused=excused)
+    return dataclasses.replace(case, quarantined=key in quarantined, allowed=is_allowed)
 
 
-def _unsettled(case: CaseVerdict, allowed: Allowances) -> CaseVerdict:
-    unsettled = (case.suite, case.case_id) in allowed.unsettled
-    return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unsettled else case
+def _unconfirmed(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
+    unconfirmed = (case.suite, case.case_id) in allowed.unconfirmed
+    return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unconfirmed else case
 
 
 def _sentence(
@@ -380,7 +372,7 @@ def _sentence(
     suites: Sequence[SuiteVerdict],
     *,
     run: Run,
-    allowed: Allowances,
+    allowed: Allowed,
     noun: str,
     by: VerdictKind | None,
 ) -> str:
@@ -427,7 +419,6 @@ def decide(
     run: Run,
     policy: Policy,
     *,
-    scales: Mapping[str, Scale],
     comparison: Comparison | None,
     unreliable: frozenset[CaseKey] = frozenset(),
 ) -> Verdict:
@@ -438,7 +429,7 @@ def decide(
     decide (`admission`).
     """
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
-    threshold = threshold_gate(run, policy, scales=scales, allowed=allowed)
+    threshold = threshold_gate(run, policy, allowed=allowed)
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     return Verdict(
@@ -465,7 +456,7 @@ def regression_gate(run: Run, comparison: Comparison, policy: Policy) -> GateVer
             # the change that brings the first agent is neither stopped for it nor called unmeasured: nothing is broken
             return _gate({VerdictKind.PASS: f"Nothing to compare with yet: {why}."}, policy)
         return _gate({VerdictKind.NOT_MEASURED: f"Not compared with the base: {why}."}, policy)
-    rows = [row for row in comparison.criteria if row.gating]
+    rows = [row for row in comparison.criteria if row.rule.gating]
     if not rows:
         return _without_rows(comparison, policy)
     return _gate(_judge_rows(rows, truncated=run.truncated or comparison.base.truncated), policy)

@@ -47,7 +47,7 @@ def is_pattern(line: str) -> bool:
     return True
 
 
-def without_choice(regex: str) -> str:
+def without_retries(regex: str) -> str:
     """pathspec's regular expression of a glob, matching the same without trying every length of every star.
 
     Of several stars in one name, and of several `**`, all but the last take as little as they can and stay so: what
@@ -55,7 +55,7 @@ def without_choice(regex: str) -> str:
     git.
     """
     regex = "".join(_as_git(each[0]) for each in _PIECE.finditer(regex))
-    first, *inner = (_names_without_choice(names) for names in regex.split(_FOLDERS))
+    first, *inner = (_names_without_retries(names) for names in regex.split(_FOLDERS))
     if not inner:
         return first
     *inner, last = inner
@@ -66,7 +66,7 @@ def _as_git(piece: str) -> str:
     return f"(?!/){piece}" if piece.startswith("[") and piece != "[^/]" else piece
 
 
-def _names_without_choice(names: str) -> str:
+def _names_without_retries(names: str) -> str:
     first, *rest = _STARS.split(names)
     made = [first]  # and each piece behind its star
     for piece, after in itertools.zip_longest(rest, rest[1:]):
@@ -77,7 +77,7 @@ def _names_without_choice(names: str) -> str:
 
 def _pattern(line: str) -> GitIgnoreSpecPattern:
     regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
-    return GitIgnoreSpecPattern(None if regex is None else re.compile(without_choice(regex)), include)
+    return GitIgnoreSpecPattern(None if regex is None else re.compile(without_retries(regex)), include)
 
 
 @functools.lru_cache(maxsize=256)

@@ -212,11 +212,12 @@ def parse_gate_file(text: str, *, file: str) -> GateFileReading:
         gate_file = GateFile.model_validate(rules)
     except ValidationError as error:
         problems.extend(_validation_problems(error, locate, model=GateFile))
-        gate_file = GateFile.model_validate({key: value for key, value in rules.items() if _is_sound(key, value)})
+        broken = {each["loc"][0] for each in error.errors()}
+        gate_file = GateFile.model_validate({key: value for key, value in rules.items() if key not in broken})
     return GateFileReading(gate_file=gate_file, given=given, problems=tuple(problems), places=locate)
 
 
-def instead_of_input(name: str, value: str) -> str:
+def line_of_input(name: str, value: str) -> str:
     """What to do about a setting that is given as an input of the action and is none: the line to write here."""
     shown = config_settings.input_name(name)
     if "file" not in config_settings.doors_of(name) and name not in GateFile.model_fields:
@@ -229,15 +230,7 @@ def instead_of_input(name: str, value: str) -> str:
     return f"Write this line in evalgate.yml: `{shown}: {text if is_plain else json.dumps(text)}`."
 
 
-def _is_sound(key: str, value: Any) -> bool:
-    try:
-        GateFile.model_validate({key: value})
-    except ValidationError:
-        return False
-    return True
-
-
-def _not_allowed(key: str, allowed: Sequence[str], place: Place) -> Problem:
+def _unknown_setting(key: str, allowed: Sequence[str], place: Place) -> Problem:
     name = config_settings.input_name(key.replace("-", "_"))
     if name.replace("-", "_") in config_settings.NAMES:
         doors = config_settings.doors_of(name.replace("-", "_"))
@@ -257,7 +250,7 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
     for key, value in rest.items():
         name = str(key).replace("-", "_")
         if name not in allowed:
-            problems.append(_not_allowed(str(key), allowed, locate(key)))
+            problems.append(_unknown_setting(str(key), allowed, locate(key)))
             continue
         try:
             Settings.model_validate({name: value})

@@ -34,23 +34,16 @@ def load(text: str, *, file: str) -> Document | Problem:
         if node is None:
             return Document(raw=None, node=None)
         if _size(node, {}, set()) > MOST_VALUES:
-            return _too_deep("its aliases expand to too many values", file)
-        return Document(raw=yaml.safe_load(text), node=node, warnings=tuple(_repeated(node, file)))
+            return _problem("yaml-too-deep", "its aliases expand to too many values", Place(file=file, line=1))
+        return Document(raw=yaml.safe_load(text), node=node, warnings=tuple(_duplicate_keys(node, file)))
     except yaml.YAMLError as error:
-        message, place = _syntax_fault(error, file=file)
-        return _problem("yaml-syntax", message, place)
+        mark = getattr(error, "problem_mark", None)
+        place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
+        return _problem("yaml-syntax", f"not valid YAML: {getattr(error, 'problem', None) or error}", place)
     except RecursionError:
-        return _too_deep("the values are nested too deeply", file)
+        return _problem("yaml-too-deep", "the values are nested too deeply", Place(file=file, line=1))
     except ValueError as error:  # impossible dates and endless numbers
         return _problem("yaml-syntax", f"not valid YAML: {error}", Place(file=file))
-
-
-def _syntax_fault(error: yaml.YAMLError, *, file: str) -> tuple[str, Place]:
-    """What is wrong with a text that is no YAML, and where."""
-    mark = getattr(error, "problem_mark", None)
-    place = Place(file=file, line=mark.line + 1, column=mark.column + 1) if mark else Place(file=file)
-    what = getattr(error, "problem", None) or str(error)
-    return f"not valid YAML: {what}", place
 
 
 def _size(node: Any, known: dict[int, int], above: set[int]) -> int:
@@ -59,12 +52,12 @@ def _size(node: Any, known: dict[int, int], above: set[int]) -> int:
         raise RecursionError
     if id(node) not in known:
         above.add(id(node))
-        known[id(node)] = 1 + sum(_size(child, known, above) for child in _children(node))
+        known[id(node)] = 1 + sum(_size(child, known, above) for child in _nodes_of(node))
         above.discard(id(node))
     return known[id(node)]
 
 
-def _children(node: Any) -> Iterator[Any]:
+def _nodes_of(node: Any) -> Iterator[Any]:
     if isinstance(node, yaml.MappingNode):
         for pair in node.value:
             yield from pair
@@ -72,7 +65,7 @@ def _children(node: Any) -> Iterator[Any]:
         yield from node.value
 
 
-def _repeated(top: Any, file: str) -> Iterator[Problem]:
+def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
     """A warning for each key that stands twice in one mapping, at its second place."""
     pending, done = [top], set[int]()
     while pending:
@@ -80,7 +73,7 @@ def _repeated(top: Any, file: str) -> Iterator[Problem]:
         if id(node) in done:
             continue
         done.add(id(node))
-        pending.extend(_children(node))
+        pending.extend(_nodes_of(node))
         seen: dict[tuple[str, str], int] = {}
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
@@ -99,10 +92,6 @@ def _repeated(top: Any, file: str) -> Iterator[Problem]:
 
 def _problem(code: str, message: str, place: Place) -> Problem:
     return Problem(severity=Severity.ERROR, code=code, message=message, place=place)
-
-
-def _too_deep(message: str, file: str) -> Problem:
-    return _problem("yaml-too-deep", message, Place(file=file, line=1))
 
 
 class Locator:

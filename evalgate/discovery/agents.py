@@ -591,4 +591,6 @@ def _driver_meant(text: str) -> str:
     if not colon or len(name) < 2 or not name.isidentifier():
         return ""
     close = words.nearest(name, agents.DRIVERS)
-    return f"Did you mean `{close}:{rest}`?" if close else f"`{name}` is no driver: {', '.join(agents.DRIVERS)}."
+    return (
+        f"Did you mean `{close}:{rest}`?" if close else f"`{name}` is not a known driver: {', '.join(agents.DRIVERS)}."
+    )

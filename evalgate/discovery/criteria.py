@@ -132,7 +132,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
                 "threshold-always-passes",
                 f"`{use.name}`: every score passes a threshold of {threshold:g}",
                 use.place,
-                f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} checks nothing.",
+                f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} always passes.",
             )
         )
     elif not lowest <= threshold <= highest or math.isinf(threshold):
@@ -494,7 +494,7 @@ def _vacuous(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> It
         yield Problem(
             severity=Severity.ERROR,
             code="asserts-nothing",
-            message="the config checks nothing: agents-cli metrics have no thresholds, so every answer would pass",
+            message="agents-cli metrics have no thresholds, so every answer would pass",
             place=Place(file=path),
             hint=f"Add a test_config.json next to the dataset: {EXAMPLE}. `criteria` are not read here.",
         )
@@ -502,7 +502,7 @@ def _vacuous(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> It
         yield Problem(
             severity=Severity.ERROR,
             code="asserts-nothing",
-            message="the config checks nothing: it has no criteria, so every answer would pass",
+            message="the config has no criteria, so every answer would pass",
             place=Place(file=path),
             hint=f"Add criteria under `criteria`: {EXAMPLE}.",
         )
@@ -510,7 +510,7 @@ def _vacuous(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> It
         yield Problem(
             severity=Severity.ERROR,
             code="only-informational",
-            message=f"the config checks nothing: {words.listed(f'`{use.name}`' for use in uses)} "
+            message=f"every answer would pass: {words.listed(f'`{use.name}`' for use in uses)} "
             f"only {'informs' if len(uses) == 1 else 'inform'}",
             place=Place(file=path),
             hint="Add a criterion with a threshold.",

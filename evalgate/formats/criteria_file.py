@@ -40,7 +40,7 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
     listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
     ledger.warn(
         "no-thresholds",
-        f"agents-cli metrics{listed} have no thresholds, so this file checks nothing",
+        f"agents-cli metrics{listed} have no thresholds, so every answer would pass",
         place=Place(file=file, line=1),
         hint='put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`',
     )

@@ -65,6 +65,15 @@ def of_case(case: Case, *, task: str = "") -> str:
     )
 
 
+def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:
+    """`of_case` for every case, asked by its suite's simulated user."""
+    return {
+        (suite.key, case.case_id): of_case(case, task=of_task(case, simulator=suite.simulator))
+        for suite in suites
+        for case in suite.eval_set.cases
+    }
+
+
 def of_trial(key: TrialKey, *, task: str, agent: AgentUse, code: str, seed: int) -> str:
     """The address of a trial; `code` stands for the agent's own files."""
     return digest([VERSION, key.suite, key.case_id, key.repeat, task, agent.driver, dict(agent.options), code, seed])
@@ -98,15 +107,6 @@ def _scenario(scenario: ConversationScenario | None, use: SimulatorUse) -> Any:
         [use.model, use.config, use.max_turns, use.custom_instructions, use.include_function_calls, use.stop_signal],
         use.prompt_version,
     ]
-
-
-def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:
-    """By suite key and case id, the fingerprint of every case."""
-    return {
-        (suite.key, case.case_id): of_case(case, task=of_task(case, simulator=suite.simulator))
-        for suite in suites
-        for case in suite.eval_set.cases
-    }
 
 
 def of_outcome(outcome: Outcome) -> str:

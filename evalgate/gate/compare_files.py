@@ -24,13 +24,13 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
+    CaseStatus,
     Grade,
     GradedTrial,
     NotEvaluated,
     Reason,
     Report,
     Run,
-    Standing,
     Suite,
     Transcript,
     Transcripts,
@@ -58,7 +58,7 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     bar = rules.of(settings, ours.run.suites, policy, known)
     theirs = _under_new_names(theirs, {then: now for now, then in renamed.items()})
     head_run = dataclasses.replace(ours.run, suites=bar.suites)
-    base_run, notes = _comparable(theirs, ours, head_run.suites)
+    base_run, notes = _base_to_compare(theirs, ours, head_run.suites)
     if theirs.version != ours.version:
         notes.append(f"the base was measured by evalgate {theirs.version}, head by {ours.version}")
     comparison = comparison_compare.compare(
@@ -67,9 +67,9 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
         policy=bar.policy,
         origin=dataclasses.replace(origin, notes=(*origin.notes, *notes)),
         unpaired=_unpaired(head_run, theirs.run),
-        loosened=bar.loosened,
+        relaxed=bar.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
-        beside=_are_one_run(theirs, ours),
+        run_together=_are_one_run(theirs, ours),
     )
     settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=bar.policy)
     problems = (*settings.problems, *repeats.not_run(settled))
@@ -112,7 +112,6 @@ def _under_new_names(base: Stored, names: Mapping[str, str]) -> Stored:
         base,
         run=run,
         criteria={(now(suite), name): known for (suite, name), known in base.criteria.items()},
-        prompts={(now(suite), name): known for (suite, name), known in base.prompts.items()},
     )
 
 
@@ -140,14 +139,14 @@ def _whole(path: Path, *, of: str) -> Stored:
     return read
 
 
-def _unpaired(head: Run, base: Run) -> dict[CaseKey, Standing]:
+def _unpaired(head: Run, base: Run) -> dict[CaseKey, CaseStatus]:
     ours, theirs = _contents(head), _contents(base)
-    unpaired = dict.fromkeys(sorted(theirs.keys() - ours.keys()), Standing.REMOVED)
+    unpaired = dict.fromkeys(sorted(theirs.keys() - ours.keys()), CaseStatus.REMOVED)
     for key, content in ours.items():
         if key not in theirs:
-            unpaired[key] = Standing.NEW
+            unpaired[key] = CaseStatus.NEW
         elif theirs[key] != content:
-            unpaired[key] = Standing.CHANGED
+            unpaired[key] = CaseStatus.CHANGED
     return unpaired
 
 
@@ -160,12 +159,12 @@ def _contents(run: Run) -> dict[CaseKey, str]:
     }
 
 
-def _comparable(base: Stored, head: Stored, suites: Sequence[Suite]) -> tuple[Run, list[str]]:
+def _base_to_compare(base: Stored, head: Stored, suites: Sequence[Suite]) -> tuple[Run, list[str]]:
     """The base's run without the grades that were made otherwise there, and a note on each of these criteria.
 
     `suites`: head's, with the criteria that decide.
     """
-    other = dict(_made_otherwise(base, head, suites))
+    other = dict(_changed_criteria(base, head, suites))
     if not other:
         return base.run, []
     graded = tuple(_without(trial, other) for trial in base.run.trials)
@@ -173,7 +172,7 @@ def _comparable(base: Stored, head: Stored, suites: Sequence[Suite]) -> tuple[Ru
     return dataclasses.replace(base.run, trials=graded), list(notes)
 
 
-def _made_otherwise(base: Stored, head: Stored, suites: Sequence[Suite]) -> Iterator[tuple[tuple[str, str], str]]:
+def _changed_criteria(base: Stored, head: Stored, suites: Sequence[Suite]) -> Iterator[tuple[tuple[str, str], str]]:
     """Criteria by suite key and name that scored something else on the base, and in which way."""
     ours = _settings(suites, adk_compat=head.adk_compat)
     theirs = _settings(base.run.suites, adk_compat=base.adk_compat)
@@ -181,7 +180,7 @@ def _made_otherwise(base: Stored, head: Stored, suites: Sequence[Suite]) -> Iter
     for suite in suites:
         for use in suite.criteria:
             key = (suite.key, use.name)
-            then, now = base.prompts.get(key), head.prompts.get(key)
+            then, now = base.prompt_of(*key), head.prompt_of(*key)
             if key not in names:
                 continue
             if theirs[key] != ours[key]:

@@ -1,4 +1,4 @@
-"""Conversations that simulated users led, written down as cases: their words are replayed, no model plays them."""
+"""New evaluation sets: scenarios that a model writes for an agent, and conversations that simulated users led."""
 
 from __future__ import annotations
 
@@ -171,16 +171,11 @@ class Order:
     into: str = "generated"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
-    """The files that were written, and how many scenarios the first of them holds."""
-
-    files: tuple[Path, ...]
-    count: int
-
-
-def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], say: Callable[[str], None]) -> Generated:
-    """Ask the agent what it can do, have scenarios written, and keep them as an evaluation set.
+def generate(
+    settings: Settings, order: Order, *, environ: Mapping[str, str], say: Callable[[str], None]
+) -> tuple[list[Path], int]:
+    """Ask the agent what it can do, have scenarios written, and keep them as an evaluation set. Returns the files, the
+    set first, and how many scenarios it holds.
 
     Raises ConfigError where it is not clear which agent is meant or the file is there already, UnavailableError where
     the agent or the model gives nothing.
@@ -196,7 +191,7 @@ def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], sa
         )
     defaults = judges.defaults_of(settings)
     _insist(model, defaults, environ)
-    introduction = _introduce(use, settings, environ=environ, say=say)
+    introduction = _ask_agent(use, settings, environ=environ, say=say)
     panel = opening.open_panel(
         [model],
         drivers=judges_module.JUDGES,
@@ -209,8 +204,12 @@ def generate(settings: Settings, order: Order, *, environ: Mapping[str, str], sa
         scenarios = _scenarios(panel, order, introduction, model=model, seed=settings.seed)
     finally:
         panel.close()
-    text = render_eval_set(name, scenarios)
-    return Generated(files=_write(path, text), count=len(scenarios))
+    _write(path, render_eval_set(name, scenarios), root=settings.root)
+    files, config = [path], path.with_name("test_config.json")
+    if not config.exists():
+        _write(config, json.dumps(CONFIG, indent=2) + "\n", root=settings.root)
+        files.append(config)
+    return files, len(scenarios)
 
 
 def render_eval_set(name: str, scenarios: list[ConversationScenario]) -> str:
@@ -261,7 +260,7 @@ def _insist(model: str, defaults: JudgeDefaults, environ: Mapping[str, str]) -> 
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
 
 
-def _introduce(
+def _ask_agent(
     use: AgentUse, settings: Settings, *, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> Invocation:
     """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
@@ -341,37 +340,27 @@ def _case_id(scenario: ConversationScenario) -> str:
     return f"scenario_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _write(path: Path, text: str) -> tuple[Path, ...]:
-    """The set, and criteria beside it where there are none. Raises UnavailableError."""
-    config = path.parent / "test_config.json"
-    written = [path]
+def _write(path: Path, text: str, *, root: Path) -> None:
+    """Write a file that is not there yet. Raises ConfigError where it is, UnavailableError where it cannot be made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-        if not config.exists():
-            with config.open("x", encoding="utf-8") as file:
-                file.write(json.dumps(CONFIG, indent=2) + "\n")
-            written.append(config)
+    except FileExistsError:
+        shown = path.relative_to(root) if path.is_relative_to(root) else path
+        raise ConfigError(f"{shown} exists already") from None
     except OSError as error:
         raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
-    return tuple(written)
 
+
+# -- Conversations that simulated users led, written down as cases: their words are replayed, no model plays them --
 
 DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """The file that was written, how many cases it holds, and how many scenarios had no conversation to hold."""
-
-    file: Path
-    count: int
-    left_out: int
-
-
-def record(root: Path, *, results: Path, into: str) -> Recorded:
+def record(root: Path, *, results: Path, into: str) -> tuple[Path, str]:
     """Write the first conversation of every scenario in `results` into a set below `into` (relative to `root`).
+    Returns the file, and what it holds in words.
 
     Raises ConfigError where the results cannot be read or the same was recorded before, NothingToDo without scenarios,
     UnavailableError where nothing can be written.
@@ -384,16 +373,9 @@ def record(root: Path, *, results: Path, into: str) -> Recorded:
     name = f"recorded_{fingerprints.digest(written)[:8]}"
     path = root / into / f"{name}.evalset.json"
     whole = {"eval_set_id": name, "name": name, "description": DESCRIPTION, "eval_cases": written}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
-    except FileExistsError:
-        shown = path.relative_to(root) if path.is_relative_to(root) else path
-        raise ConfigError(f"{shown} exists already") from None
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
-    return Recorded(file=path, count=len(cases), left_out=left_out)
+    _write(path, json.dumps(whole, indent=2, ensure_ascii=False) + "\n", root=root)
+    rest = f"; {words.counted(left_out, 'scenario')} had none" if left_out else ""
+    return path, words.counted(len(cases), "conversation") + rest
 
 
 def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
@@ -432,21 +414,14 @@ def _unused(case_id: str, names: Container[str]) -> str:
     return next(name for name in itertools.chain([case_id], numbered) if name not in names)
 
 
-def summary(recorded: Recorded) -> str:
-    """What was recorded, in a sentence."""
-    said = words.counted(recorded.count, "conversation")
-    rest = words.counted(recorded.left_out, "scenario")
-    return said + (f"; {rest} had none" if recorded.left_out else "")
-
-
 def _turn(turn: Invocation) -> Invocation:
     """What a reference has: the user's words, the agents' words and calls, the answer."""
     events = tuple(
         Event(author=event.author, content=aloud)
         for event in turn.events or ()
-        if event.content is not None and (aloud := _aloud(event.content)).parts
+        if event.content is not None and (aloud := _without_thought(event.content)).parts
     )
-    final = None if turn.final_response is None else _aloud(turn.final_response)
+    final = None if turn.final_response is None else _without_thought(turn.final_response)
     return Invocation(
         user_content=turn.user_content,
         final_response=final if final is not None and final.parts else None,
@@ -456,7 +431,7 @@ def _turn(turn: Invocation) -> Invocation:
     )
 
 
-def _aloud(content: Content) -> Content:
+def _without_thought(content: Content) -> Content:
     """Without the model's thoughts."""
     parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
     return dataclasses.replace(content, parts=parts)

@@ -31,10 +31,10 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseKey,
+    CaseStatus,
     Comparison,
     Policy,
     Run,
-    Standing,
     Suite,
     ThresholdRule,
 )
@@ -150,7 +150,7 @@ class _Measuring:
         session.first(runs.start)
         head, base, comparison = self._compared(Stage.FIRST if runs.more else Stage.ONLY)
         if runs.more and session.goes_on and not (self._rules.shard is None and _is_early(comparison, policy)):
-            cases = comparison_repeats.undecided(head, base, policy=policy, scales=compare.scales(head.suites))
+            cases = comparison_repeats.undecided(head, base, policy=policy)
             if cases:
                 said = words.counted(len(cases), "flaky case")
                 session.watcher.say(f"{said}: running each {words.counted(runs.more, 'more time')}")
@@ -210,7 +210,7 @@ class _Measuring:
             self._confirm(open_ones & asked.alone, which=which, idle=session.sides[BASE])
             head, base = self._head(), self._as_stored(session.run(session.sides[BASE]))
             settled = asked.settle(comparison, head=head, base=base)
-            open_ones = comparison_repeats.unsettled(settled)
+            open_ones = comparison_repeats.unconfirmed(settled)
             if len(head.confirmations) == before:  # cut off
                 break
         return head, base, settled
@@ -228,13 +228,13 @@ class _Measuring:
         return self._session.run(self._session.sides[HEAD])
 
     def _compared(self, stage: Stage) -> tuple[Run, Run | None, Comparison | None]:
-        head, known, loosened = self._head(), self._base, self._rules.loosened
+        head, known, relaxed = self._head(), self._base, self._rules.relaxed
         if known is None:
             return head, None, None
         origin = self._origin(known)
         if len(self._session.sides) == 1:
             problem, no_agent = known.problem, known.no_agent
-            return head, None, Comparison(origin=origin, problem=problem, no_agent=no_agent, loosened=loosened)
+            return head, None, Comparison(origin=origin, problem=problem, no_agent=no_agent, relaxed=relaxed)
         base = self._as_stored(self._session.run(self._session.sides[BASE]))
         comparison = compare.compare(
             head,
@@ -242,7 +242,7 @@ class _Measuring:
             policy=self._rules.policy,
             origin=origin,
             unpaired=self._unpaired(known),
-            loosened=loosened,
+            relaxed=relaxed,
             stage=stage,
             unreliable=self._rules.quarantined,
         )
@@ -282,7 +282,7 @@ class _Measuring:
             ),
         )
 
-    def _unpaired(self, base: Base) -> dict[CaseKey, Standing]:
+    def _unpaired(self, base: Base) -> dict[CaseKey, CaseStatus]:
         """Cases to leave out: new ones, deleted ones, and what stored results cannot be compared in."""
         unpaired = baseline_base.unpaired(base, self._rules.suites, plan=self._planned())
         return unpaired | self._taken.unpaired if base.root is None else unpaired

@@ -1,12 +1,11 @@
-"""Many machines' results as one gate: the parts joined, both sides compared again, one verdict, one set of reports."""
+"""Many machines' results as one gate: shards joined, both sides compared again, one verdict, one set of reports."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from evalgate.baseline import base as baseline_base
@@ -20,21 +19,11 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity, UnavailableError
 from evalgate.gate import run as gate_run
 from evalgate.github import events
-from evalgate.model import BaseSource, CaseKey, Comparison, Policy, Report, Run, Shard, ThresholdRule
+from evalgate.model import BaseSource, CaseKey, Comparison, Report, Run, Shard, Suite, ThresholdRule
 from evalgate.results import file, output, shards
 from evalgate.results import history as results_history
 from evalgate.results.file import Stored
 from evalgate.results.output import BASE_RESULTS, RESULTS
-from evalgate.results.shards import Joined, Part
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
-    """All parts of both sides; `told`: what each says of the base, in the order of the parts, as far as it says any."""
-
-    head: tuple[Part, ...]
-    base: tuple[Part, ...]
-    told: tuple[Comparison, ...]
 
 
 def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> Report:
@@ -42,11 +31,11 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
 
     Raises ConfigError where results do not belong together, UnavailableError where there are none at all.
     """
-    sides = _read(places, apart=settings.root / settings.output)
-    head = shards.join(sides.head)
+    heads, bases = _read(places, apart=settings.root / settings.output)
+    head = shards.join(heads)
     _insist_at_home(head.run, settings, context)
     with ExitStack() as stack:
-        rules, renamed = _rules(settings, sides, head, context)
+        rules, renamed = _rules(settings, head.run.suites, heads, context)
         policy = dataclasses.replace(rules.policy, adk_compat=head.adk_compat)
         stores = settings if context.on_base_branch else rules.settings
         history = stack.enter_context(
@@ -54,15 +43,16 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
         )
         quarantined = history.quarantined(head.run.fingerprints, policy)
         rules = dataclasses.replace(rules, policy=policy, quarantined=quarantined)
-        base, comparison = _compared(sides, head, rules)
-        remarks = (*settings.problems, *rules.problems, *history.problems, *_of_parts(sides), *head.problems)
+        base = shards.join(bases) if bases and head.comparison is not None else None
+        comparison = _compared(head, base, shards.shard_of(heads[0]), rules)
+        remarks = (*settings.problems, *rules.problems, *history.problems, *head.problems)
         report = gate_run.conclude(
             head.run,
             None if base is None else base.run,
             comparison,
             rules,
             context,
-            problems=(*dict.fromkeys(remarks), *_without_base(sides)),
+            problems=(*dict.fromkeys(remarks), *_without_base(heads, bases)),
             trends=history.trends(head.run),
             outcomes=[head.outcomes, *([] if base is None else [base.outcomes])],
         )
@@ -71,30 +61,26 @@ def merge_gate(settings: Settings, places: Sequence[Path], context: Context) -> 
         return history.keep(report)
 
 
-def _read(places: Sequence[Path], *, apart: Path) -> Sides:
-    head: list[tuple[str, Stored]] = []
-    base: list[tuple[str, Stored]] = []
-    for path in _files(places, apart=apart):
-        head.append((str(path), file.read_results(path)))
-        beside = path.with_name(BASE_RESULTS)
-        if beside.is_file():
-            base.append((str(beside), file.read_results(beside)))
-    if not head:
+def _read(places: Sequence[Path], *, apart: Path) -> tuple[tuple[Stored, ...], tuple[Stored, ...]]:
+    """The shards of both sides, head's and the base's."""
+    files = _files(places, apart=apart)
+    if not files:
         where = ", ".join(str(place) for place in places) or "nowhere"
         raise UnavailableError(
             f"no {RESULTS} of a shard in {where}",
             hint="All shards failed early, or their results were not downloaded: see their jobs.",
         )
-    heads, bases_ = shards.parts_of(head), shards.parts_of(base)
-    for part in bases_:
-        if part.shard.fingerprint != heads[0].shard.fingerprint:
+    heads = shards.parts_of(file.read_results(path) for path in files)
+    beside = (path.with_name(BASE_RESULTS) for path in files)
+    bases = shards.parts_of(file.read_results(path) for path in beside if path.is_file())
+    for part in bases:
+        if shards.shard_of(part).fingerprint != shards.shard_of(heads[0]).fingerprint:
             raise ConfigError("shards come from different runs", where=Place(file=part.file))
-    told = (part.stored.comparison for part in heads)
-    return Sides(head=heads, base=bases_, told=tuple(each for each in told if each is not None))
+    return heads, bases
 
 
 def _insist_at_home(run: Run, settings: Settings, context: Context) -> None:
-    """Raises ConfigError where the parts are of another folder of the repository than the settings': its evalgate.yml
+    """Raises ConfigError where the shards are of another folder of the repository than the settings': its evalgate.yml
     and its links are not theirs."""
     here = events.root_of(settings.root, context.links)
     if None in (run.root, here) or run.root == here:
@@ -124,13 +110,15 @@ def _files(places: Iterable[Path], *, apart: Path) -> list[Path]:
     return list(found)
 
 
-def _rules(settings: Settings, sides: Sides, head: Joined, context: Context) -> tuple[Rules, Mapping[str, str]]:
-    """By which rules the parts are decided: the settings', or the base's where it or the base's own evalgate.yml says
-    `policy: base`. Which base it is, the parts say. And the base's name of each evaluation file that has another there.
+def _rules(
+    settings: Settings, suites: tuple[Suite, ...], heads: Sequence[Stored], context: Context
+) -> tuple[Rules, Mapping[str, str]]:
+    """By which rules the shards are decided: the settings', or the base's where it or the base's own evalgate.yml says
+    `policy: base`. Which base it is, the shards say. And the base's name of each evaluation file that has another one.
     """
-    suites = head.run.suites
     policy = load.policy_of(settings, suites)
-    origin = next((each.origin for each in sides.told if each.origin.commit), None)
+    origins = (part.comparison.origin for part in heads if part.comparison is not None)
+    origin = next((each for each in origins if each.commit), None)
     if origin is None or origin.source is BaseSource.FILE:
         return Rules(settings=settings, suites=suites, policy=policy), {}
     # its code and its rules, whatever was run of it
@@ -146,74 +134,52 @@ def _rules(settings: Settings, sides: Sides, head: Joined, context: Context) -> 
     )
     with baseline_base.opened(search) as base:
         bar = baseline_rules.of(settings, suites, policy, base)
-        if base is not None and base.problem and not base.origin.commit:
-            bar = dataclasses.replace(bar, problems=tuple(_ruleless(bar.problems)))
+        if base is not None and base.problem and not base.origin.commit:  # git did not find it
+            hint = "Check out the repository in the merge job, so that git can fetch the base."
+            bar = dataclasses.replace(
+                bar, problems=tuple(dataclasses.replace(each, hint=hint) for each in bar.problems)
+            )
         return bar, {} if base is None else base.renamed
 
 
-def _ruleless(problems: Iterable[Problem]) -> Iterable[Problem]:
-    """What is said of rules that are not known, where it is git that did not find the base."""
-    hint = "Check out the repository in the merge job, so that git can fetch the base."
-    return (dataclasses.replace(each, hint=hint) for each in problems)
-
-
-def _compared(sides: Sides, head: Joined, rules: Rules) -> tuple[Joined | None, Comparison | None]:
-    """The base's shards joined, and what comparing with them says."""
-    planned = {(suite.key, case.case_id) for suite in head.run.suites for case in suite.eval_set.cases}
-    told = shards.join_comparisons(sides.told, planned=planned)
-    if told is None:
-        return None, None
-    if not sides.base:
-        problem = told.problem or "no shard has base results"
-        return None, dataclasses.replace(told, problem=problem, cases=())
-    base = shards.join(sides.base)
-    shard = sides.head[0].shard
+def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> Comparison | None:
+    """What comparing both sides says; None where no shard was compared."""
+    told = head.comparison
+    if told is None or base is None:
+        return told and dataclasses.replace(told, problem=told.problem or "no shard has base results", cases=())
     comparison = compare.compare(
         head.run,
         base.run,
         policy=rules.policy,
         origin=told.origin,
-        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
-        loosened=told.loosened,
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
+        relaxed=told.relaxed,
         stage=Stage.LAST if shard.more else Stage.ONLY,
         unreliable=rules.quarantined,
     )
-    if rules.policy.threshold is ThresholdRule.NEW and not comparison.problem:
-        comparison = _settled(
-            comparison, head.run, base.run, shard=shard, policy=rules.policy, unreliable=rules.quarantined
+    if rules.policy.threshold is not ThresholdRule.NEW or comparison.problem:
+        return comparison
+    # every shard's new failures, by as many fresh runs as that shard had to make
+    new: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
+    for key in repeats.new_failures(comparison, policy=rules.policy, unreliable=rules.quarantined):
+        new[shard.homes.get(key)].append(key)
+    for own in new.values():
+        asked = repeats.ask(
+            own, head.run.suites, base.run, repeats=head.run.repeats, policy=rules.policy, parts=shard.of
         )
-    return base, comparison
-
-
-def _settled(
-    comparison: Comparison, head: Run, base: Run, *, shard: Shard, policy: Policy, unreliable: frozenset[CaseKey]
-) -> Comparison:
-    """Every part's new failures, by as many fresh runs as that part had to make."""
-    parts: defaultdict[int | None, list[CaseKey]] = defaultdict(list)
-    for key in repeats.new_failures(comparison, policy=policy, unreliable=unreliable):
-        parts[shard.homes.get(key)].append(key)
-    for own in parts.values():
-        asked = repeats.ask(own, head.suites, base, repeats=head.repeats, policy=policy, parts=shard.of)
-        comparison = asked.settle(comparison, head=head, base=base)
+        comparison = asked.settle(comparison, head=head.run, base=base.run)
     return comparison
 
 
-def _of_parts(sides: Sides) -> Iterable[Problem]:
-    """What the parts remarked about the evaluation files; each of them read all of these."""
-    for part in sides.head:
-        yield from (each for each in part.stored.problems if each != shards.note(part.shard))
-
-
-def _without_base(sides: Sides) -> Iterable[Problem]:
-    """A warning for every part that lacks the base's side while others have it."""
-    have = {part.shard.index for part in sides.base}
-    if not have:
-        return
-    for part in sides.head:
-        if part.shard.index not in have and part.shard.index in part.shard.homes.values():
-            why = (part.stored.comparison and part.stored.comparison.problem) or "it had no baseline"
+def _without_base(heads: Sequence[Stored], bases: Sequence[Stored]) -> Iterator[Problem]:
+    """A warning for every shard that lacks the base's side while others have it."""
+    have = {shards.shard_of(part).index for part in bases}
+    for part in heads if have else ():
+        shard = shards.shard_of(part)
+        if shard.index not in have and shard.index in shard.homes.values():
+            why = (part.comparison and part.comparison.problem) or "it had no baseline"
             yield Problem(
                 severity=Severity.WARNING,
                 code="shard-without-base",
-                message=f"shard {part.shard} has no base results: {why}",
+                message=f"shard {shard} has no base results: {why}",
             )

@@ -88,7 +88,7 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     run = dataclasses.replace(head.run, commit=links.commit, shard=None)
     policy = dataclasses.replace(load.policy_of(settings, run.suites), adk_compat=head.adk_compat)
     comparison = _comparison(head, base, run, policy=policy)
-    verdict = comparison_verdict.decide(run, policy, scales=compare.scales(run.suites), comparison=comparison)
+    verdict = comparison_verdict.decide(run, policy, comparison=comparison)
     lacking = () if comparison is None else repeats.not_run(comparison)
     return Report(
         run=run,
@@ -146,8 +146,8 @@ def _comparison(head: Stored, base: Stored | None, run: Run, *, policy: Policy) 
         base.run,
         policy=policy,
         origin=told.origin,
-        unpaired={(case.suite, case.case_id): case.standing for case in told.cases},
-        loosened=told.loosened,
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
+        relaxed=told.relaxed,
         stage=Stage.LAST if run.more else Stage.ONLY,
     )
     return repeats.settle_files(made, head=run, base=base.run, policy=policy)

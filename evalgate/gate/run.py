@@ -14,7 +14,6 @@ from evalgate.baseline import rules as baseline_rules
 from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
-from evalgate.comparison import compare
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.config import load
 from evalgate.config.context import Context
@@ -144,9 +143,7 @@ def conclude(
     commit = head.commit or context.commit
     head = dataclasses.replace(head, commit=commit, root=events.root_of(settings.root, context.links))
     policy = rules.policy if rules.shard is None else dataclasses.replace(rules.policy, fail_on=frozenset())
-    verdict = comparison_verdict.decide(
-        head, policy, scales=compare.scales(head.suites), comparison=comparison, unreliable=rules.quarantined
-    )
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison, unreliable=rules.quarantined)
     report = Report(
         run=head,
         verdict=verdict,
@@ -174,7 +171,7 @@ def _results(
     if outcomes:
         yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0])
     if base is not None and len(outcomes) > 1:
-        verdict = comparison_verdict.decide(base, report.policy, scales=compare.scales(base.suites), comparison=None)
+        verdict = comparison_verdict.decide(base, report.policy, comparison=None)
         own = dataclasses.replace(
             report,
             run=dataclasses.replace(base, root=report.run.root),

@@ -681,7 +681,7 @@ def _shape_problem(error: Exception) -> str:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         return f"is not what the API promises: {f'{place}: ' if place else ''}{first['msg']}"
-    return "is no JSON"
+    return "is not JSON"
 
 
 def _without(secret: str, text: str) -> str:

@@ -127,7 +127,7 @@ def is_worth_a_comment(report: Report, when: str) -> bool:
         return failed
     comparison = report.comparison
     turned = comparison is not None and (
-        bool(comparison.loosened) or any(case.broken or case.fixed for case in comparison.cases)
+        bool(comparison.relaxed) or any(case.broken or case.fixed for case in comparison.cases)
     )
     return when == "changes" and (failed or turned)
 

@@ -158,7 +158,7 @@ class Clients:
         if client:
             return f"there is no judge `{client}`; there are {', '.join(f'`{name}`' for name in sorted(self._drivers))}"
         return (
-            f"nobody is known to serve the judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
+            f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
             f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
         )
 

@@ -79,8 +79,8 @@ def check_priced(limits: SpendLimits, prices: dict[str, bool]) -> None:
     if limits.cost_usd is not None and unknown:
         names = ", ".join(f"`{name}`" for name in unknown)
         raise ConfigError(
-            f"the judges' budget is in money, and nobody knows the price of {names}",
-            hint="Set the budget in calls or tokens instead.",
+            f"no price known for {names}",
+            hint="Set the judge budget in calls or tokens.",
         )
 
 

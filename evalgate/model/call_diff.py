@@ -153,4 +153,4 @@ def _dumps(value: Any, *, ordered: bool = False) -> str:
     try:
         return (_IN_ORDER if ordered else _AS_IS).encode(value)
     except (RecursionError, TypeError, ValueError):
-        return "(a value that is no JSON)"
+        return "(a value that is not JSON)"

@@ -119,8 +119,8 @@ class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
     `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
-    it could not be measured. `admitted` False: it is shown and decides nothing yet (`admission`). `excused`: it fails,
-    and the comparison with the base lets that pass (`threshold: new`).
+    it could not be measured. `quarantined`: it is shown and decides nothing yet (`admission`). `allowed`: it fails,
+    and `threshold: new` allows that, for the base fails it too.
     """
 
     suite: str
@@ -131,8 +131,8 @@ class CaseVerdict:
     seconds: float = 0.0
     doubtful: bool = False
     partial: bool = False
-    admitted: bool = True
-    excused: bool = False
+    quarantined: bool = False
+    allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class Change(enum.StrEnum):
     NOT_MEASURED = "not_measured"  # too few cases have a score on both sides
 
 
-class Standing(enum.StrEnum):
+class CaseStatus(enum.StrEnum):
     """Whether a case can be compared."""
 
     PAIRED = "paired"  # the same question on both sides
@@ -215,7 +215,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class CaseOutcome:
     """One side's trials of one case by outcome, and the threshold gate's word on the case.
 
     A trial passes when every deciding criterion reaches its threshold; `unmeasured` ones have no score.
@@ -233,7 +233,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
+class Divergence:
     """Where two conversations of one simulated user part, by turns counted from 1.
 
     `answers`: the first turn in which the user hears different things of the two agents; None: it never does. `users`:
@@ -251,20 +251,20 @@ class CaseComparison:
 
     `origin`: whose failure it is, None where head does not fail. `newly`: the criteria that head fails and the base
     passes; empty where it is only the case as a whole that turned. `confirmations`: fresh runs that agreed with a new
-    failure. `why`: what keeps it from being compared. `parting`: where the conversations of a simulated user part, in
-    the first repeat that both sides have.
+    failure. `why`: what keeps it from being compared. `divergence`: where the conversations of a simulated user part,
+    in the first repeat that both sides have.
     """
 
     suite: str
     case_id: str
-    standing: Standing
-    head: Arm | None = None
-    base: Arm | None = None
+    status: CaseStatus
+    head: CaseOutcome | None = None
+    base: CaseOutcome | None = None
     origin: FailureOrigin | None = None
     newly: tuple[str, ...] = ()
     confirmations: int = 0
     why: str = ""
-    parting: Parting | None = None
+    divergence: Divergence | None = None
 
     @property
     def flaky(self) -> bool:
@@ -288,50 +288,97 @@ class CaseComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CriterionComparison:
-    """One criterion over the paired cases of all suites of one severity; means of the cases' means.
+class PValue:
+    """One-sided p-values: of head being worse, and of head being better."""
 
-    `delta` is head - base on the criterion's own scale; `drop` counts what is worse as positive. `p`: one-sided, of a
-    drop; `p_rise`: of a rise; the adjusted ones are Holm's over the criteria of the verdict. `floor`: the drop that
-    the policy lets pass, absolute. `fact`: both sides repeat themselves exactly, so the difference is no sample.
-    `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide. `broken`, `fixed`:
-    cases that this criterion passes on base alone, and on head alone. `unpaired`: cases that are to be compared and
-    lack a score on either side. `apart`: read from a clock, and the sides were not run side by side. `short`: too
-    little of it was measured, whatever else is claimed of it.
+    worse: float
+    better: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Both sides' means of the cases' means, and how sure their difference is.
+
+    `interval`: of head - base. `p`: None where nothing may be claimed, or the difference is no sample; `p_adjusted`:
+    Holm's over the criteria of the verdict.
+    """
+
+    base: float
+    head: float
+    interval: Interval | None = None
+    p: PValue | None = None
+    p_adjusted: PValue | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedRule:
+    """How a criterion was compared.
+
+    `gating` False: shown, never decides. `advisory`: of the suites and cases that never decide. `floor`: the drop that
+    the policy tolerates, absolute.
+    """
+
+    gating: bool
+    lower_is_better: bool
+    floor: float
+    advisory: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCases:
+    """Numbers of cases: `compared` have a score on both sides; `unpaired` were to be compared and lack a score on
+    either side; `broken`, `fixed`: pass the criterion on base alone, and on head alone."""
+
+    compared: int
+    unpaired: int = 0
+    broken: int = 0
+    fixed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionComparison:
+    """One criterion over the paired cases of all suites of one severity.
+
+    `difference` None: no case has a score on both sides. `fact`: both sides repeat themselves exactly, so the
+    difference is no sample. `clock_based`: read from a clock, and the sides were not run together. `short`: too little
+    of it was measured, whatever else is said of it.
     """
 
     name: str
-    gating: bool
-    lower_is_better: bool
-    cases: int
-    floor: float
+    rule: AppliedRule
     change: Change
-    base: float | None = None
-    head: float | None = None
-    interval: Interval | None = None
-    p: float | None = None
-    p_rise: float | None = None
-    p_adjusted: float | None = None
-    p_rise_adjusted: float | None = None
+    cases: ComparedCases
+    difference: Difference | None = None
     fact: bool = False
-    unpaired: int = 0
-    advisory: bool = False
-    broken: int = 0
-    fixed: int = 0
-    apart: bool = False
+    clock_based: bool = False
     short: bool = False
 
     @property
+    def base(self) -> float | None:
+        """Base's mean."""
+        return None if self.difference is None else self.difference.base
+
+    @property
+    def head(self) -> float | None:
+        """Head's mean."""
+        return None if self.difference is None else self.difference.head
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of head - base."""
+        return None if self.difference is None else self.difference.interval
+
+    @property
     def delta(self) -> float | None:
-        """head - base; None where either is unknown."""
-        return None if self.head is None or self.base is None else self.head - self.base
+        """head - base on the criterion's own scale; None where either is unknown."""
+        return None if self.difference is None else self.difference.head - self.difference.base
 
     @property
     def drop(self) -> float | None:
         """By how much head is worse; negative where it is better."""
         if self.delta is None:
             return None
-        return self.delta if self.lower_is_better else -self.delta
+        return self.delta if self.rule.lower_is_better else -self.delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,7 +436,7 @@ class BaseOrigin:
     notes: tuple[str, ...] = ()
 
 
-class LooseningKind(enum.StrEnum):
+class RelaxedKind(enum.StrEnum):
     """How a change may lower its own bar."""
 
     THRESHOLD = "threshold"
@@ -402,10 +449,10 @@ class LooseningKind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loosening:
+class RelaxedRule:
     """One rule that is weaker than the base's: `subject` names it, `base` and `head` are its values in words."""
 
-    kind: LooseningKind
+    kind: RelaxedKind
     subject: str
     suite: str = ""
     base: str = ""
@@ -433,7 +480,7 @@ class Comparison:
     head_rates: PassRates | None = None
     base_rates: PassRates | None = None
     power: Power | None = None
-    loosened: tuple[Loosening, ...] = ()
+    relaxed: tuple[RelaxedRule, ...] = ()
     by_base: bool = False
     alpha: float = 0.05
     seed: int = 0

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from evalgate.errors import ExitCode, Problem, below
 from evalgate.model.calibration import AskedJudge, JudgedCriterion
 from evalgate.model.comparison import Comparison, Policy, Verdict
-from evalgate.model.history import Trend
 from evalgate.model.run import Run
 
 
@@ -24,6 +23,20 @@ class Links:
     def place(self, file: str) -> str:
         """A file as the repository names it."""
         return below(self.folder, file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A criterion's mean in the last runs of the base branch, oldest first, None where a run has none; and in this run.
+
+    `since`, `until`: when the first and the last of them ran, ISO 8601, UTC.
+    """
+
+    criterion: str
+    means: tuple[float | None, ...]
+    now: float | None
+    since: str = ""
+    until: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from evalgate.model import (
     BaseSource,
     Case,
     CaseComparison,
+    CaseStatus,
     CaseVerdict,
     Change,
     Comparison,
@@ -27,7 +28,6 @@ from evalgate.model import (
     Report,
     Run,
     Score,
-    Standing,
     Suite,
     SuiteVerdict,
     VerdictKind,
@@ -57,7 +57,7 @@ CHANGES: Final[Mapping[Change, str]] = {
 }
 """What can be said of a criterion, in a table; a test holds every change to a row."""
 
-APART: Final = "not comparable (timing)"
+NOT_COMPARABLE: Final = "not comparable (timing)"
 """What can be said of what is read from a clock, where the sides were not run side by side."""
 
 KINDS: Final[Mapping[Change, VerdictKind]] = {
@@ -85,7 +85,7 @@ OTHERWISE: Final = "new failure: the base passes a criterion that fails here"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaseView:
     """A case with its verdict, its place in the user's files, and all its trials in order of repeats; `compared`: how
-    it stands beside the base, None where it does not. `excuse`: why it decides nothing although it does not pass, ""
+    it stands beside the base, None where it does not. `allowed`: why it decides nothing although it does not pass, ""
     where that lies in whose failure it is; None where it decides."""
 
     report: Report
@@ -94,7 +94,7 @@ class CaseView:
     case: Case | None
     trials: tuple[GradedTrial, ...]
     compared: CaseComparison | None = None
-    excuse: str | None = None
+    allowed: str | None = None
 
     @property
     def kind(self) -> VerdictKind:
@@ -175,10 +175,10 @@ class CaseView:
         return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.repeat + 1} of {runs}"
 
     @property
-    def whose(self) -> str:
+    def failure_origin(self) -> str:
         """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
-        excuse = self.excuse if self.verdict.admitted else QUARANTINED
-        return ", ".join(each for each in (whose(self.compared), excuse) if each)
+        allowed = QUARANTINED if self.verdict.quarantined else self.allowed
+        return ", ".join(each for each in (failure_origin(self.compared), allowed) if each)
 
     @property
     def flaky(self) -> tuple[CriterionVerdict, ...]:
@@ -193,7 +193,7 @@ def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
     suites = {suite.key: suite for suite in report.run.suites}
     compared = {(case.suite, case.case_id): case for case in report.comparison.cases} if report.comparison else {}
-    excused = excuses(report)
+    allowed = allowed_cases(report)
     trials: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
         trials[trial.key.suite, trial.key.case_id].append(trial)
@@ -209,7 +209,7 @@ def collect(report: Report) -> Iterator[CaseView]:
                     case=known.get(verdict.case_id),
                     trials=tuple(trials.get(name, ())),
                     compared=compared.get(name),
-                    excuse=excused.get(name),
+                    allowed=allowed.get(name),
                 )
 
 
@@ -262,8 +262,8 @@ def against(verdict: CriterionVerdict) -> str:
     return words.against(verdict.value, verdict.threshold, met=verdict.kind is VerdictKind.PASS)
 
 
-def excuses(report: Report) -> Mapping[CaseKey, str]:
-    """The excuse of every case that does not pass and decides nothing, by suite and id; "" where whose failure it is
+def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
+    """Why every case that does not pass and decides nothing may do so, by suite and id; "" where whose failure it is
     says it all."""
     decisive = _broken(report)
     found: dict[CaseKey, str] = {}
@@ -271,7 +271,7 @@ def excuses(report: Report) -> Mapping[CaseKey, str]:
         advisory = suite.suite in report.policy.advisory
         for case in suite.cases:
             key = case.suite, case.case_id
-            why = None if case.kind is VerdictKind.PASS else _excuse(case, suite, advisory=advisory)
+            why = None if case.kind is VerdictKind.PASS else _why_allowed(case, suite, advisory=advisory)
             if why is not None and not (why == ENOUGH and key in decisive):
                 found[key] = why
     return found
@@ -284,23 +284,23 @@ def _broken(report: Report) -> Collection[CaseKey]:
     return {(case.suite, case.case_id) for case in compared if case.broken}
 
 
-def _excuse(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> str | None:
+def _why_allowed(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> str | None:
     if advisory:
         return ADVISORY
-    if not case.admitted:
+    if case.quarantined:
         return QUARANTINED
-    if case.excused:
+    if case.allowed:
         return ""
     return WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
 
 
-def whose(case: CaseComparison | None) -> str:
+def failure_origin(case: CaseComparison | None) -> str:
     """Whose failure a case is; "" where it does not fail or there is no base to tell."""
     if case is None or case.origin is None:
         return ""
-    if case.standing is Standing.NEW:
+    if case.status is CaseStatus.NEW:
         return "new case (not on base)"
-    if case.standing is Standing.CHANGED:
+    if case.status is CaseStatus.CHANGED:
         return "changed case (not comparable with the base)"
     passes = case.base is not None and case.base.kind is VerdictKind.PASS
     return OTHERWISE if case.origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[case.origin]
@@ -324,10 +324,10 @@ def between(row: CriterionComparison, *, share: bool = False) -> str:
 def p_value(row: CriterionComparison) -> str:
     """The p of the direction in which it went, adjusted for the criteria that decide; `-` where it means nothing: of
     what decides nothing, of a fact, of what did not move."""
-    rose = row.drop is not None and row.drop < 0
-    value = row.p_rise_adjusted if rose else row.p_adjusted
-    if value is None or row.fact or not row.gating or not row.delta:
+    adjusted = None if row.difference is None else row.difference.p_adjusted
+    if adjusted is None or row.fact or not row.rule.gating or not row.delta:
         return "-"
+    value = adjusted.better if row.drop is not None and row.drop < 0 else adjusted.worse
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -338,20 +338,20 @@ def tested(rows: Sequence[CriterionComparison]) -> bool:
 
 def said(row: CriterionComparison) -> str:
     """What can be said of a criterion, in a table."""
-    return APART if row.apart else CHANGES[row.change]
+    return NOT_COMPARABLE if row.clock_based else CHANGES[row.change]
 
 
 def turned(row: CriterionComparison) -> str:
     """`3 broke, 1 fixed`: the cases that turned by this criterion; "" where none did."""
-    parts = (f"{row.broken:,} broke" if row.broken else "", f"{row.fixed:,} fixed" if row.fixed else "")
-    return ", ".join(part for part in parts if part)
+    counts = ((row.cases.broken, "broke"), (row.cases.fixed, "fixed"))
+    return ", ".join(f"{count:,} {how}" for count, how in counts if count)
 
 
 def rows(comparison: Comparison) -> tuple[Sequence[CriterionComparison], Sequence[CriterionComparison]]:
     """The criteria that decide, worst first, and the others."""
     order = (Change.REGRESSED, Change.NOT_MEASURED, Change.INCONCLUSIVE, Change.IMPROVED, Change.UNCHANGED)
-    deciding = sorted((row for row in comparison.criteria if row.gating), key=lambda row: order.index(row.change))
-    return deciding, [row for row in comparison.criteria if not row.gating]
+    deciding = sorted((row for row in comparison.criteria if row.rule.gating), key=lambda row: order.index(row.change))
+    return deciding, [row for row in comparison.criteria if not row.rule.gating]
 
 
 def origin_words(origin: BaseOrigin) -> str:
@@ -383,7 +383,7 @@ def certainty(comparison: Comparison) -> str:
     """What the differences are worth: exact where agents repeat themselves, or a sample and what it could have told; ""
     where nothing is known of it."""
     if comparison.overall is not None and comparison.overall.fact:
-        if all(row.fact for row in comparison.criteria if row.gating):
+        if all(row.fact for row in comparison.criteria if row.rule.gating):
             return "Both agents gave the same result in every run, so the differences are exact."
         return "Both agents gave the same result in every run: only differences marked exact are free of chance."
     return " ".join(each for each in (unreliable(comparison), power_sentence(comparison.power)) if each)
@@ -391,7 +391,7 @@ def certainty(comparison: Comparison) -> str:
 
 def unreliable(comparison: Comparison) -> str:
     """That a suite is mostly noise, and what the repeats that would help cost; "" for one that is not."""
-    paired = [case for case in comparison.cases if case.standing is Standing.PAIRED]
+    paired = [case for case in comparison.cases if case.status is CaseStatus.PAIRED]
     flaky = sum(1 for case in paired if case.flaky)
     if flaky < FEW_FLAKY or flaky < len(paired) * FLAKY_SHARE:
         return ""

@@ -112,7 +112,7 @@ def _rules(report: Report, *, room: int) -> list[str]:
     if comparison is None:
         return []
     relaxed = view.relaxed(
-        comparison.loosened,
+        comparison.relaxed,
         mark=lambda text: markdown.code(plain.label(text, NAME)),
         named=NAMED,
         room=room,
@@ -317,11 +317,13 @@ LINE, POINT = "\N{BOX DRAWINGS LIGHT HORIZONTAL}", "\N{BLACK CIRCLE}"
 def chart(rows: Sequence[CriterionComparison], *, limit: int) -> str:
     """Criteria on the scale 0 to 1 that decide, drawn in characters, each with its interval beside the tolerated drop:
     worse to the left, better to the right; "" where nothing moved."""
-    shown = [row for row in rows if row.gating and row.delta is not None and max(map(abs, _ends(row))) <= 1][:limit]
+    shown = [row for row in rows if row.rule.gating and row.delta is not None and max(map(abs, _ends(row))) <= 1][
+        :limit
+    ]
     reach = max((abs(end) for row in shown for end in _ends(row)), default=0.0)
     if not reach:
         return ""
-    reach = max(reach, *(row.floor for row in shown))
+    reach = max(reach, *(row.rule.floor for row in shown))
     width = max(plain.columns(plain.label(row.name, CHART_NAME)) for row in shown)
     half = f"{'worse':<{HALF}}0{'better':>{HALF}}"
     return "\n".join([f"{'':{width}}  {half}", *(_chart_line(row, reach=reach, width=width) for row in shown)])
@@ -334,11 +336,11 @@ def _ends(row: CriterionComparison) -> Iterable[float]:
 
 
 def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
-    better = -1.0 if row.lower_is_better else 1.0
+    better = -1.0 if row.rule.lower_is_better else 1.0
     cells = [" "] * (2 * HALF + 1)
     if row.interval is not None and not row.fact:
         _draw(cells, row.interval, better=better, reach=reach)
-    for at, mark in ((_at(-row.floor, reach), TOLERATED), (HALF, AXIS)):
+    for at, mark in ((_at(-row.rule.floor, reach), TOLERATED), (HALF, AXIS)):
         cells[at] = mark if cells[at] in (" ", LINE) else cells[at]
     cells[_at(better * (row.delta or 0.0), reach)] = POINT
     name = plain.label(row.name, CHART_NAME)

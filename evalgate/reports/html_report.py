@@ -34,7 +34,7 @@ def render(report: Report) -> str:
     shown, dropped = _within(v, room=LIMIT)
     comparison = report.comparison
     relaxed = view.relaxed(
-        comparison.loosened if comparison is not None else (),
+        comparison.relaxed if comparison is not None else (),
         mark=lambda text: plain.label(text, NAME),
         named=NAMED,
         room=RELAXED_ROOM,
@@ -104,7 +104,7 @@ def why(case: CaseView) -> str:
     if not case.failing:
         return "" if case.kind is VerdictKind.PASS else wording.why_unmeasured(case)
     below = (f"{plain.label(each.name, 100)} {cases.against(each)}" for each in case.failing)
-    return ", ".join(each for each in (*below, case.whose) if each)
+    return ", ".join(each for each in (*below, case.failure_origin) if each)
 
 
 def sign(kind: VerdictKind) -> Safe:

@@ -150,8 +150,8 @@ def _test_case(case: CaseView) -> TestCase:
     match case.verdict.kind:
         case VerdictKind.PASS:
             pass
-        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.excuse is not None and not case.skipped:
-            made.add_skipped_info(message=f"allowed: {case.whose}; {_failure_message(case) or _why(case)}")
+        case VerdictKind.FAIL | VerdictKind.NOT_MEASURED if case.allowed is not None and not case.skipped:
+            made.add_skipped_info(message=f"allowed: {case.failure_origin}; {_failure_message(case) or _why(case)}")
         case VerdictKind.FAIL if not case.agent_failed:
             made.add_failure_info(message=_failure_message(case), output=_body(case), failure_type="fail")
         case VerdictKind.NOT_MEASURED if case.skipped:

@@ -11,7 +11,7 @@ from evalgate.reports.view import View
 from evalgate.text import plain, words, workflow_commands
 
 CASES = 50
-LOOSENED = 200
+RELAXED_ROOM = 200
 NAMED = 12
 NAME_WIDTH = 60
 WHY_WIDTH = 200
@@ -49,7 +49,7 @@ def _beside(report: Report) -> Iterator[str]:
     comparison = report.comparison
     if comparison is None:
         return
-    relaxed = view.relaxed(comparison.loosened, mark=_name, named=NAMED, room=LOOSENED, size=lambda _: 1)
+    relaxed = view.relaxed(comparison.relaxed, mark=_name, named=NAMED, room=RELAXED_ROOM, size=lambda _: 1)
     if relaxed is not None:
         yield from (f"relaxed rule: {line}" for line in relaxed.lines)
         if relaxed.rest:
@@ -144,4 +144,4 @@ def _why(case: CaseView) -> str:
     if not case.failing:
         return wording.why_unmeasured(case)
     below = (f"{_name(each.name)} {cases.against(each)}" for each in case.failing)
-    return ", ".join(each for each in (*below, case.whose) if each)
+    return ", ".join(each for each in (*below, case.failure_origin) if each)

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evalgate.comparison import parting
+from evalgate.comparison import divergence
 from evalgate.model import (
     Content,
     CriterionUse,
+    Divergence,
     Finding,
     GradedTrial,
     Invocation,
-    Parting,
     Text,
     ToolCall,
     TrialKey,
@@ -204,7 +204,7 @@ def _base(
     if case.led:
         if sides is None:
             return ()
-        found = parting.compare(*sides, hears_calls=True)
+        found = divergence.compare(*sides, hears_calls=True)
         return sides[0][: len(sides[0]) if found is None or found.users is None else found.users - 1]
     for repeat in (trial.key.repeat, 0):
         key = TrialKey(suite=case.verdict.suite, case_id=case.case_id, repeat=repeat)
@@ -231,7 +231,7 @@ def _sides(
 
 def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
     """Where the run that is shown leaves the base's run with the same number, and what either agent said there."""
-    found = parting.compare(base, head, hears_calls=case.suite.simulator.include_function_calls)
+    found = divergence.compare(base, head, hears_calls=case.suite.simulator.include_function_calls)
     if found is None:
         return "The base had the same conversation."
     if found.answers is None:
@@ -259,7 +259,7 @@ def _quote(turn: Invocation, other: Invocation) -> str:
     return f"said \N{LEFT DOUBLE QUOTATION MARK}{quoted}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
-def _after(found: Parting, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
+def _after(found: Divergence, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
     if found.users is None:
         return "the user says the same to both"
     if found.users > min(len(base), len(head)):

@@ -20,8 +20,8 @@ from evalgate.model import (
     GradedTrial,
     JudgeUse,
     Links,
-    Loosening,
-    LooseningKind,
+    RelaxedKind,
+    RelaxedRule,
     Report,
     Run,
     Suite,
@@ -42,9 +42,9 @@ JUDGE_HEADER = ("Criterion", "Judge", "Calls", "Cached", "Retries", "Failed", "T
 MESSAGE_LIMIT = 1_000
 TITLE_LIMIT = 120
 
-FOLDED: Final[Mapping[LooseningKind, str]] = {
-    LooseningKind.CASE_REMOVED: "{count} deleted",
-    LooseningKind.CASE_CHANGED: "expectations of {count} changed",
+FOLDED: Final[Mapping[RelaxedKind, str]] = {
+    RelaxedKind.CASE_REMOVED: "{count} deleted",
+    RelaxedKind.CASE_CHANGED: "expectations of {count} changed",
 }
 """How many cases of one file are told together. There may be any number of them, and they must hide no rule."""
 
@@ -417,7 +417,7 @@ class Relaxed:
 
 
 def relaxed(
-    found: Sequence[Loosening], *, mark: Callable[[str], str], named: int, room: int, size: Callable[[str], int]
+    found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named: int, room: int, size: Callable[[str], int]
 ) -> Relaxed | None:
     """Rules first, in the order given, then the cases by file, at most `named` of them by name; `mark` is put to names
     and values. None where nothing is relaxed."""
@@ -435,16 +435,16 @@ def relaxed(
     )
 
 
-def relaxed_lines(loosened: Iterable[Loosening], *, mark: Callable[[str], str], named: int) -> tuple[RelaxedLine, ...]:
+def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str], named: int) -> tuple[RelaxedLine, ...]:
     """A line a rule; the cases of one file are one line."""
     rules: list[RelaxedLine] = []
-    folded: dict[tuple[LooseningKind, str], list[Loosening]] = {}
-    for each in loosened:
+    folded: dict[tuple[RelaxedKind, str], list[RelaxedRule]] = {}
+    for each in relaxed:
         if each.kind in FOLDED:
             folded.setdefault((each.kind, each.suite), []).append(each)
         else:
             # a rule of evalgate.yml by its name, without the file or the criterion it is for
-            about = each.subject.partition(" of ")[0] if each.kind is LooseningKind.POLICY else each.kind.value
+            about = each.subject.partition(" of ")[0] if each.kind is RelaxedKind.POLICY else each.kind.value
             rules.append(RelaxedLine(text=_relaxed_sentence(each, mark=mark), about=about, rules=1))
     return (*rules, *(_together(found, mark=mark, named=named) for found in folded.values()))
 
@@ -476,13 +476,13 @@ def _in_turn(found: Sequence[RelaxedLine]) -> Iterator[int]:
         yield from (own[turn] for own in kinds.values() if turn < len(own))
 
 
-def _relaxed_sentence(each: Loosening, *, mark: Callable[[str], str]) -> str:
+def _relaxed_sentence(each: RelaxedRule, *, mark: Callable[[str], str]) -> str:
     values = {"subject": each.subject, "base": each.base or "set", "head": each.head or "none"}
     told = wording.RELAXED[each.kind].format(**{name: mark(value) for name, value in values.items()})
     return f"{told} in {mark(each.suite)}" if each.suite not in ("", each.subject) else told
 
 
-def _together(found: Sequence[Loosening], *, mark: Callable[[str], str], named: int) -> RelaxedLine:
+def _together(found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named: int) -> RelaxedLine:
     first = found[0]
     if len(found) == 1:
         return RelaxedLine(text=_relaxed_sentence(first, mark=mark), about=first.kind.value, cases=1)
@@ -523,7 +523,7 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     ]
     loud = [each for each in failing if not _is_quiet(each)]
     quiet = [each for each in failing if _is_quiet(each)]
-    loosened = report.comparison.loosened if report.comparison is not None else ()
+    relaxed = report.comparison.relaxed if report.comparison is not None else ()
     return (
         *(_remark(each, Level.ERROR, report.links) for each in loud),
         *(_remark(each, Level.WARNING, report.links) for each in (*unknown, *quiet)),
@@ -535,7 +535,7 @@ def remarks(report: Report) -> tuple[Remark, ...]:
                 title="relaxed rule",
                 message=plain.clip(wording.relaxed(each), MESSAGE_LIMIT),
             )
-            for each in loosened
+            for each in relaxed
             if each.place is not None
         ),
     )
@@ -547,7 +547,7 @@ def _has_failed(case: CaseView) -> bool:
 
 def _is_quiet(case: CaseView) -> bool:
     known = case.compared is not None and case.compared.origin is FailureOrigin.KNOWN
-    return known or case.excuse is not None
+    return known or case.allowed is not None
 
 
 def _remark(case: CaseView, level: Level, links: Links) -> Remark:
@@ -565,4 +565,4 @@ def _message(case: CaseView) -> str:
         shown = "" if case.failure is None else wording.last_words(case.failure)
         return "\n".join(each for each in (wording.why_unmeasured(case), shown) if each)
     lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
-    return "\n".join(each for each in (*lines, case.whose) if each)
+    return "\n".join(each for each in (*lines, case.failure_origin) if each)

@@ -9,16 +9,16 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from evalgate.model import (
     AgentFailure,
+    CaseStatus,
     CriterionVerdict,
     FailureKind,
     FailureOrigin,
     GateKind,
     GateVerdict,
-    Loosening,
-    LooseningKind,
     Reason,
+    RelaxedKind,
+    RelaxedRule,
     Report,
-    Standing,
     ThresholdRule,
     Verdict,
     VerdictKind,
@@ -77,14 +77,14 @@ FAILURES: Final[Mapping[FailureKind, str]] = {
 }
 """What happened to the agent, or to the simulated user; a test holds every kind to a row."""
 
-RELAXED: Final[Mapping[LooseningKind, str]] = {
-    LooseningKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
-    LooseningKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
-    LooseningKind.CRITERION_CHANGED: "criterion {subject} changed: {base} is now {head}",
-    LooseningKind.CASE_REMOVED: "case {subject} deleted",
-    LooseningKind.CASE_CHANGED: "expectation of case {subject} changed",
-    LooseningKind.SUITE_REMOVED: "evaluation file {subject} deleted",
-    LooseningKind.POLICY: "{subject}: {base} is now {head}",
+RELAXED: Final[Mapping[RelaxedKind, str]] = {
+    RelaxedKind.THRESHOLD: "threshold of {subject} lowered from {base} to {head}",
+    RelaxedKind.CRITERION_REMOVED: "criterion {subject} removed, was {base}",
+    RelaxedKind.CRITERION_CHANGED: "criterion {subject} changed: {base} is now {head}",
+    RelaxedKind.CASE_REMOVED: "case {subject} deleted",
+    RelaxedKind.CASE_CHANGED: "expectation of case {subject} changed",
+    RelaxedKind.SUITE_REMOVED: "evaluation file {subject} deleted",
+    RelaxedKind.POLICY: "{subject}: {base} is now {head}",
 }
 """Which rule head relaxed; a test holds every kind to a row."""
 
@@ -147,7 +147,7 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
-def relaxed(each: Loosening) -> str:
+def relaxed(each: RelaxedRule) -> str:
     """One rule that head relaxed."""
     return RELAXED[each.kind].format(subject=each.subject, base=each.base or "set", head=each.head or "none")
 
@@ -225,7 +225,7 @@ def _deciding_failures(report: Report) -> set[tuple[str, str]]:
         (case.suite, case.case_id)
         for suite in report.verdict.suites
         for case in suite.cases
-        if case.kind is VerdictKind.FAIL and case.admitted and not suite.advisory
+        if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
     }
 
 
@@ -236,7 +236,7 @@ def _none_newly(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     old = {
         (case.suite, case.case_id)
         for case in report.comparison.cases
-        if case.standing is Standing.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
+        if case.status is CaseStatus.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
     }
     return old.issuperset(failed)
 
@@ -253,7 +253,7 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
     comparison = report.comparison
     suites = report.verdict.suites
     if suites and all(suite.advisory for suite in suites) and not report.verdict.blocks:
-        if any(not case.admitted for suite in suites for case in suite.cases):
+        if any(case.quarantined for suite in suites for case in suite.cases):
             return "These cases are quarantined until enough runs of the base branch are recorded (`admission`)."
         return f"The cases {lies} are non-blocking: change the `severity` of a suite to make it decide."
     threshold = next((each for each in report.verdict.gates if each.gate is GateKind.THRESHOLD), None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
 
@@ -22,6 +22,7 @@ from evalgate.model import (
     AgentUse,
     Case,
     CaseComparison,
+    CaseStatus,
     Comparison,
     CriteriaSource,
     CriterionUse,
@@ -32,7 +33,6 @@ from evalgate.model import (
     Run,
     Shard,
     SimulatorUse,
-    Standing,
     Suite,
     SuiteVerdict,
     Transcript,
@@ -58,7 +58,7 @@ TrialEntry: Any = entry(
     without={"key", "failure"},
     repeat=(
         Annotated[int, Field(ge=0, le=2 * FRESH)],
-        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: fresh runs that confirm a failure."),
+        Field(default=0, description=f"Which repeat, from 0; from {FRESH:,} on: reruns that confirm a failure."),
     ),
     outcome=(Annotated[dict[str, Any] | None, Described(OutcomeEntry)], None),  # parsed when somebody looks at it
     grades=(
@@ -74,9 +74,7 @@ CriterionEntry: Any = entry(
     fingerprint=(str, Field(default="", description="Equal where scores can be compared; thresholds do not count.")),
     calibration=(
         JudgedWire | None,
-        Field(
-            default=None, description="What people's labels say of its judge, where evalgate.yml names a calibration."
-        ),
+        Field(default=None, description="What human labels say of its judge, where evalgate.yml names a calibration."),
     ),
 )
 AgentEntry: Any = entry(
@@ -249,17 +247,22 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
         head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
     # the key that tells whose file it is comes first: it is looked for there (`project.source_files`)
-    yield _dump({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head)[:-1] + ',"suites":['
+    yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
         yield from _suite_lines(suite, suite_verdict, report=report, by_case=by_case, outcomes=outcomes)
     yield "\n]}\n"
 
 
+def _opened(head: dict[str, Any], name: str) -> str:
+    """The object, open behind the bracket of one more list."""
+    return f'{shapes.encode(head).decode()[:-1]},"{name}":['
+
+
 def _is_worth_telling(case: CaseComparison) -> bool:
     alike = case.head is not None and case.base is not None and case.head == case.base
-    told = case.flaky or case.origin is not None or case.parting is not None
-    return not alike or told or case.standing is not Standing.PAIRED
+    told = case.flaky or case.origin is not None or case.divergence is not None
+    return not alike or told or case.status is not CaseStatus.PAIRED
 
 
 def _suite_lines(
@@ -275,7 +278,7 @@ def _suite_lines(
         head["required_pass_rate"] = verdict.required_pass_rate
     if verdict.advisory:
         head["advisory"] = True
-    yield _dump(head)[:-1] + ',"cases":['
+    yield _opened(head, "cases")
     for number, (case, case_verdict) in enumerate(zip(suite.eval_set.cases, verdict.cases, strict=True)):
         key = (suite.key, case.case_id)
         told: dict[str, Any] = {
@@ -285,7 +288,7 @@ def _suite_lines(
             "eval_case": adk_shapes.case_json(case),
             "verdict": case_verdict.kind.value,
             "reason": case_verdict.reason,
-            "quarantined": not case_verdict.admitted,
+            "quarantined": case_verdict.quarantined,
             "trials": [_trial(each, outcomes) for each in by_case.get(key, ())],
         }
         yield (",\n" if number else "\n") + _case_line({name: value for name, value in told.items() if value})
@@ -353,10 +356,6 @@ def _criterion(use: CriterionUse, *, suite: str, report: Report) -> dict[str, An
     return told if judged is None else {**told, "calibration": calibration_file.judged_json(judged)}
 
 
-def _dump(value: Any) -> str:
-    return shapes.encode(value).decode()
-
-
 # --- reading -------------------------------------------------------------------------------------
 
 
@@ -364,12 +363,18 @@ class StoredOutcomes:
     """The outcomes of a results.json (`RawOutcomes`, `model.Transcripts`); parsed when they are looked at."""
 
     def __init__(self, raw: Mapping[TrialKey, dict[str, Any]], agents: Mapping[str, tuple[AgentDetails, ...]]) -> None:
-        self._raw = raw
+        self.raw = raw
         self._agents = dict(agents)
+
+    @classmethod
+    def joined(cls, several: Sequence[StoredOutcomes]) -> StoredOutcomes:
+        """Those of several files, which have no trial in common."""
+        raw = {key: outcome for each in several for key, outcome in each.raw.items()}
+        return cls(raw, {address: details for each in several for address, details in each.agents().items()})
 
     def find(self, key: TrialKey) -> Transcript | None:
         """See `model.Transcripts`; an outcome that cannot be read is none."""
-        raw = self._raw.get(key)
+        raw = self.raw.get(key)
         if raw is None:
             return None
         try:
@@ -380,7 +385,7 @@ class StoredOutcomes:
 
     def find_json(self, key: TrialKey) -> dict[str, Any] | None:
         """The outcome as it was written."""
-        return self._raw.get(key)
+        return self.raw.get(key)
 
     def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
         """What agents were told and given."""
@@ -394,7 +399,7 @@ class Stored:
     `criteria`: fingerprint of a criterion by suite key and name; grades with an equal one can be taken over.
     `comparison`: where the base came from or why there is none, what was relaxed, which cases are not paired; what was
     computed from runs is to be computed from them again. `problems`: what was remarked about the evaluation files and
-    the inputs. `prompts`: version of the question to a criterion's judge, by suite key and name, where the file tells.
+    the inputs. `file`: where they were read.
     """
 
     run: Run
@@ -404,7 +409,12 @@ class Stored:
     adk_compat: bool = False
     comparison: Comparison | None = None
     problems: tuple[Problem, ...] = ()
-    prompts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    file: str = ""
+
+    def prompt_of(self, suite: str, name: str) -> str:
+        """Version of the question to a criterion's judge, "" where the file does not tell."""
+        uses = (use for each in self.run.suites if each.key == suite for use in each.criteria)
+        return next((use.prompt_version for use in uses if use.name == name), "")
 
 
 def read_results(path: Path, *, shown_as: str = "", of: str = "") -> Stored:
@@ -430,13 +440,13 @@ def _read_json(path: Path, *, place: Place, of: str, most_bytes: int) -> Any:
 def _parse(raw: Any, *, place: Place, of: str) -> Stored:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
     if version is None:
-        raise _refused("is not a results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
+        raise _refused("does not fit results.json: `schema_version` is missing", place=place, of=of, hint=NEEDED)
     if type(version) is not int or version != SCHEMA_VERSION:
         shown = repr(version)[:40]
         why = f"has schema_version {shown}; this version of evalgate reads {SCHEMA_VERSION}"
         raise _refused(why, place=place, of=of, hint="Run evalgate again to make a new one: results are not converted.")
     try:
-        return _stored(ResultsFile.model_validate(raw))
+        return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, why = shapes.where(raw, error)
         at = dataclasses.replace(place, json_path=json_source.spelled(path))
@@ -447,7 +457,7 @@ def _refused(why: str, *, place: Place, of: str, hint: str = "") -> ConfigError:
     return ConfigError(f"{of} {why}".lstrip(), where=place, hint=hint)
 
 
-def _stored(read: Any) -> Stored:
+def _stored(read: Any, *, file: str) -> Stored:
     raw: dict[TrialKey, dict[str, Any]] = {}
     graded: list[GradedTrial] = []
     for suite in read.suites:
@@ -484,7 +494,7 @@ def _stored(read: Any) -> Stored:
         adk_compat=read.adk_compat,
         comparison=None if read.comparison is None else _told(read.comparison),
         problems=tuple(read.problems),
-        prompts={key: use.prompt_version for key, use in uses.items() if use.prompt_version},
+        file=file,
     )
 
 
@@ -525,18 +535,18 @@ def _read_shard(read: Any) -> Shard:
 
 
 def _told(read: Any) -> Comparison:
-    cases = (each for each in read.cases if each.standing is not Standing.PAIRED)
+    cases = (each for each in read.cases if each.status is not CaseStatus.PAIRED)
     return Comparison(
         origin=read.origin,
         problem=read.problem,
         no_agent=read.no_agent,
         cases=tuple(
             CaseComparison(
-                suite=each.suite, case_id=each.case_id, standing=each.standing, head=None, base=None, why=each.why
+                suite=each.suite, case_id=each.case_id, status=each.status, head=None, base=None, why=each.why
             )
             for each in cases
         ),
-        loosened=read.loosened,
+        relaxed=read.relaxed,
         by_base=read.by_base,
     )
 
@@ -562,7 +572,7 @@ def read_untrusted(path: Path, *, shown_as: str) -> Stored:
     raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
     validate_untrusted(raw, place)
     read = _parse(raw, place=place, of="")
-    _insist_plausible(read.run, place)
+    _insist_possible(read.run, place)
     return read
 
 
@@ -581,30 +591,30 @@ def validate_untrusted(raw: Any, place: Place) -> None:
                 case list():
                     below += value
                 case str() if len(value) > MOST_TEXT:
-                    raise _strange(f"has a text of {len(value):,} characters", place)
+                    raise _untrusted(f"has a text of {len(value):,} characters", place)
                 case float() if not math.isfinite(value) or abs(value) > MOST_NUMBER:
-                    raise _strange("contains an invalid number", place)
+                    raise _untrusted("contains an invalid number", place)
                 case int() if abs(value) > MOST_NUMBER:
-                    raise _strange("contains a number that is too large", place)
+                    raise _untrusted("contains a number that is too large", place)
         if nodes > MOST_NODES:
-            raise _strange(f"has more than {MOST_NODES:,} values", place)
+            raise _untrusted(f"has more than {MOST_NODES:,} values", place)
         if not below:
             return
         level = below
-    raise _strange(f"is nested deeper than {MOST_DEPTH} deep", place)
+    raise _untrusted(f"is nested deeper than {MOST_DEPTH} deep", place)
 
 
-def _insist_plausible(run: Run, place: Place) -> None:
+def _insist_possible(run: Run, place: Place) -> None:
     """As many repeats and cases as a run can have, and each of them once."""
     cases = [(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases]
     names = [(suite.key, use.name) for suite in run.suites for use in suite.criteria]
     most = run.repeats + run.more
     if run.shard is not None:
-        raise _strange("is a shard", place)
+        raise _untrusted("is a shard", place)
     if not (1 <= run.repeats <= MOST_RUNS and 0 <= run.more <= MOST_RUNS):
-        raise _strange("has an invalid number of repeats", place)
+        raise _untrusted("has an invalid number of repeats", place)
     if len(cases) > MOST_CASES or len(cases) * most > MOST_TRIALS or len(run.trials) > MOST_TRIALS:
-        raise _strange(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
+        raise _untrusted(f"has {len(cases):,} cases, each up to {most:,} times, which exceeds the limit", place)
     for what, keys in (
         ("evaluation file", [suite.key for suite in run.suites]),
         ("case", cases),
@@ -612,14 +622,14 @@ def _insist_plausible(run: Run, place: Place) -> None:
         ("run of a case", [trial.key for trial in (*run.trials, *run.confirmations)]),
     ):
         if len(set(keys)) != len(keys):
-            raise _strange(f"has the same {what} twice", place)
+            raise _untrusted(f"has the same {what} twice", place)
     if not all(_is_possible(trial.key, most) for trial in (*run.trials, *run.confirmations)):
-        raise _strange("has a run of a case with an invalid number", place)
+        raise _untrusted("has a run of a case with an invalid number", place)
 
 
 def _is_possible(key: TrialKey, most: int) -> bool:
     return 0 <= key.repeat < most or FRESH <= key.repeat < FRESH + MOST_RUNS
 
 
-def _strange(what: str, place: Place) -> ConfigError:
+def _untrusted(what: str, place: Place) -> ConfigError:
     return ConfigError(what, where=place, hint="It is not used because it came from a pull request.")

@@ -2,7 +2,7 @@
 
 A line is written whole and flushed at once; a line that a kill cut off is dropped when the journal is read again, and
 one that is damaged is passed over.
-Trials and grades are found by content address (`pipeline.fingerprints`), so a journal made with other cases, other
+Trials and grades are found by content address (`formats.fingerprints`), so a journal made with other cases, other
 criteria or another agent is simply not used.
 """
 
@@ -16,7 +16,6 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
@@ -36,8 +35,8 @@ _ONE_READ: Final = 8192  # bytes; most lines are shorter
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-class _Spot(NamedTuple):
-    """Where the line of a trial begins, and what it was when it was written or the journal was opened."""
+class _Line(NamedTuple):
+    """Where the line of a trial begins, and what it was when it was written or the journal was opened (`_mark_of`)."""
 
     where: int
     mark: bytes
@@ -54,7 +53,7 @@ class Journal:
         self.path = path
         self.damaged = 0
         self._lock = threading.RLock()
-        self._trials: dict[str, _Spot] = {}
+        self._trials: dict[str, _Line] = {}
         self._grades: dict[str, Grade] = {}
         self._by_key: dict[TrialKey, str] = {}
         self._agents: dict[str, tuple[AgentDetails, ...]] = {}
@@ -69,7 +68,7 @@ class Journal:
         journal = cls(path)
         journal._open()
         try:
-            journal._go_on_from(0)
+            journal._write_from(0)
             journal._append({"journal": VERSION, **about})
         except UnavailableError:
             journal.close()
@@ -86,7 +85,7 @@ class Journal:
         journal = cls(path)
         journal._open()
         try:
-            journal._go_on_from(journal._index())
+            journal._write_from(journal._read_all())
         except UnavailableError:
             journal.close()
             raise
@@ -164,9 +163,9 @@ class Journal:
             line["outdated"] = outdated
         for agents_address, agents in seen.items():
             self._add_agents(agents_address, agents)
-        spot = self._append(line)
+        place = self._append(line)
         with self._lock:
-            self._trials[address] = spot
+            self._trials[address] = place
             self._by_key[trial.key] = address
             for grade in outdated:
                 self._grades.pop(grade, None)
@@ -207,9 +206,9 @@ class Journal:
             self._reader = self.path.open("rb")
         except OSError as error:
             self.close()
-            raise _unreadable(self.path, error) from error
+            raise _not_read(self.path, error) from error
 
-    def _go_on_from(self, end: int) -> None:
+    def _write_from(self, end: int) -> None:
         """What is behind `end` goes; the next line is written there."""
         assert self._writer is not None
         try:
@@ -217,10 +216,10 @@ class Journal:
                 self._writer.truncate(end)
             self._writer.seek(end)
         except OSError as error:
-            raise unwritable(self.path, error) from error
+            raise not_written(self.path, error) from error
         self._end = end
 
-    def _append(self, value: Mapping[str, Any]) -> _Spot:
+    def _append(self, value: Mapping[str, Any]) -> _Line:
         """Write a line. Raises UnavailableError, also where others wrote to the file; the line stands there then."""
         line = shapes.encode(value)
         data = line + b"\n"
@@ -234,41 +233,40 @@ class Journal:
                 # part of the line may stand there: nothing may follow it
                 self._writer.close()
                 self._writer = None
-                raise unwritable(self.path, error) from error
+                raise not_written(self.path, error) from error
             where = self._end
             self._end += len(data)
             if not untouched:
                 raise _changed(self.path)
-            return _Spot(where, _mark_of(line))
+            return _Line(where, _mark_of(line))
 
-    def _read(self, spot: _Spot) -> dict[str, Any]:
+    def _read(self, place: _Line) -> dict[str, Any]:
         """The line of a trial. Raises UnavailableError where it is no longer what it was."""
         if self._reader is None:
             raise UnavailableError(f"the journal {self.path} is not open")
         size = _ONE_READ
-        data = os.pread(self._reader.fileno(), size, spot.where)
+        data = os.pread(self._reader.fileno(), size, place.where)
         while b"\n" not in data and len(data) == size:
             size *= 8
-            data = os.pread(self._reader.fileno(), size, spot.where)
+            data = os.pread(self._reader.fileno(), size, place.where)
         line = data[: data.find(b"\n")]
-        if _mark_of(line) != spot.mark:
+        if _mark_of(line) != place.mark:
             raise _changed(self.path)
         value: dict[str, Any] = json.loads(line)
         return value
 
-    def _index(self) -> int:
+    def _read_all(self) -> int:
         """Read what is there; the offset behind the last line that ends."""
         end = 0
         try:
-            for line in _read_lines(self.path):
-                if line.value is None or not self._remember(_Spot(line.where, line.mark), line.value):
+            for line, value, end in _read_lines(self.path):  # noqa: B007 - the last one counts
+                if value is None or not self._remember(line, value):
                     self.damaged += 1
-                end = line.behind
         except OSError as error:
-            raise _unreadable(self.path, error) from error
+            raise _not_read(self.path, error) from error
         return end
 
-    def _remember(self, spot: _Spot, line: dict[str, Any]) -> bool:
+    def _remember(self, place: _Line, line: dict[str, Any]) -> bool:
         """Whether the line is one of ours, and whole."""
         if line.get("journal", VERSION) != VERSION:
             raise UnavailableError(
@@ -277,7 +275,7 @@ class Journal:
             )
         try:
             if "trial" in line:
-                self._remember_trial(spot, line)
+                self._remember_trial(place, line)
             elif "grade" in line and not line.keys().isdisjoint({"value", "reason"}):
                 address = str(line.pop("grade"))
                 self._grades[address] = shapes.parse_grade(line)
@@ -291,7 +289,7 @@ class Journal:
             return False
         return True
 
-    def _remember_trial(self, spot: _Spot, line: dict[str, Any]) -> None:
+    def _remember_trial(self, place: _Line, line: dict[str, Any]) -> None:
         outcome = line["outcome"]
         for address in outcome.get("agents", ()):
             if address and address not in self._agents:  # its line is damaged: what it was told is part of the trial
@@ -301,23 +299,10 @@ class Journal:
         if outcome["kind"] in UNTRIED:
             self._trials.pop(str(line["trial"]), None)
         else:
-            self._trials[str(line["trial"])] = spot
+            self._trials[str(line["trial"])] = place
 
 
 # --- the file under it: one writer at a time, whole lines told from damaged ones ------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line that ends, its first offset and the one behind it; `value` None: it is damaged.
-
-    `mark`: see `_mark_of`.
-    """
-
-    where: int
-    behind: int
-    mark: bytes
-    value: dict[str, Any] | None
 
 
 def _open_alone(path: Path) -> FileIO:
@@ -331,7 +316,7 @@ def _open_alone(path: Path) -> FileIO:
         # made where it is missing, and never emptied: another process may have it since a moment ago
         file = FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise not_written(path, error) from error
     try:
         with contextlib.suppress(OSError):  # a file system without locks
             _lock(file, path)
@@ -341,8 +326,9 @@ def _open_alone(path: Path) -> FileIO:
     return file
 
 
-def _read_lines(path: Path) -> Iterator[Line]:
-    """Every line that ends: what a kill cut off stands behind the last. Raises OSError.
+def _read_lines(path: Path) -> Iterator[tuple[_Line, dict[str, Any] | None, int]]:
+    """Every line that ends, what it holds (None: it is damaged) and the offset behind it; what a kill cut off stands
+    behind the last. Raises OSError.
 
     What stands before a NUL byte is no part of a line: whoever empties the file under its writer leaves a hole of them.
     """
@@ -353,7 +339,7 @@ def _read_lines(path: Path) -> Iterator[Line]:
                 return
             offset += len(data)
             line = data[data.rfind(b"\0") + 1 :]
-            yield Line(where=offset - len(line), behind=offset, mark=_mark_of(line[:-1]), value=_value(line))
+            yield _Line(where=offset - len(line), mark=_mark_of(line[:-1])), _value(line), offset
 
 
 def _mark_of(line: bytes) -> bytes:
@@ -368,7 +354,7 @@ def _write_all(file: FileIO, data: bytes) -> None:
         left = left[file.write(left) :]
 
 
-def unwritable(path: Path, error: OSError) -> UnavailableError:
+def not_written(path: Path, error: OSError) -> UnavailableError:
     """What the user can do about a journal that cannot be written."""
     kept = "Completed runs are saved in the journal."
     if error.errno in _FULL:
@@ -380,8 +366,7 @@ def unwritable(path: Path, error: OSError) -> UnavailableError:
     return UnavailableError(f"cannot write the journal {path}: {error.strerror or error}", hint=hint)
 
 
-def _unreadable(path: Path, error: OSError) -> UnavailableError:
-    """What the user can do about a journal that cannot be read."""
+def _not_read(path: Path, error: OSError) -> UnavailableError:
     return UnavailableError(
         f"cannot read the journal {path}: {error.strerror or error}",
         hint="Make it readable, or start over without --resume.",
@@ -389,7 +374,6 @@ def _unreadable(path: Path, error: OSError) -> UnavailableError:
 
 
 def _changed(path: Path) -> UnavailableError:
-    """What the user can do about a journal that somebody else wrote to."""
     return UnavailableError(
         f"the journal {path} was changed during the run, by the agent or by another program",
         hint=f"Keep other programs out of {path.parent}, or set `output` to another folder. --resume recovers intact "

@@ -278,10 +278,10 @@ def _turn_json(turn: Invocation) -> dict[str, Any]:
 # --- numbers that JSON has not, in values that may be anything -----------------------------------
 
 
-class _Chain(NamedTuple):
+class _Path(NamedTuple):
     """A path whose beginning it shares with others."""
 
-    above: _Chain | None
+    above: _Path | None
     step: str | int
 
 
@@ -294,7 +294,7 @@ def not_finite_places(value: Any) -> Places:
     """Paths of the numbers in a JSON-ready value that are not finite; of absurdly many only the first."""
     found: Places = []
     steps = 0
-    waiting: list[tuple[_Chain | None, Any]] = [(None, value)]
+    waiting: list[tuple[_Path | None, Any]] = [(None, value)]
     while waiting and steps < MOST_STEPS:  # no recursion: an agent's values are as deep as it likes
         chain, here = waiting.pop()
         if isinstance(here, float):
@@ -302,13 +302,13 @@ def not_finite_places(value: Any) -> Places:
                 found.append(_path(chain))
                 steps += len(found[-1])
         elif isinstance(here, Mapping):
-            waiting.extend((_Chain(chain, key), each) for key, each in here.items())
+            waiting.extend((_Path(chain, key), each) for key, each in here.items())
         elif isinstance(here, list | tuple):
-            waiting.extend((_Chain(chain, index), each) for index, each in enumerate(here))
+            waiting.extend((_Path(chain, index), each) for index, each in enumerate(here))
     return found
 
 
-def _path(chain: _Chain | None) -> list[str | int]:
+def _path(chain: _Path | None) -> list[str | int]:
     path: list[str | int] = []
     while chain is not None:
         path.append(chain.step)
@@ -322,12 +322,12 @@ def with_not_finite(value: dict[str, Any], at: Any) -> dict[str, Any]:
     copies: dict[tuple[str | int, ...], Any] = {(): dict(value)}
     for path in at if isinstance(at, list) else ():
         if isinstance(path, list) and path and all(isinstance(step, str | int) for step in path):
-            _restore(copies, path)
+            _set_number(copies, path)
     made: dict[str, Any] = copies[()]
     return made
 
 
-def _restore(copies: dict[tuple[str | int, ...], Any], path: list[str | int]) -> None:
+def _set_number(copies: dict[tuple[str | int, ...], Any], path: list[str | int]) -> None:
     here = copies[()]
     for depth, step in enumerate(path[:-1], start=1):
         known = tuple(path[:depth])

@@ -1,4 +1,4 @@
-"""The parts of a plan: which cases each machine measures, whether parts belong together, and all of them as one run."""
+"""Shards: which cases each machine runs, whether results belong together, and all of them as one run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import heapq
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,48 +18,48 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Place, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.model import (
-    AgentDetails,
     BaseOrigin,
     BaseSource,
     Case,
+    CaseKey,
+    CaseStatus,
     Comparison,
     JudgeUse,
     Run,
     Shard,
-    Standing,
     Suite,
-    Transcript,
     TrialKey,
 )
-from evalgate.model import CaseKey as CaseKey_
 from evalgate.results import file as results_file
-from evalgate.results.file import Stored
+from evalgate.results.file import Stored, StoredOutcomes
 from evalgate.text import words
 
-CaseKey: TypeAlias = tuple[str, str]
-"""Suite key and case id."""
+DURATIONS = "durations.json"
+_DURATIONS = TypeAdapter(dict[str, dict[str, float]])
+
 Value = TypeVar("Value")
 
+# --- the plan ------------------------------------------------------------------------------------
 
-def divide(cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, float]) -> dict[CaseKey, int]:
-    """Which of `of` parts, from 1, each case belongs to; every case to exactly one, in any order of `cases`.
 
-    The longest case goes first, always to the part with the least to do (then with the fewest cases, then the first);
-    cases of equal length are taken in the order of a hash of their names. `durations`: seconds; a case without a usable
-    one counts as the median of the others, so that without any all cases count alike and no two parts differ by more
-    than one case.
-    """
-    wanted = set(cases)
-    known = {key: durations[key] for key in wanted if _is_usable(durations.get(key))}
-    usual = statistics.median(known.values()) if known else 1.0
-    lengths = {key: known.get(key, usual) for key in wanted}
-    parts = [(0.0, 0, index) for index in range(1, of + 1)]
-    homes: dict[CaseKey, int] = {}
-    for key in sorted(lengths, key=lambda key: (-lengths[key], _hash(key))):
-        busy, count, index = heapq.heappop(parts)
-        homes[key] = index
-        heapq.heappush(parts, (busy + lengths[key], count + 1, index))
-    return homes
+def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
+    """The shard that `shard` names (`2/8`), None where this machine runs everything. Raises ConfigError."""
+    if not settings.shard:
+        return None
+    index, count = (int(number) for number in settings.shard.split("/"))
+    if index > count:
+        raise ConfigError(f"invalid shard {settings.shard}")
+    named = settings.durations
+    if not named and settings.baseline.startswith("file:"):
+        named = settings.baseline.removeprefix("file:")
+    return plan(
+        suites,
+        index=index,
+        of=count,
+        durations=read_durations(settings.root / named, shown_as=named) if named else {},
+        more=settings.runs.more,
+        settings=[str(settings.runs), settings.seed, settings.skip_judged, settings.adk_compat],
+    )
 
 
 def plan(
@@ -72,59 +71,66 @@ def plan(
     more: int = 0,
     settings: Iterable[object] = (),
 ) -> Shard:
-    """Part `index` of `of` of these suites. `more`: see Shard. `settings`: whatever else has to be equal for all."""
-    homes = divide(
-        [(suite.key, case.case_id) for suite in suites for case in suite.eval_set.cases], of=of, durations=durations
-    )
-    contents = {
-        (suite.key, case.case_id): fingerprints.of_case(
-            case, task=fingerprints.of_task(case, simulator=suite.simulator)
-        )
+    """Shard `index` of `of` of these suites. `more`: see Shard. `settings`: whatever else has to be equal for all."""
+    prints = fingerprints.of_cases(suites)
+    homes = divide(prints, of=of, durations=durations)
+    told = [
+        [
+            [suite.key, suite.agent.driver, dict(suite.agent.options)],
+            [
+                [use.name, use.threshold, dict(use.options), use.informational, use.lower_is_better, use.code]
+                for use in suite.criteria
+            ],
+            [
+                [case.case_id, prints[suite.key, case.case_id], homes[suite.key, case.case_id]]
+                for case in suite.eval_set.cases
+            ],
+        ]
         for suite in suites
-        for case in suite.eval_set.cases
-    }
+    ]
     return Shard(
         index=index,
         of=of,
         plan=tuple(suites),
         homes=homes,
-        fingerprints=contents,
+        fingerprints=prints,
         more=more,
-        fingerprint=fingerprint(suites, homes=homes, contents=contents, settings=[more, *settings]),
+        fingerprint=fingerprints.digest([*told, [more, *settings]]),
     )
 
 
-def fingerprint(
-    suites: Iterable[Suite],
-    *,
-    homes: Mapping[CaseKey, int],
-    contents: Mapping[CaseKey, str],
-    settings: Iterable[object] = (),
-) -> str:
-    """Equal where all cases, their content, their criteria and thresholds, their agents and their parts are equal."""
-    return fingerprints.digest(
-        [
-            [
-                [suite.key, suite.agent.driver, dict(suite.agent.options)],
-                [
-                    [use.name, use.threshold, dict(use.options), use.informational, use.lower_is_better, use.code]
-                    for use in suite.criteria
-                ],
-                [
-                    [case.case_id, contents[suite.key, case.case_id], homes[suite.key, case.case_id]]
-                    for case in suite.eval_set.cases
-                ],
-            ]
-            for suite in suites
-        ]
-        + [list(settings)]
-    )
+def divide(cases: Iterable[CaseKey], *, of: int, durations: Mapping[CaseKey, float]) -> dict[CaseKey, int]:
+    """Which of `of` shards, from 1, each case belongs to; every case to exactly one, in any order of `cases`.
+
+    The longest case goes first, always to the shard with the least to do (then with the fewest cases, then the first);
+    cases of equal length are taken in the order of a hash of their names. `durations`: seconds; a case without a usable
+    one counts as the median of the others, so that without any all cases count alike and no two shards differ by more
+    than one case.
+    """
+    wanted = set(cases)
+    known = {
+        key: seconds
+        for key in wanted
+        if (seconds := durations.get(key)) is not None and math.isfinite(seconds) and seconds > 0
+    }
+    usual = statistics.median(known.values()) if known else 1.0
+    lengths = {key: known.get(key, usual) for key in wanted}
+    shards = [(0.0, 0, index) for index in range(1, of + 1)]
+    homes: dict[CaseKey, int] = {}
+    for key in sorted(
+        lengths,
+        key=lambda key: (-lengths[key], hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).digest()),
+    ):
+        busy, count, index = heapq.heappop(shards)
+        homes[key] = index
+        heapq.heappush(shards, (busy + lengths[key], count + 1, index))
+    return homes
 
 
 def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
-    """The suites with the cases of this part alone; those that have none of it are left out.
+    """The suites with the cases of this shard alone; those that have none of it are left out.
 
-    A case that the plan does not have (only on the base) belongs to the first part.
+    A case that the plan does not have (only on the base) belongs to the first shard.
     """
     kept = []
     for suite in suites:
@@ -136,6 +142,16 @@ def own(suites: Iterable[Suite], shard: Shard) -> tuple[Suite, ...]:
     return tuple(kept)
 
 
+def note(shard: Shard) -> Problem:
+    """What a reader of a shard's reports must know."""
+    message = f"this is shard {shard}; it reports no verdict"
+    hint = "Merge the shards with `evalgate merge` (in a workflow: `mode: merge`)."
+    return Problem(severity=Severity.NOTE, code="part-of-a-plan", message=message, hint=hint)
+
+
+# --- how long cases take ---------------------------------------------------------------------------
+
+
 def durations_of(run: Run) -> dict[CaseKey, float]:
     """How long the agent took for one run of each case, in the mean; failed runs do not count."""
     taken: dict[CaseKey, list[float]] = {}
@@ -145,97 +161,107 @@ def durations_of(run: Run) -> dict[CaseKey, float]:
     return {key: statistics.fmean(seconds) for key, seconds in taken.items()}
 
 
-def _is_usable(seconds: float | None) -> bool:
-    return seconds is not None and math.isfinite(seconds) and seconds > 0
+def render_durations(run: Run) -> str:
+    """durations.json: seconds of one run of each case, by suite and case."""
+    found: dict[str, dict[str, float]] = {}
+    for (suite, case_id), seconds in sorted(durations_of(run).items()):
+        found.setdefault(suite, {})[case_id] = round(seconds, 3)
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 
 
-def _hash(key: CaseKey) -> bytes:
-    suite, case_id = key
-    return hashlib.sha256(f"{suite}\0{case_id}".encode("utf-8", "surrogatepass")).digest()
+def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey, float]:
+    """What durations.json or results.json says. Raises ConfigError where it cannot be read."""
+    place, hint = Place(file=shown_as), "Check `durations`."
+    try:
+        raw = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", where=place, hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"is not JSON: {error}", where=place, hint=hint) from error
+    if isinstance(raw, dict) and "schema_version" in raw:
+        return durations_of(results_file.read_results(path, shown_as=shown_as).run)
+    try:
+        read = _DURATIONS.validate_python(raw)
+    except ValidationError as error:
+        hint = "Use a results.json, or a durations.json written by `evalgate merge`."
+        raise ConfigError("has no seconds by suite and case", where=place, hint=hint) from error
+    return {(suite, case_id): seconds for suite, cases in read.items() for case_id, seconds in cases.items()}
 
 
-# --- parts that were measured --------------------------------------------------------------------
+# --- shards that were run ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One results.json of a part, and where it was found."""
+def parts_of(found: Iterable[Stored]) -> tuple[Stored, ...]:
+    """The shards among results, in their order in the plan.
 
-    file: str
-    stored: Stored
-    shard: Shard
-
-
-def parts_of(found: Iterable[tuple[str, Stored]]) -> tuple[Part, ...]:
-    """The parts among results, in their order in the plan.
-
-    Raises ConfigError where one is no part, where two are the same part, or where they are not of one plan.
+    Raises ConfigError where one is no shard, where two are the same shard, or where they are not of one plan.
     """
-    parts: dict[int, Part] = {}
-    for file, stored in found:
-        shard = stored.run.shard
-        if shard is None:
+    parts: dict[int, Stored] = {}
+    for stored in found:
+        if stored.run.shard is None:
             raise ConfigError(
                 "is a complete run, not a shard",
-                where=Place(file=file),
+                where=Place(file=stored.file),
                 hint="Merge takes runs with `shard: 1/N` to `N/N`; to compare two complete runs use `evalgate "
                 "compare`.",
             )
-        _insist_whole(file, stored.run, shard)
+        shard = shard_of(stored)
+        _insist_whole(stored, shard)
         if shard.index in parts:
             first = parts[shard.index].file
-            raise ConfigError(f"is shard {shard}, and so is {first}", where=Place(file=file))
-        parts[shard.index] = Part(file=file, stored=stored, shard=shard)
+            raise ConfigError(f"is shard {shard}, and so is {first}", where=Place(file=stored.file))
+        parts[shard.index] = stored
     ordered = tuple(parts[index] for index in sorted(parts))
     for other in ordered[1:]:
-        _insist_alike(ordered[0], other)
+        why = _difference(ordered[0], other)
+        if why:
+            one, two = (f"{shard_of(part)} ({part.file})" for part in (ordered[0], other))
+            raise ConfigError(
+                f"shards {one} and {two} {why}",
+                hint="All shards must come from one commit, with the same files and inputs.",
+            )
     return ordered
 
 
-def _insist_whole(file: str, run: Run, shard: Shard) -> None:
-    """A part has all its own cases and no others."""
-    has = {(suite.key, case.case_id) for suite in run.suites for case in suite.eval_set.cases}
-    own = {key for key, home in shard.homes.items() if home == shard.index}
+def shard_of(part: Stored) -> Shard:
+    """Which shard the results are of."""
+    assert part.run.shard is not None
+    return part.run.shard
+
+
+def _insist_whole(part: Stored, shard: Shard) -> None:
+    """Raises ConfigError where a shard has not all its own cases, or others."""
+    has, own = _cases(part.run.suites).keys(), {key for key, home in shard.homes.items() if home == shard.index}
     if not 1 <= shard.index <= shard.of or any(not 1 <= home <= shard.of for home in shard.homes.values()):
-        raise ConfigError(f"has an invalid shard {shard}", where=Place(file=file))
+        raise ConfigError(f"has an invalid shard {shard}", where=Place(file=part.file))
     strangers = sorted((has - own) & set(shard.homes)) or sorted(own - has)
     if strangers:
-        raise ConfigError(
-            f"is shard {shard}, which must not contain {'/'.join(strangers[0])}",
-            where=Place(file=file),
-        )
+        message = f"is shard {shard}, which must not contain {'/'.join(strangers[0])}"
+        raise ConfigError(message, where=Place(file=part.file))
 
 
-def _insist_alike(first: Part, other: Part) -> None:
-    """Raises ConfigError with what keeps two parts from being one plan."""
-    a, b = first.stored, other.stored
+def _difference(a: Stored, b: Stored) -> str:
+    """What keeps two shards from being of one plan; "" where nothing does."""
+    first, other = shard_of(a), shard_of(b)
     for what, left, right in (
         ("of different versions of evalgate", a.version, b.version),
         ("of different commits", a.run.commit[:12], b.run.commit[:12]),
-        ("shards of different numbers of shards", first.shard.of, other.shard.of),
+        ("shards of different numbers of shards", first.of, other.of),
         ("run with different `seed`s", a.run.seed, b.run.seed),
         ("run with different `runs`", a.run.repeats, b.run.repeats),
         ("run with and without `adk-compat`", a.adk_compat, b.adk_compat),
     ):
         if left != right:
-            raise _apart(first, other, f"are {what} ({left} and {right})")
+            return f"are {what} ({left} and {right})"
     if None not in (a.run.root, b.run.root) and a.run.root != b.run.root:
-        raise _apart(first, other, f"are of different folders of the repository ({_shown(a.run)} and {_shown(b.run)})")
-    if first.shard.fingerprint != other.shard.fingerprint:
-        raise _apart(first, other, _plan_difference(first.shard, other.shard))
-
-
-def _shown(run: Run) -> str:
-    return run.root or "all of it"
+        roots = " and ".join(run.root or "all of it" for run in (a.run, b.run))
+        return f"are of different folders of the repository ({roots})"
+    return "" if first.fingerprint == other.fingerprint else _plan_difference(first, other)
 
 
 def _plan_difference(first: Shard, other: Shard) -> str:
-    if first.fingerprints != other.fingerprints:
-        different = sorted(
-            key
-            for key in first.fingerprints.keys() | other.fingerprints.keys()
-            if first.fingerprints.get(key) != other.fingerprints.get(key)
-        )
+    different = sorted(dict(first.fingerprints.items() ^ other.fingerprints.items()))
+    if different:
         return f"do not have the same cases: {'/'.join(different[0])}"
     if first.homes != other.homes:
         return "divide the cases differently: their `durations` files differ"
@@ -247,101 +273,67 @@ def _plan_difference(first: Shard, other: Shard) -> str:
     return "were run with different settings"
 
 
-def _apart(first: Part, other: Part, why: str) -> ConfigError:
-    return ConfigError(
-        f"shards {first.shard} ({first.file}) and {other.shard} ({other.file}) {why}",
-        hint="All shards must come from one commit, with the same files and inputs.",
-    )
+def _cases(suites: Iterable[Suite]) -> dict[CaseKey, Case]:
+    return {(suite.key, case.case_id): case for suite in suites for case in suite.eval_set.cases}
 
 
-# --- all parts as one run ------------------------------------------------------------------------
+# --- all shards as one run -----------------------------------------------------------------------
 
 
-class JoinedOutcomes:
-    """The outcomes of all parts (`file.RawOutcomes`, `model.Transcripts`)."""
+def join(parts: Sequence[Stored]) -> Stored:
+    """One side's shards (at least one, as `parts_of` gives them) as one, in the order of the plan.
 
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self._of = {
-            (suite.key, case.case_id): part.stored.outcomes
-            for part in parts
-            for suite in part.stored.run.suites
-            for case in suite.eval_set.cases
-        }
-        self._all = list(dict.fromkeys(self._of.values()))
-
-    def find(self, key: TrialKey) -> Transcript | None:
-        """See `model.Transcripts`."""
-        outcomes = self._of.get((key.suite, key.case_id))
-        return None if outcomes is None else outcomes.find(key)
-
-    def find_json(self, key: TrialKey) -> dict[str, Any] | None:
-        """The outcome as it was written."""
-        outcomes = self._of.get((key.suite, key.case_id))
-        return None if outcomes is None else outcomes.find_json(key)
-
-    def agents(self) -> Mapping[str, tuple[AgentDetails, ...]]:
-        """What agents were told and given."""
-        return {address: details for each in self._all for address, details in each.agents().items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """One side of a whole plan. `missing`: parts without results, whose cases have no trials in `run`."""
-
-    run: Run
-    outcomes: JoinedOutcomes
-    missing: tuple[int, ...]
-    adk_compat: bool
-    problems: tuple[Problem, ...] = ()
-
-
-def join(parts: Sequence[Part]) -> Joined:
-    """One side's parts (at least one, as `parts_of` gives them) as one Run, in the order of the plan.
-
-    Nothing in it tells in which order parts were given or which machine measured what; a case of a missing part has no
-    trials. Times: the earliest start, the longest part.
+    Nothing in it tells in which order they were given or which machine ran what; a case of a missing shard has no
+    trials. Times: the earliest start, the longest shard. Raises ConfigError where they were compared with different
+    commits.
     """
-    first = parts[0]
-    runs = [part.stored.run for part in parts]
-    measured = {
-        (suite.key, case.case_id): case for run in runs for suite in run.suites for case in suite.eval_set.cases
-    }
-    order = {key: number for number, key in enumerate(first.shard.homes)}
+    first, shard = parts[0], shard_of(parts[0])
+    runs = [part.run for part in parts]
+    has = {key: case for run in runs for key, case in _cases(run.suites).items()}
+    order = {key: number for number, key in enumerate(shard.homes)}
+
+    def at(key: TrialKey) -> tuple[int, int]:
+        return order.get((key.suite, key.case_id), len(order)), key.repeat
+
+    outcomes = StoredOutcomes.joined([part.outcomes for part in parts])
+    suites = tuple(_filled(suite, has) for suite in shard.plan)
     run = Run(
-        suites=tuple(_filled(suite, measured) for suite in first.shard.plan),
-        trials=tuple(sorted((trial for run in runs for trial in run.trials), key=lambda trial: _at(trial.key, order))),
+        suites=suites,
+        trials=tuple(sorted((trial for run in runs for trial in run.trials), key=lambda trial: at(trial.key))),
         confirmations=tuple(
             sorted((trial for run in runs for trial in run.confirmations), key=lambda trial: trial.key)
         ),
-        transcripts=(outcomes := JoinedOutcomes(parts)),
-        repeats=first.stored.run.repeats,
+        transcripts=outcomes,
+        repeats=first.run.repeats,
         more=max(run.more for run in runs),
         repeated=frozenset(key for run in runs for key in run.repeated),
         truncated=next((run.truncated for run in runs if run.truncated), ""),
-        seed=first.stored.run.seed,
+        seed=first.run.seed,
         started_at=min(run.started_at for run in runs),
         seconds=max(run.seconds for run in runs),
         complete=all(run.complete for run in runs),
-        commit=first.stored.run.commit,
+        commit=first.run.commit,
         root=next((run.root for run in runs if run.root is not None), None),
         agents=_merged(run.agents for run in runs),
         codes=_merged(run.codes for run in runs),
-        fingerprints=dict(first.shard.fingerprints) | _merged(run.fingerprints for run in runs),
+        fingerprints=dict(shard.fingerprints) | _merged(run.fingerprints for run in runs),
         judges=_judges(runs),
         models=frozenset(name for run in runs for name in run.models),
     )
-    missing = tuple(sorted(set(range(1, first.shard.of + 1)) - {part.shard.index for part in parts}))
-    return Joined(
+    told = [part.comparison for part in parts if part.comparison is not None]
+    return Stored(
         run=run,
         outcomes=outcomes,
-        missing=missing,
-        adk_compat=first.stored.adk_compat,
-        problems=tuple(_problems(parts, missing)),
+        version=first.version,
+        criteria=_merged(part.criteria for part in parts),
+        adk_compat=first.adk_compat,
+        comparison=join_comparisons(told, planned=_cases(suites)),
+        problems=tuple(_problems(parts)),
     )
 
 
-def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) -> Comparison | None:
-    """What the parts tell of the base, as one: None where no part was compared, without `base` in any case.
+def join_comparisons(told: Sequence[Comparison], *, planned: Container[CaseKey]) -> Comparison | None:
+    """What the shards tell of the base, as one: None where no shard was compared, without `base` in any case.
 
     Raises ConfigError where they were compared with different commits.
     """
@@ -353,12 +345,11 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
             f"the shards were compared with different commits: {words.listed(commit[:12] for commit in commits)}",
             hint="Rerun all shards, or set `base`.",
         )
-    have = set(planned)
     standings = {
         (case.suite, case.case_id): case
         for each in told
         for case in each.cases
-        if case.standing is not Standing.REMOVED or (case.suite, case.case_id) not in have
+        if case.status is not CaseStatus.REMOVED or (case.suite, case.case_id) not in planned
     }
     problems = [each.problem for each in told if each.problem]
     return Comparison(
@@ -366,17 +357,13 @@ def join_comparisons(told: Sequence[Comparison], *, planned: Iterable[CaseKey]) 
         problem=problems[0] if len(problems) == len(told) else "",
         no_agent=all(each.no_agent for each in told),
         cases=tuple(standings[key] for key in sorted(standings)),
-        loosened=tuple(dict.fromkeys(each for comparison in told for each in comparison.loosened)),
+        relaxed=tuple(dict.fromkeys(each for comparison in told for each in comparison.relaxed)),
     )
 
 
 def _filled(suite: Suite, measured: Mapping[CaseKey, Case]) -> Suite:
     cases = tuple(measured.get((suite.key, case.case_id), case) for case in suite.eval_set.cases)
     return dataclasses.replace(suite, eval_set=dataclasses.replace(suite.eval_set, cases=cases))
-
-
-def _at(key: TrialKey, order: Mapping[CaseKey, int]) -> tuple[int, int]:
-    return order.get((key.suite, key.case_id), len(order)), key.repeat
 
 
 def _merged(each: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
@@ -390,7 +377,7 @@ def _merged(each: Iterable[Mapping[Any, Value]]) -> dict[Any, Value]:
 
 
 def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
-    """What judging took in all parts, by criterion and model."""
+    """What judging took in all shards, by criterion and model."""
     together: dict[tuple[str, str], JudgeUse] = {}
     for use in (use for run in runs for use in run.judges):
         name = (use.criterion, use.model)
@@ -433,19 +420,22 @@ def _origin(origins: Sequence[BaseOrigin]) -> BaseOrigin:
     )
 
 
-def _problems(parts: Sequence[Part], missing: Sequence[int]) -> Iterable[Problem]:
-    homes, of = parts[0].shard.homes, parts[0].shard.of
-    for index in missing:
-        lost = sum(home == index for home in homes.values())
-        yield _warning(
-            "shard-missing", f"shard {index}/{of} has no results: {words.counted(lost, 'case')} not measured"
-        )
-    for name, of_run in _BY_AGENT:
-        if _vary([of_run(part.stored.run) for part in parts]):
+def _problems(parts: Sequence[Stored]) -> Iterator[Problem]:
+    """What the shards remarked about the evaluation files, each of them about all; which are missing; how they differ
+    where they should not."""
+    for part in parts:
+        yield from (each for each in part.problems if each != note(shard_of(part)))
+    shard, there = shard_of(parts[0]), {shard_of(part).index for part in parts}
+    for index in range(1, shard.of + 1):
+        if index not in there:
+            lost = words.counted(sum(home == index for home in shard.homes.values()), "case")
+            yield _warning("shard-missing", f"shard {index}/{shard.of} has no results: {lost} not measured")
+    for name, by_agent in _BY_AGENT:
+        if _differ([by_agent(part.run) for part in parts]):
             yield _warning("shards-differ", f"the shards ran in different environments: {name} differ")
 
 
-def _vary(mappings: Sequence[Mapping[str, Any]]) -> bool:
+def _differ(mappings: Sequence[Mapping[str, Any]]) -> bool:
     keys = {key for mapping in mappings for key in mapping}
     return any(len({repr(mapping[key]) for mapping in mappings if mapping.get(key)}) > 1 for key in keys)
 
@@ -458,76 +448,3 @@ _BY_AGENT: Sequence[tuple[str, Callable[[Run], Mapping[str, Any]]]] = (
 
 def _warning(code: str, message: str) -> Problem:
     return Problem(severity=Severity.WARNING, code=code, message=message)
-
-
-# -- Which part of the cases this machine measures, and what earlier runs say of how long they take --
-
-DURATIONS = "durations.json"
-_SHAPE = TypeAdapter(dict[str, dict[str, float]])
-
-
-def of(settings: Settings, suites: Sequence[Suite]) -> Shard | None:
-    """The part that `shard` names, None where this machine measures everything. Raises ConfigError."""
-    named = numbers(settings)
-    if named is None:
-        return None
-    index, count = named
-    return plan(
-        suites,
-        index=index,
-        of=count,
-        durations=_durations(settings),
-        more=settings.runs.more,
-        settings=[str(settings.runs), settings.seed, settings.skip_judged, settings.adk_compat],
-    )
-
-
-def numbers(settings: Settings) -> tuple[int, int] | None:
-    """`2/8` as numbers. Raises ConfigError for a part that is not there."""
-    if not settings.shard:
-        return None
-    index, count = (int(number) for number in settings.shard.split("/"))
-    if index > count:
-        raise ConfigError(f"invalid shard {settings.shard}")
-    return index, count
-
-
-def note(shard: Shard) -> Problem:
-    """What a reader of a part's reports must know."""
-    message = f"this is shard {shard}; it reports no verdict"
-    hint = "Merge the shards with `evalgate merge` (in a workflow: `mode: merge`)."
-    return Problem(severity=Severity.NOTE, code="part-of-a-plan", message=message, hint=hint)
-
-
-def render_durations(run: Run) -> str:
-    """durations.json: seconds of one run of each case, by suite and case."""
-    found: dict[str, dict[str, float]] = {}
-    for (suite, case_id), seconds in sorted(durations_of(run).items()):
-        found.setdefault(suite, {})[case_id] = round(seconds, 3)
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
-
-
-def read_durations(path: Path, *, shown_as: str) -> Mapping[CaseKey_, float]:
-    """What durations.json or results.json says. Raises ConfigError where it cannot be read."""
-    place, hint = Place(file=shown_as), "Check `durations`."
-    try:
-        raw = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", where=place, hint=hint) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"is not JSON: {error}", where=place, hint=hint) from error
-    if isinstance(raw, dict) and "schema_version" in raw:
-        return durations_of(results_file.read_results(path, shown_as=shown_as).run)
-    try:
-        read = _SHAPE.validate_python(raw)
-    except ValidationError as error:
-        hint = "Use a results.json, or a durations.json written by `evalgate merge`."
-        raise ConfigError("has no seconds by suite and case", where=place, hint=hint) from error
-    return {(suite, case_id): seconds for suite, cases in read.items() for case_id, seconds in cases.items()}
-
-
-def _durations(settings: Settings) -> Mapping[CaseKey_, float]:
-    named = settings.durations
-    if not named and settings.baseline.startswith("file:"):
-        named = settings.baseline.removeprefix("file:")
-    return read_durations(settings.root / named, shown_as=named) if named else {}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from evalgate.formats import fingerprints
-from evalgate.model import Case, GradedTrial, Run, Score, Standing, Trial, TrialKey
+from evalgate.model import Case, CaseStatus, GradedTrial, Run, Score, Trial, TrialKey
 from evalgate.results.file import Stored
 from evalgate.runner.session import Side
 from evalgate.runner.trials import Task
@@ -19,7 +19,7 @@ class TakenOver:
     """The trials that were taken over, and the cases that the stored run cannot be compared in."""
 
     keys: set[TrialKey] = field(default_factory=set)
-    unpaired: dict[tuple[str, str], Standing] = field(default_factory=dict)
+    unpaired: dict[tuple[str, str], CaseStatus] = field(default_factory=dict)
 
 
 def take_over(
@@ -36,7 +36,7 @@ def take_over(
     for task in tasks:
         then = dataclasses.replace(task.key, suite=(renamed or {}).get(task.key.suite, task.key.suite))
         standing = _standing(cases.get((then.suite, then.case_id)), task, then, stored, side)
-        if standing is not Standing.PAIRED:
+        if standing is not CaseStatus.PAIRED:
             taken.unpaired[task.key.suite, task.key.case_id] = standing
             continue
         known = graded.get(then)
@@ -53,15 +53,15 @@ def marked(run: Run, taken: TakenOver) -> Run:
     return dataclasses.replace(run, trials=trials)
 
 
-def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, side: Side) -> Standing:
+def _standing(before: Case | None, task: Task, then: TrialKey, stored: Stored, side: Side) -> CaseStatus:
     if before is None:
-        return Standing.NEW
+        return CaseStatus.NEW
     if _same_case(then, task, stored, side):
-        return Standing.PAIRED
+        return CaseStatus.PAIRED
     if task.case.scenario is not None:  # who plays the user is part of the question, and told by the fingerprint alone
-        return Standing.CHANGED
+        return CaseStatus.CHANGED
     same = fingerprints.of_task(before) == fingerprints.of_task(task.case)
-    return Standing.PAIRED if same else Standing.CHANGED
+    return CaseStatus.PAIRED if same else CaseStatus.CHANGED
 
 
 def _keep(known: GradedTrial, task: Task, stored: Stored, side: Side) -> bool:

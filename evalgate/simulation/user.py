@@ -138,7 +138,7 @@ class LlmUser:
             return SimulatorFailure(message=str(error))
         text = reply.text.strip()
         if not text:
-            return SimulatorFailure(message=f"{self._use.model} sent an empty reply")
+            return SimulatorFailure(message=f"{self._use.model} sent an empty response")
         if prompt.ends(text, stop_signal=self._use.stop_signal, as_adk=self._services.adk_compat):
             return Stop(ended_by=Ending.STOP_SIGNAL)
         return _message(text)

@@ -41,7 +41,6 @@ from evalgate.model import (
     Reason,
     Report,
     Run,
-    Scale,
     Score,
     Suite,
     Text,
@@ -136,7 +135,7 @@ def run_report(
     """A report on what the trials gave, by (suite key, case id); the real gate decides."""
     run = run_of(suites, done, commit=links.commit, complete=complete)
     policy = policy or Policy()
-    decided = verdict.threshold_gate(run, policy, scales=scales_of(suites))
+    decided = verdict.threshold_gate(run, policy)
     given = {"reproduce": f"evalgate run {SUITE}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, links=links, **given)
 
@@ -167,13 +166,6 @@ def run_of(
         complete=complete,
         commit=commit,
     )
-
-
-def scales_of(suites: Sequence[Suite]) -> dict[str, Scale]:
-    """Every criterion's scale: 0 to 1 where it has a threshold, open where it only informs."""
-    return {
-        use.name: Scale(highest=1.0 if use.threshold is not None else None) for each in suites for use in each.criteria
-    }
 
 
 def report(words: str, *, policy: Policy | None = None, **more: Any) -> Report:

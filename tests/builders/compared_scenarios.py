@@ -15,19 +15,19 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     Case,
+    CaseStatus,
     Comparison,
     Finding,
     Invocation,
     JudgeIdentity,
     JudgeUse,
     Links,
-    Loosening,
-    LooseningKind,
     Opinion,
     Policy,
+    RelaxedKind,
+    RelaxedRule,
     Report,
     Score,
-    Standing,
     ThresholdRule,
     Trend,
 )
@@ -203,36 +203,36 @@ def first_agent() -> Report:
     return comparing.without("pass pass pass", Comparison(origin=RERUN, problem=problem, no_agent=True))
 
 
-def loosened() -> Report:
+def relaxed() -> Report:
     """A green that was made by lowering the bar."""
     rules = (
-        Loosening(kind=LooseningKind.POLICY, subject="max_drop", base="0.05", head="0.25"),
-        Loosening(
-            kind=LooseningKind.THRESHOLD,
+        RelaxedRule(kind=RelaxedKind.POLICY, subject="max_drop", base="0.05", head="0.25"),
+        RelaxedRule(
+            kind=RelaxedKind.THRESHOLD,
             subject=WORDS,
             suite=build.SUITE,
             base="0.80",
             head="0.50",
             place=Place(file="agents/travel/test_config.json", line=4),
         ),
-        Loosening(kind=LooseningKind.CRITERION_REMOVED, subject="safety_v1", suite=build.SUITE, base="1.00"),
-        Loosening(
-            kind=LooseningKind.CRITERION_CHANGED,
+        RelaxedRule(kind=RelaxedKind.CRITERION_REMOVED, subject="safety_v1", suite=build.SUITE, base="1.00"),
+        RelaxedRule(
+            kind=RelaxedKind.CRITERION_CHANGED,
             subject=TOOLS,
             suite=build.SUITE,
             base="match_type EXACT",
             head="match_type ANY_ORDER",
         ),
-        Loosening(kind=LooseningKind.CASE_REMOVED, subject="refund_policy", suite=build.SUITE),
-        Loosening(kind=LooseningKind.CASE_CHANGED, subject="case_2", suite=build.SUITE),
-        Loosening(
-            kind=LooseningKind.SUITE_REMOVED,
+        RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject="refund_policy", suite=build.SUITE),
+        RelaxedRule(kind=RelaxedKind.CASE_CHANGED, subject="case_2", suite=build.SUITE),
+        RelaxedRule(
+            kind=RelaxedKind.SUITE_REMOVED,
             subject="agents/travel/old.test.json",
             suite="agents/travel/old.test.json",
             base="3 cases",
         ),
     )
-    return comparing.report("pass*2 pass*2 pass*2", "pass*2 pass*2 pass*2", loosened=rules, deterministic=True)
+    return comparing.report("pass*2 pass*2 pass*2", "pass*2 pass*2 pass*2", relaxed=rules, deterministic=True)
 
 
 def apart() -> Report:
@@ -248,14 +248,14 @@ def apart() -> Report:
         run=2,
         notes=("the stored results are 30 days old, more than 14: run the base branch again",),
     )
-    standing = {
-        (build.SUITE, "case_5"): Standing.NEW,
-        (build.SUITE, "case_6"): Standing.NEW,
-        (build.SUITE, "case_7"): Standing.CHANGED,
-        (build.SUITE, "refund_policy"): Standing.REMOVED,
+    status = {
+        (build.SUITE, "case_5"): CaseStatus.NEW,
+        (build.SUITE, "case_6"): CaseStatus.NEW,
+        (build.SUITE, "case_7"): CaseStatus.CHANGED,
+        (build.SUITE, "refund_policy"): CaseStatus.REMOVED,
     }
     head = "pass*2 pass*2 pass*2 pass*2 fail*2 pass*2 pass*2"
-    report = comparing.report(head, "pass*2 " * 4 + "never never pass*2", origin=origin, unpaired=standing)
+    report = comparing.report(head, "pass*2 " * 4 + "never never pass*2", origin=origin, unpaired=status)
     assert report.comparison is not None
     assert report.comparison.base is not None
     *stored, one, other = report.comparison.base.trials
@@ -333,8 +333,8 @@ def hostile_beside() -> Report:
     head = {keys[0]: done(0.1, ours), keys[1]: done(1.0, ours), keys[2]: done(0.0, ours)}
     base = {keys[0]: done(1.0, theirs), keys[1]: done(0.0, theirs), keys[2]: done(0.0, theirs)}
     rules = tuple(
-        Loosening(kind=kind, subject=HOSTILE, suite=HOSTILE, base=blob, head=blob, place=Place(file=HOSTILE, line=1))
-        for kind in LooseningKind
+        RelaxedRule(kind=kind, subject=HOSTILE, suite=HOSTILE, base=blob, head=blob, place=Place(file=HOSTILE, line=1))
+        for kind in RelaxedKind
     )
     origin = BaseOrigin(
         source=BaseSource.FILE,
@@ -345,12 +345,12 @@ def hostile_beside() -> Report:
         distance=1,
         notes=(HOSTILE, blob),
     )
-    removed = {(suite_key, HOSTILE[::-1]): Standing.REMOVED, (suite_key, "\u202egone"): Standing.REMOVED}
+    removed = {(suite_key, HOSTILE[::-1]): CaseStatus.REMOVED, (suite_key, "\u202egone"): CaseStatus.REMOVED}
     links = Links(
         repository="https://github.com/example/travel", commit=build.LINKS.commit, workflow_run="javascript:alert(1)"
     )
     made = comparing.beside(
-        [suite], head, base, origin=origin, loosened=rules, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
+        [suite], head, base, origin=origin, relaxed=rules, unpaired=removed, links=links, title=HOSTILE, reproduce=blob
     )
     gates = tuple(dataclasses.replace(gate, reason=blob) for gate in made.verdict.gates)
     return dataclasses.replace(made, verdict=dataclasses.replace(made.verdict, reason=blob, gates=gates))
@@ -407,7 +407,7 @@ COMPARED: Mapping[str, Callable[[], Report]] = {
     "base_inconclusive": undecided,
     "base_broken": base_broken,
     "base_no_agent": first_agent,
-    "base_loosened": loosened,
+    "base_relaxed": relaxed,
     "base_apart": apart,
     "base_origins": origins,
     "base_known": known,

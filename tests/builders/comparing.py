@@ -15,20 +15,29 @@ from builders.build import Done, call, case, turn
 from evalgate.comparison import compare, repeats, verdict
 from evalgate.comparison.repeats import Stage
 from evalgate.model import (
+    AppliedRule,
     BaseOrigin,
     BaseSource,
     CaseComparison,
     CaseKey,
+    CaseStatus,
+    Change,
+    ComparedCases,
     Comparison,
     Content,
+    CriterionComparison,
+    Difference,
     FailureOrigin,
     GradedTrial,
+    Interval,
     Links,
-    Loosening,
+    Need,
     Policy,
+    PValue,
+    RelaxedRule,
     Report,
     Run,
-    Standing,
+    Scale,
     Suite,
     Transcript,
 )
@@ -46,8 +55,8 @@ def beside(
     *,
     policy: Policy | None = None,
     origin: BaseOrigin = RERUN,
-    unpaired: Mapping[tuple[str, str], Standing] | None = None,
-    loosened: tuple[Loosening, ...] = (),
+    unpaired: Mapping[tuple[str, str], CaseStatus] | None = None,
+    relaxed: tuple[RelaxedRule, ...] = (),
     judged: frozenset[str] = frozenset(),
     start: int = 0,
     truncated: str = "",
@@ -62,6 +71,7 @@ def beside(
     runs tell so. `fresh`: fresh runs of both sides, which settle new failures.
     """
     policy = policy or Policy()
+    suites = [_scaled(suite, judged) for suite in suites]
     runs = [
         _staged(build.run_of(suites, done, commit=commit), start=start, truncated=truncated)
         for done, commit in ((head, links.commit), (base, BASE_SHA))
@@ -73,17 +83,14 @@ def beside(
             dataclasses.replace(run, confirmations=build.run_of(suites, done).trials)
             for run, done in zip(runs, fresh, strict=True)
         ]
-    ours, theirs = runs
+    ours, theirs = (dataclasses.replace(run, seed=7) for run in runs)
     comparison = compare.compare_runs(
         ours,
         theirs,
         policy=policy,
-        scales=build.scales_of(suites),
-        judged=judged,
         origin=origin,
         unpaired=unpaired or {},
-        seed=7,
-        loosened=loosened,
+        relaxed=relaxed,
         stage=Stage.LAST if start else Stage.ONLY,
     )
     if fresh is not None:
@@ -91,6 +98,19 @@ def beside(
         only = repeats.new_failures(comparison, policy=policy, unreliable=frozenset())
         comparison = repeats.settle(comparison, head=ours, base=theirs, pairs=pairs, only=only)
     return of(ours, comparison, policy=policy, links=links, **more)
+
+
+def _scaled(suite: Suite, judged: frozenset[str]) -> Suite:
+    """Scales of 0 to 1 where a criterion has a threshold, open ones where it only informs."""
+    uses = tuple(
+        dataclasses.replace(
+            use,
+            scale=Scale(highest=1.0 if use.threshold is not None else None),
+            needs=frozenset({Need.JUDGE}) if use.name in judged else use.needs,
+        )
+        for use in suite.criteria
+    )
+    return dataclasses.replace(suite, criteria=uses)
 
 
 def of(
@@ -103,8 +123,7 @@ def of(
     **more: Any,
 ) -> Report:
     """A report on a run and a ready comparison; the real gate decides, but for the cases that are `waiting`."""
-    scales = build.scales_of(run.suites)
-    decided = verdict.decide(run, policy, scales=scales, comparison=comparison, unreliable=waiting)
+    decided = verdict.decide(run, policy, comparison=comparison, unreliable=waiting)
     given = {"reproduce": f"evalgate run {build.SUITE} --base {BASE_SHA}", "version": "0.1.0", **more}
     return Report(run=run, verdict=decided, policy=policy, comparison=comparison, links=links, **given)
 
@@ -134,10 +153,35 @@ def without(words: str, comparison: Comparison, **more: Any) -> Report:
 
 
 def compared(
-    case_id: str = "c", *, origin: FailureOrigin | None = None, standing: Standing = Standing.PAIRED
+    case_id: str = "c", *, origin: FailureOrigin | None = None, status: CaseStatus = CaseStatus.PAIRED
 ) -> CaseComparison:
     """One case of which no side is known."""
-    return CaseComparison(suite=build.SUITE, case_id=case_id, standing=standing, head=None, base=None, origin=origin)
+    return CaseComparison(suite=build.SUITE, case_id=case_id, status=status, head=None, base=None, origin=origin)
+
+
+def row(
+    base: float | None = 1.0,
+    head: float | None = 0.75,
+    *,
+    interval: Interval | None = None,
+    p_adjusted: PValue | None = None,
+    gating: bool = True,
+    lower_is_better: bool = False,
+    cases: ComparedCases | None = None,
+    change: Change = Change.REGRESSED,
+    **more: Any,
+) -> CriterionComparison:
+    """One criterion of both sides; no difference where a mean is None."""
+    return CriterionComparison(
+        name="m",
+        rule=AppliedRule(gating=gating, lower_is_better=lower_is_better, floor=0.05),
+        change=change,
+        cases=cases or ComparedCases(compared=4),
+        difference=None
+        if base is None or head is None
+        else Difference(base=base, head=head, interval=interval, p_adjusted=p_adjusted),
+        **more,
+    )
 
 
 def spread(word: str) -> list[str]:

@@ -13,6 +13,7 @@ A second row after `;` is a second criterion: `sides("PP/PP ; 59/88")`. Repeats 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from evalgate.comparison import compare as comparison_compare
@@ -23,22 +24,24 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     Case,
+    CaseStatus,
     Comparison,
     ConfigOrigin,
     CriteriaSource,
+    CriterionComparison,
     CriterionUse,
     EvalSet,
     FailureKind,
     Grade,
     GradedTrial,
     InMemoryTranscripts,
+    Need,
     NotEvaluated,
     Policy,
     Reason,
     Run,
     Scale,
     Score,
-    Standing,
     Suite,
     TrialKey,
 )
@@ -129,36 +132,63 @@ def compare_runs(
     base: Run,
     *,
     policy: Policy | None = None,
-    unpaired: Mapping[tuple[str, str], Standing] | None = None,
+    unpaired: Mapping[tuple[str, str], CaseStatus] | None = None,
     judged: frozenset[str] = frozenset(),
     stage: Stage = Stage.ONLY,
     scales: Mapping[str, Scale] | None = None,
     unreliable: frozenset[tuple[str, str]] = frozenset(),
-    beside: bool = True,
+    run_together: bool = True,
 ) -> Comparison:
-    """The real comparison."""
+    """The real comparison, with scales of 0 to 1 where `scales` has no others."""
     return comparison_compare.compare_runs(
-        head,
+        scaled(head, scales or {}, judged=judged),
         base,
         policy=policy or Policy(),
-        scales=scales_of(head) if scales is None else scales,
-        judged=judged,
         origin=ORIGIN,
         unpaired=unpaired or {},
-        seed=7,
         stage=stage,
         unreliable=unreliable,
-        beside=beside,
+        run_together=run_together,
     )
 
 
-def scales_of(head: Run) -> dict[str, Scale]:
-    """0 to 1 for every criterion."""
-    return {each.name: Scale() for suite in head.suites for each in suite.criteria}
+def scaled(head: Run, scales: Mapping[str, Scale], *, judged: frozenset[str] = frozenset()) -> Run:
+    """The run with these scales of its criteria, some of them scored by a judge, and a seed."""
+    suites = tuple(
+        dataclasses.replace(
+            suite,
+            criteria=tuple(
+                dataclasses.replace(
+                    use,
+                    scale=scales.get(use.name, Scale()),
+                    needs=frozenset({Need.JUDGE}) if use.name in judged else frozenset(),
+                )
+                for use in suite.criteria
+            ),
+        )
+        for suite in head.suites
+    )
+    return dataclasses.replace(head, suites=suites, seed=7)
 
 
 def compare(text: str, **more: object) -> Comparison:
     """`sides` compared."""
-    names = ("policy", "unpaired", "judged", "stage", "scales", "unreliable", "beside")
+    names = ("policy", "unpaired", "judged", "stage", "scales", "unreliable", "run_together")
     settings = {key: more.pop(key) for key in names if key in more}
     return compare_runs(*sides(text, **more), **settings)  # type: ignore[arg-type]
+
+
+def worse(row: CriterionComparison | None) -> float | None:
+    """The p-value of head being worse."""
+    return None if row is None or row.difference is None or row.difference.p is None else row.difference.p.worse
+
+
+def better(row: CriterionComparison | None) -> float | None:
+    """The p-value of head being better."""
+    return None if row is None or row.difference is None or row.difference.p is None else row.difference.p.better
+
+
+def adjusted(row: CriterionComparison) -> float | None:
+    """The adjusted p-value of head being worse."""
+    found = None if row.difference is None else row.difference.p_adjusted
+    return None if found is None else found.worse

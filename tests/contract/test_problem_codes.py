@@ -7,7 +7,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
-TELLERS = {"error", "warn", "note", "warning", "tell", "_error", "_warning", "_problem"}
+TELLERS = {
+    "error",
+    "warn",
+    "note",
+    "warning",
+    "tell",
+    "_error",
+    "_warning",
+    "_problem",
+    "_unreadable_file",
+    "_folder_problem",
+}
 """Functions whose first argument is a code."""
 
 
@@ -28,7 +39,7 @@ def _of_call(call):
     candidates = [keyword.value for keyword in call.keywords if keyword.arg == "code"]
     if name in TELLERS and call.args:
         candidates.append(call.args[0])
-    if name == "PydanticCustomError":  # becomes a code in wire/complaints.py
+    if name == "PydanticCustomError":  # becomes a code in formats/repair.py
         yield call.args[0].value.replace("_", "-")
     for each in candidates:
         yield from (leaf.value for leaf in ast.walk(each) if isinstance(leaf, ast.Constant) and _is_text(leaf))
@@ -50,7 +61,7 @@ def documented():
     return {code for cell in first_cells for code in re.findall(r"`([^`]+)`", cell)}
 
 
-ODDITIES = {"json-nan", "json-huge"}  # told by name from wire/json_text.py to wire/documents.py
+ODDITIES = {"json-nan", "json-huge"}  # told by name within formats/json_source.py
 
 
 def test_every_code_is_documented():

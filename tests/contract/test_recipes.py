@@ -91,7 +91,7 @@ def test_a_judged_criterion(tree: ScratchTree, gemini: Gemini) -> None:
     tree.write("docs/criteria/politeness_v1.md", POLITE_PAGE)
     assert len(tree.written) == 3
     tree.make_docs()
-    tree.contracts("tests/contract/test_criteria_table.py")
+    tree.contracts("tests/contract/test_criteria_table.py", "-k", "polite or every")
 
     tree.evaluate({"politeness_v1": 1.0})
     with (tree.repository / "evalgate.yml").open("a", encoding="utf-8") as rules:
@@ -162,7 +162,7 @@ def test_a_computed_criterion(tree: ScratchTree) -> None:
     tree.write("docs/criteria/short_answers.md", "# short_answers\n\nShort answers: at most `words` words.\n")
     assert len(tree.written) == 3
     tree.make_docs()
-    tree.contracts("tests/contract/test_criteria_table.py")
+    tree.contracts("tests/contract/test_criteria_table.py", "-k", "short or every")
 
     tree.evaluate({"short_answers": 1.0})
     done = tree.gate("run")
@@ -216,7 +216,7 @@ def test_a_report(tree: ScratchTree) -> None:
     tree.make_docs()
     tree.contracts("tests/golden/reports", "-k", "test_reports_read_as_reviewed[pass]", update_golden=True)
     assert (tree.root / "tests/golden/reports/pass/cases.csv").exists()
-    tree.contracts("tests/contract/test_reports_table.py", "-k", "csv or table or docs or agent")
+    tree.contracts("tests/contract/test_reports_table.py", "-k", "csv or stands or taken")
     assert "`cases.csv`" in (tree.root / "docs/reports.md").read_text("utf-8")
     assert "\n  csv:\n" in (tree.root / "action.yml").read_text("utf-8")
 
@@ -298,7 +298,7 @@ def test_an_agent_driver(tree: ScratchTree) -> None:
     )
     tree.write("docs/agents/echo.md", ECHO_PAGE)
     assert len(tree.written) == 3
-    tree.contracts("tests/contract/test_agents_table.py", "-k", "echo or table or knows")
+    tree.contracts("tests/contract/test_agents_table.py", "-k", "echo or every_file or knows")
 
     tree.evaluate({"response_match_score": 1.0}, expected="so good morning")
     good = tree.gate("run", "--agent", "echo:so ")

@@ -7,18 +7,17 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
-
 import cmarkgfm
 import pytest
 from builders import build
 from builders.scenarios import SCENARIOS
 from cmarkgfm.cmark import Options
-
 import evalgate.reports
 from evalgate import reports
 from evalgate.discovery import agents
 from evalgate.model import Report
-from evalgate.reports import cases, view
+from evalgate.reports import cases
+from evalgate.reports import view
 from evalgate.text import markdown
 
 MARKDOWN = ("comment", "summary")
@@ -122,7 +121,7 @@ def tables(report: Report, *, summary: bool) -> Counter[int]:
     found = view.of(report).cases
     expected: Counter[int] = Counter()
     rows = report.comparison.criteria if report.comparison is not None else ()
-    for family in ([row for row in rows if row.gating], [row for row in rows if not row.gating]):
+    for family in ([row for row in rows if row.rule.gating], [row for row in rows if not row.rule.gating]):
         tested = any(cases.p_value(row) != "-" for row in family)
         expected[7 if tested else 6] += 1 + len(family) if family else 0
     if summary or not rows:

@@ -46,7 +46,7 @@ def gates(repo: Repository) -> dict[str, str]:
 
 
 def standings(repo: Repository) -> dict[str, str]:
-    return {case["case_id"]: case["standing"] for case in repo.results()["comparison"]["cases"]}
+    return {case["case_id"]: case["status"] for case in repo.results()["comparison"]["cases"]}
 
 
 def test_a_renamed_file_is_still_compared(repo: Repository) -> None:

@@ -57,5 +57,5 @@ def test_heads_metric_scores_both_sides_and_its_change_is_shown(tmp_path: Path, 
     comparison = repo.results()["comparison"]
     (row,) = [row for row in comparison["criteria"] if row["gating"]]
     assert (row["name"], row["base"], row["head"]) == ("word", 1.0, 0.0)
-    assert [each["subject"] for each in comparison["loosened"]] == ["contents of metrics.py"]
+    assert [each["subject"] for each in comparison["relaxed"]] == ["contents of metrics.py"]
     assert "`contents of metrics.py`" in repo.comment()

@@ -131,7 +131,7 @@ def test_a_base_without_the_agent_blocks_nobody(repo: Repository) -> None:
     assert results["verdict"]["kind"] == "pass"
     assert "Nothing to compare with yet: the base has no agent" in repo.comment()
     assert code == 0, said
-    assert {each["kind"] for each in results["comparison"]["loosened"]} == {"threshold", "case_removed"}
+    assert {each["kind"] for each in results["comparison"]["relaxed"]} == {"threshold", "case_removed"}
     assert "Relaxed rules" in repo.comment()
     repo.run("--policy", "base", base="HEAD~1")
     assert len(repo.results()["suites"][0]["cases"]) == 3, "the base's rules are known though it has no agent"
@@ -158,7 +158,7 @@ def test_a_bar_that_is_lowered_is_shown_first(repo: Repository, change: str, kin
             repo.cases(*range(6), answers={0: "answer 0 indeed"})
     repo.commit("head")
     repo.run()
-    found = repo.results()["comparison"]["loosened"]
+    found = repo.results()["comparison"]["relaxed"]
     assert {each["kind"] for each in found} == {kind}
     comment = repo.comment()
     assert words in comment
@@ -242,9 +242,9 @@ def test_only_stored_results_leave_new_and_changed_cases_out(repo: Repository, t
     code, said = repo.run("--baseline-folder", str(store), "--baseline", "store")
     assert code == 0, said
     assert repo.asked("base") == 0
-    standing = {case["case_id"]: case["standing"] for case in repo.results()["comparison"]["cases"]}
-    assert standing["case_9"] == "new"
-    assert standing.get("case_0") == "removed"
+    status = {case["case_id"]: case["status"] for case in repo.results()["comparison"]["cases"]}
+    assert status["case_9"] == "new"
+    assert status.get("case_0") == "removed"
 
 
 def test_seconds_decide_only_beside_a_base_that_is_run_along(repo: Repository, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from evalgate import formats
 from evalgate.errors import Severity
-from evalgate.formats import EvalSetReading, FileKind, json_source, recordings
+from evalgate.formats import EvalSetReading, FileKind, recordings
+from evalgate.text import decoding
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
@@ -60,7 +61,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def text_of(row: dict[str, str]) -> str:
-    text = json_source.decode((CORPUS / "files" / row["file"]).read_bytes(), file=row["file"])
+    text = decoding.decode((CORPUS / "files" / row["file"]).read_bytes(), file=row["file"])
     assert isinstance(text, str)
     return text
 

@@ -314,7 +314,7 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_pat
     assert case["trials"][0]["grades"][success]["value"] == 1.0  # judged as one conversation
     assert uses(root)[success]["calls"] == 2 * 3  # each side's, three of five samples
     (told,) = results["comparison"]["cases"]
-    assert told["parting"] == {"answers": 2, "users": 3}
+    assert told["divergence"] == {"answers": 2, "users": 3}
     comment = (root / "evalgate-report/comment.md").read_text()
     expected = (
         "The conversations part in turn 2: the base's agent said “At what time?”, head's said “Booked for two, at"

@@ -15,8 +15,8 @@ from pydantic.alias_generators import to_camel
 
 from evalgate import formats
 from evalgate.errors import Severity
-from evalgate.formats import json_source
 from evalgate.model import Content, Invocation, Text
+from evalgate.text import decoding
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "../shared/corpus"
@@ -31,7 +31,7 @@ def ask(adk: AdkChild, paths: list[Path]) -> list[dict]:
 
 
 def ours(path: Path, name: str = "x.evalset.json"):
-    text = json_source.decode(path.read_bytes(), file=name)
+    text = decoding.decode(path.read_bytes(), file=name)
     assert isinstance(text, str)
     return formats.parse_eval_set(text, file=name)
 

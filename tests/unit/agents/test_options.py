@@ -26,7 +26,7 @@ def test_a_command_is_split_into_words(written: Any, command: tuple[str, ...]) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"command": "node 'agent"}, "cannot be split into words: no closing quotation"),
+        ({"command": "node 'agent"}, "cannot be parsed: no closing quotation"),
         ({"command": ""}, "the command is empty"),
         ({"command": []}, "the command is empty"),
         ({"command": [" "]}, "the command is empty"),
@@ -67,7 +67,7 @@ def test_the_flavour_is_told_by_the_options(options: dict[str, Any], kind: str) 
         ({"url": "http://x/", "flavour": "mapped"}, "needs `response`"),
         ({"url": "http://x/", "request": {}}, "need `flavour: mapped`"),
         ({**MAPPED, "flavour": "adk"}, "need `flavour: mapped`"),
-        ({**MAPPED, "request": {"q": "hello"}}, "nothing in `request` or `url` says where the user's text goes"),
+        ({**MAPPED, "request": {"q": "hello"}}, "`request` or `url` must contain the user's text"),
         ({**MAPPED, "request": {"q": "{text}", "s": "{sesion_id}"}}, "did you mean {session_id}?"),
         ({**MAPPED, "response": {"text": "a["}}, "is not a JMESPath expression"),
         ({**MAPPED, "response": {"text": "a", "usage": "u"}}, "usage"),

@@ -84,8 +84,8 @@ def test_a_user_who_says_something_else_gets_no_answer(tmp_path: Path) -> None:
     write(tmp_path / "rec.json", result(("one", [turn("Book a flight to Rome", "done"), turn("bye", "see you")])))
     agent = opened(tmp_path, "rec.json")
     message = refused(agent, "one", "Book a flight to Oslo")
-    assert "'Book a flight to Rome' then, and says 'Book a flight to Oslo' now" in message
-    assert refused(agent, "one", "Book a flight to Rome", "bye", "and?") == "the recording has 2 turns and no more"
+    assert "'Book a flight to Rome' then and 'Book a flight to Oslo' now" in message
+    assert refused(agent, "one", "Book a flight to Rome", "bye", "and?") == "the recording has only 2 turns"
 
 
 def test_a_user_whose_text_is_cut_otherwise_says_the_same(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_what_is_expected_is_never_taken_for_what_was_done(tmp_path: Path) -> No
     expected = {"eval_set_id": "trips", "eval_cases": [{"eval_id": "one", "conversation": [turn("hi", "expected")]}]}
     write(tmp_path / "a/trips.evalset.json", expected)
     assert "no recordings" in refused(opened(tmp_path, "a"), "one", "hi")
-    assert "what is expected of it" in refused(opened(tmp_path, "a/trips.evalset.json"), "one", "hi")
-    assert "what is expected of it" in refused(opened(tmp_path, "a/../a/trips.evalset.json"), "one", "hi")
+    assert "has only expectations" in refused(opened(tmp_path, "a/trips.evalset.json"), "one", "hi")
+    assert "has only expectations" in refused(opened(tmp_path, "a/../a/trips.evalset.json"), "one", "hi")
     # Another file of the same shape, named by the user, is what the user says that it is.
     write(tmp_path / "recorded/cases.json", expected)
     assert replayed(opened(tmp_path, "recorded/cases.json"), "one", "hi") == ["expected"]
@@ -181,7 +181,7 @@ def test_a_case_id_in_several_sets(tmp_path: Path, sets: list[str], texts: str, 
         ({"rec/a.json": result(("on", [turn("hi", "x")]))}, "nothing is recorded for case one; there is one of on"),
         (
             {"rec/a.json": {"eval_set_id": "s", "eval_cases": [{"eval_id": "one", "conversation": [{"x": 1}]}]}},
-            "the recording in a.json cannot be understood",
+            "the recording in a.json is not readable",
         ),
         ({"rec/a.json": result(("one", []))}, "the agent recorded no turn for one"),
     ],

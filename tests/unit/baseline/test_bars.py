@@ -125,7 +125,7 @@ def test_the_bases_simulated_user_stays() -> None:
     assert bar.suites[0].simulator.model == "a strict one"
     bar = baseline_rules.of(chosen(), (head,), Policy(), base(then))
     assert bar.suites[0].simulator.model == "an easy one"
-    told = [(each.subject, each.base, each.head) for each in bar.loosened if each.subject.startswith("simulator")]
+    told = [(each.subject, each.base, each.head) for each in bar.relaxed if each.subject.startswith("simulator")]
     assert told == [("simulator model of s", "a strict one", "an easy one")]
 
 
@@ -150,7 +150,7 @@ def test_by_whose_settings_and_judges_it_is_measured(
     assert (settings.runs.start, settings.skip_judged, judge.base_url) == ruling
     assert judge.min_kappa == (0.6 if judge.base_url == "theirs" else 0.1)
     assert settings.output == "here"
-    told = {each.subject for each in bar.loosened}
+    told = {each.subject for each in bar.relaxed}
     assert ({"runs", "skip_judged", "judge.min_kappa", "judge.base_url"} <= told) is (then is not None), "shown anyway"
 
 
@@ -167,7 +167,7 @@ def test_of_a_file_of_which_only_new_cases_run_the_bases_rules_stay(known: froze
     assert {use.name: use.threshold for use in bar.suites[0].criteria} == {"conversation_ended": 1.0, "m": 0.9}
     assert [case.case_id for case in bar.suites[0].eval_set.cases] == ["a", "b", "c"]
     assert bar.suites[0].simulator.model == model
-    assert "m" in {each.subject for each in bar.loosened}
+    assert "m" in {each.subject for each in bar.relaxed}
 
 
 NOT_THERE = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
@@ -201,9 +201,9 @@ def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> 
     then = dataclasses.replace(NOT_THERE, settings=theirs)
     head = (suite("s", ONE),)
     bar = baseline_rules.of(ours, head, Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}), then)
-    assert {each.subject for each in bar.loosened} == {"runs", "max_drop"}
+    assert {each.subject for each in bar.relaxed} == {"runs", "max_drop"}
     without_one = dataclasses.replace(then, settings=theirs.model_copy(update={"places": None}))
-    assert baseline_rules.of(ours, head, Policy(max_drop=0.5), without_one).loosened == ()
+    assert baseline_rules.of(ours, head, Policy(max_drop=0.5), without_one).relaxed == ()
 
 
 def fault(file: str) -> Problem:
@@ -241,9 +241,9 @@ def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, t
         assert problem.code == code
         assert files in problem.message
         assert "c.json:3: is not JSON (and 1 more)" in problem.message
-    lowered = {(each.kind.value, each.suite) for each in bar.loosened}
+    lowered = {(each.kind.value, each.suite) for each in bar.relaxed}
     assert {("threshold", "whole"), ("threshold", "unread"), ("suite_removed", "gone")} <= lowered
-    assert "runs" in {each.subject for each in bar.loosened}
+    assert "runs" in {each.subject for each in bar.relaxed}
     assert bar.by_base is (policy == "base")
     if bar.by_base:
         rules = {each.key: (each.criteria[0].threshold, len(each.eval_set.cases)) for each in bar.suites}
@@ -255,7 +255,7 @@ def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
     sides = [suite("old", ONE), suite("new", ONE, threshold=0.1, cases="ac")]
     told = {
         (each.kind.value, each.subject)
-        for each in baseline_rules.of(chosen(), (sides[1],), Policy(), base(sides[0])).loosened
+        for each in baseline_rules.of(chosen(), (sides[1],), Policy(), base(sides[0])).relaxed
     }
     assert ("threshold", "m") in told
     assert ("case_removed", "b") in told
@@ -270,4 +270,4 @@ def test_in_which_stores_the_past_is_looked_up(policy: str, named: str) -> None:
         chosen(data_branch="mine", admission=2), (suite("s", ONE),), Policy(), base(settings=theirs)
     )
     assert bar.settings.data_branch == named
-    assert "data_branch" in {each.subject for each in bar.loosened}
+    assert "data_branch" in {each.subject for each in bar.relaxed}

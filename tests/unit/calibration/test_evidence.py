@@ -252,14 +252,19 @@ def test_a_judge_that_gives_no_yes_or_no_is_not_drafted() -> None:
         (final_response_match_v2.VERSION, []),
         (
             "0",
-            [f"with prompt 0, today's is {final_response_match_v2.VERSION}: this calibration holds"],
+            [f"with prompt 0, the current one is {final_response_match_v2.VERSION}: this calibration applies"],
         ),
         ("", ["lack the prompt version"]),
     ],
 )
 def test_stored_verdicts_are_of_the_prompt_that_the_run_asked_with(stored_version: str, notes: list[str]) -> None:
-    prompts = {(KEY, MATCH): stored_version} if stored_version else {}
-    run = dataclasses.replace(stored(), prompts=prompts)
+    read = stored()
+    (suite,) = read.run.suites
+    asked = tuple(
+        dataclasses.replace(use, prompt_version=stored_version if use.name == MATCH else "") for use in suite.criteria
+    )
+    suites = (dataclasses.replace(suite, criteria=asked),)
+    run = dataclasses.replace(read, run=dataclasses.replace(read.run, suites=suites))
     line = {"criterion": MATCH, "label": "valid", "suite": KEY, "case": "loan", "turn": 1}
     lines = labels.parse_labels(json.dumps(line), file="l", vocabularies=evidence.vocabularies(), others=[])
     finds, _, _ = evidence.find_grades(lines.labels, run)

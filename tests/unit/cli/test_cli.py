@@ -69,7 +69,7 @@ def test_the_wall_shows_each_error_once(
     def fail() -> int:
         raise error
 
-    assert cli.guarded(fail, debug=False) == code
+    assert cli.run_command(fail, debug=False) == code
     shown = capsys.readouterr().err
     for word in words:
         assert shown.count(word) == 1

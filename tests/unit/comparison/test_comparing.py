@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evalgate.comparison import compare
 from evalgate.comparison import verdict as comparison_verdict
 from evalgate.model import (
+    CaseStatus,
     Change,
     CriterionRule,
     FailureOrigin,
@@ -22,7 +23,6 @@ from evalgate.model import (
     Run,
     Scale,
     Score,
-    Standing,
     VerdictKind,
 )
 from evalgate.model.trial import MOST
@@ -81,7 +81,7 @@ def test_claims(text: str, policy: dict[str, object], expected: str) -> None:
 def test_what_repeats_itself_exactly_is_a_fact(text: str, policy: dict[str, object], change: str, fact: bool) -> None:
     row = sides.compare(text, behaviours=STEADY, policy=Policy(**policy)).criteria[0]  # type: ignore[arg-type]
     assert (row.change.value, row.fact) == (change, fact)
-    assert (row.p is None) == fact
+    assert (sides.worse(row) is None) == fact
 
 
 def test_a_judges_scores_are_a_sample_even_of_a_steady_agent() -> None:
@@ -101,32 +101,34 @@ def test_one_unsteady_case_makes_all_a_sample() -> None:
 
 def test_cases_that_cannot_be_compared_stay_out_of_every_number() -> None:
     unpaired = {
-        (sides.SUITE, "c0"): Standing.NEW,
-        (sides.SUITE, "c1"): Standing.CHANGED,
-        (sides.SUITE, "gone"): Standing.REMOVED,
+        (sides.SUITE, "c0"): CaseStatus.NEW,
+        (sides.SUITE, "c1"): CaseStatus.CHANGED,
+        (sides.SUITE, "gone"): CaseStatus.REMOVED,
     }
     comparison = sides.compare("FF/.. FF/.. PP/PP PP/PP", unpaired=unpaired)
     row = comparison.criteria[0]
-    assert (row.cases, row.base, row.head, row.unpaired) == (2, 1.0, 1.0, 0)
-    assert [case.standing for case in comparison.cases] == [
-        Standing.NEW,
-        Standing.CHANGED,
-        *[Standing.PAIRED] * 2,
-        Standing.REMOVED,
+    assert (row.cases.compared, row.base, row.head, row.cases.unpaired) == (2, 1.0, 1.0, 0)
+    assert [case.status for case in comparison.cases] == [
+        CaseStatus.NEW,
+        CaseStatus.CHANGED,
+        *[CaseStatus.PAIRED] * 2,
+        CaseStatus.REMOVED,
     ]
     assert [case.origin for case in comparison.cases[:2]] == [FailureOrigin.UNKNOWN] * 2
     assert comparison.cases[0].base is None
     assert comparison.cases[-1].head is None
-    assert all(case.why for case in comparison.cases if case.standing is not Standing.PAIRED)
+    assert all(case.why for case in comparison.cases if case.status is not CaseStatus.PAIRED)
 
 
 def test_advisory_suites_and_unreliable_cases_have_rows_of_their_own() -> None:
     text = "FFF/PPP " * 5 + "PPP/PPP " * 5
     advisory = sides.compare(text, policy=Policy(advisory=frozenset({sides.SUITE})))
-    assert [(row.gating, row.advisory, row.change.value) for row in advisory.criteria] == [(False, True, "regressed")]
+    assert [(row.rule.gating, row.rule.advisory, row.change.value) for row in advisory.criteria] == [
+        (False, True, "regressed")
+    ]
     unreliable = frozenset((sides.SUITE, f"c{number}") for number in range(5))
     rows = sides.compare(text, unreliable=unreliable).criteria
-    assert [(row.gating, row.advisory, row.change.value) for row in rows] == [
+    assert [(row.rule.gating, row.rule.advisory, row.change.value) for row in rows] == [
         (True, False, "unchanged"),
         (False, True, "regressed"),
     ]
@@ -137,11 +139,11 @@ def test_informational_criteria_are_shown_and_decide_only_where_the_policy_says_
     text = "PP/PP " * 12 + "; " + "99/11 " * 12
     scales = {"m": Scale(), "n": Scale(highest=None)}
     shown = sides.compare(text, uses=uses, scales=scales).criteria[1]
-    assert (shown.gating, shown.change.value, shown.delta) == (False, "regressed", pytest.approx(0.8))
-    assert shown.floor == pytest.approx(0.05 * 0.1)  # a share of base's mean where the scale is open
+    assert (shown.rule.gating, shown.change.value, shown.delta) == (False, "regressed", pytest.approx(0.8))
+    assert shown.rule.floor == pytest.approx(0.05 * 0.1)  # a share of base's mean where the scale is open
     policy = Policy(criteria={"n": CriterionRule(gating=True, max_drop=10.0)})
     ruled = sides.compare(text, uses=uses, scales=scales, policy=policy).criteria[1]
-    assert (ruled.gating, ruled.floor) == (True, pytest.approx(1.0))
+    assert (ruled.rule.gating, ruled.rule.floor) == (True, pytest.approx(1.0))
     assert ruled.change is Change.UNCHANGED
 
 
@@ -152,8 +154,8 @@ def test_lower_is_better_turns_the_claims_round() -> None:
 
 
 def test_the_floor_is_a_share_of_the_scale() -> None:
-    measure = compare.measure_of(sides.use("m"), Policy(), {"m": Scale(lowest=1.0, highest=5.0)}, advisory=False)
-    assert measure.floor(3.0) == pytest.approx(0.2)
+    use = dataclasses.replace(sides.use("m"), scale=Scale(lowest=1.0, highest=5.0))
+    assert compare.rule_of(use, Policy(), advisory=False).floor(3.0) == pytest.approx(0.2)
 
 
 def test_a_difference_that_measuring_itself_makes_is_none() -> None:
@@ -161,7 +163,7 @@ def test_a_difference_that_measuring_itself_makes_is_none() -> None:
     for resolution, expected in ((0.0, "regressed"), (0.59, "regressed"), (0.61, "unchanged")):
         scales = {"m": Scale(highest=None, resolution=resolution)}
         row = sides.compare(text, uses=(sides.use("m", threshold=0.5, lower=True),), scales=scales).criteria[0]
-        assert (row.change.value, row.floor >= resolution) == (expected, True)
+        assert (row.change.value, row.rule.floor >= resolution) == (expected, True)
 
 
 def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
@@ -170,9 +172,9 @@ def test_a_clock_says_nothing_of_sides_that_were_measured_apart() -> None:
     scales = {"m": Scale(), "s": Scale(highest=None, clocked=True)}
     beside = sides.compare(text, uses=uses, scales=scales)
     assert [row.change.value for row in beside.criteria] == ["inconclusive", "unchanged"]
-    apart = sides.compare(text, uses=uses, scales=scales, beside=False)
+    apart = sides.compare(text, uses=uses, scales=scales, run_together=False)
     met, seconds = apart.criteria
-    assert (seconds.change, seconds.apart, seconds.p) == (Change.NOT_MEASURED, True, None)
+    assert (seconds.change, seconds.clock_based, sides.worse(seconds)) == (Change.NOT_MEASURED, True, None)
     assert (seconds.base, seconds.head) == (beside.criteria[1].base, beside.criteria[1].head)
     assert met.change is Change.REGRESSED  # what can claim nothing is none of those that it is adjusted for
     told = comparison_verdict.regression_gate(*sides.sides(text, uses=uses)[:1], apart, Policy())
@@ -185,7 +187,7 @@ def test_criteria_beside_each_other_are_held_to_more() -> None:
     assert sides.compare(text).criteria[0].change is Change.REGRESSED
     two = sides.compare(f"{text} ; {'P/P ' * 9}")
     assert [row.change.value for row in two.criteria] == ["inconclusive", "unchanged"]
-    assert two.criteria[0].p_adjusted == pytest.approx(2 / 32)
+    assert sides.adjusted(two.criteria[0]) == pytest.approx(2 / 32)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_a_criterion_without_a_say_makes_no_failure_new() -> None:
 
 
 def test_the_base_has_no_outcome_of_another_question() -> None:
-    unpaired = {(sides.SUITE, "c0"): Standing.CHANGED, (sides.SUITE, "c1"): Standing.NEW}
+    unpaired = {(sides.SUITE, "c0"): CaseStatus.CHANGED, (sides.SUITE, "c1"): CaseStatus.NEW}
     comparison = sides.compare("F/F F/P P/F", unpaired=unpaired)
     assert [(case.origin, case.base, case.broken) for case in comparison.cases[:2]] == [
         (FailureOrigin.UNKNOWN, None, False)
@@ -288,7 +290,7 @@ def test_swapping_the_sides_mirrors_everything(table: list[tuple[str, str]], pol
         if one.interval is not None and other.interval is not None:
             assert other.interval.low == pytest.approx(-one.interval.high)
             assert other.interval.high == pytest.approx(-one.interval.low)
-        assert other.p == pytest.approx(one.p_rise)
+        assert sides.worse(other) == pytest.approx(sides.better(one))
 
 
 any_scores = st.lists(st.floats(-MOST, MOST), min_size=2, max_size=2)
@@ -305,8 +307,12 @@ def test_any_scores_that_there_may_be_give_numbers(
     comparison = sides.compare_runs(head, base, policy=policy, scales=scales)
     row = comparison.criteria[0]
     ends = () if row.interval is None else (row.interval.low, row.interval.high)
-    assert all(math.isfinite(each) for each in (row.delta, row.floor, *ends, row.p, row.p_rise) if each is not None)
-    decided = comparison_verdict.decide(head, policy, scales=scales, comparison=comparison)
+    assert all(
+        math.isfinite(each)
+        for each in (row.delta, row.rule.floor, *ends, sides.worse(row), sides.better(row))
+        if each is not None
+    )
+    decided = comparison_verdict.decide(sides.scaled(head, scales), policy, comparison=comparison)
     assert all(case.kind is not VerdictKind.NOT_MEASURED for case in decided.suites[0].cases)
 
 
@@ -328,9 +334,10 @@ def test_the_order_of_cases_is_irrelevant(table: list[tuple[str, str]], random: 
     random.shuffle(shuffled)
     one, other = (sides.compare(words(each), policy=policy).criteria[0] for each in (table, shuffled))
     assert one.change is other.change
-    assert (one.p, one.interval) == (pytest.approx(other.p), other.interval) or one.interval == pytest.approx(
-        other.interval
-    )
+    assert (sides.worse(one), one.interval) == (
+        pytest.approx(sides.worse(other)),
+        other.interval,
+    ) or one.interval == pytest.approx(other.interval)
 
 
 @settings(max_examples=60, deadline=None)
@@ -365,9 +372,7 @@ def test_losing_a_grade_never_makes_a_pass(
         (lose(head, position % len(head.trials)), base) if of_head else (head, lose(base, position % len(base.trials)))
     )
     before, after = (
-        comparison_verdict.decide(
-            one, policy, scales=sides.scales_of(head), comparison=sides.compare_runs(one, other, policy=policy)
-        )
+        comparison_verdict.decide(one, policy, comparison=sides.compare_runs(one, other, policy=policy))
         for one, other in ((head, base), (lost_head, lost_base))
     )
     # with a lower `min_measured` the policy itself lets cases pass that lack a score: where one was lacking before,
@@ -384,6 +389,6 @@ def test_min_measured_lets_no_case_pass_that_fails_as_far_as_it_was_measured() -
     head, _ = sides.sides("?FF/??? FPP/???")
     lost = lose(head, 1)
     policy = Policy(min_measured=0.5)
-    verdict = comparison_verdict.decide(lost, policy, scales=sides.scales_of(head), comparison=None)
+    verdict = comparison_verdict.decide(lost, policy, comparison=None)
     assert verdict.kind is VerdictKind.NOT_MEASURED
     assert [case.doubtful for case in verdict.suites[0].cases] == [True, False]

@@ -7,28 +7,28 @@ from builders import sides
 
 from evalgate.comparison import compare
 from evalgate.comparison.repeats import Stage
-from evalgate.model import Policy, Standing
+from evalgate.model import CaseStatus, Policy
 
 
 @pytest.mark.parametrize(
-    ("text", "standings", "problem", "listed"),
+    ("text", "statuses", "problem", "listed"),
     [
         ("P/P P/P", {}, "", ["paired", "paired"]),
         ("P/. P/.", {}, "no base result could be compared", []),
         ("P/! P/!", {}, "the base's agent did not run: KeyError: 'city'", []),
-        ("P/. P/.", {"c0": Standing.NEW}, "no base result could be compared", []),  # c1 was to be compared
+        ("P/. P/.", {"c0": CaseStatus.NEW}, "no base result could be compared", []),  # c1 was to be compared
         # every case was replaced: that is no fault of the base, and every one of them is listed
         (
             "P/. P/.",
-            {"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED},
+            {"c0": CaseStatus.NEW, "c1": CaseStatus.NEW, "old": CaseStatus.REMOVED},
             "",
             ["new", "new", "removed"],
         ),
-        ("P/. P/.", {"c0": Standing.NEW, "c1": Standing.CHANGED}, "", ["new", "changed"]),
+        ("P/. P/.", {"c0": CaseStatus.NEW, "c1": CaseStatus.CHANGED}, "", ["new", "changed"]),
     ],
 )
 def test_a_base_without_results_is_told_from_cases_that_it_cannot_have(
-    text: str, standings: dict[str, Standing], problem: str, listed: list[str]
+    text: str, statuses: dict[str, CaseStatus], problem: str, listed: list[str]
 ) -> None:
     head, base = sides.sides(text)
     comparison = compare.compare(
@@ -36,9 +36,9 @@ def test_a_base_without_results_is_told_from_cases_that_it_cannot_have(
         base,
         policy=Policy(),
         origin=sides.ORIGIN,
-        unpaired={(sides.SUITE, case_id): standing for case_id, standing in standings.items()},
-        loosened=(),
+        unpaired={(sides.SUITE, case_id): status for case_id, status in statuses.items()},
+        relaxed=(),
         stage=Stage.ONLY,
     )
     assert comparison.problem == problem
-    assert [case.standing.value for case in comparison.cases] == listed
+    assert [case.status.value for case in comparison.cases] == listed

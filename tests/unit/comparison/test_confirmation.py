@@ -10,7 +10,7 @@ import pytest
 from builders import sides
 
 from evalgate.comparison import repeats as comparison_repeats
-from evalgate.model import CaseKey, Comparison, FailureOrigin, Policy, Run, Standing
+from evalgate.model import CaseKey, CaseStatus, Comparison, FailureOrigin, Policy, Run
 
 
 def candidates(comparison: Comparison, policy: Policy | None = None) -> tuple[CaseKey, ...]:
@@ -108,9 +108,9 @@ def test_only_new_failures_are_run_again() -> None:
     assert [case.origin for case in settled.cases] == [FailureOrigin.NEW, FailureOrigin.KNOWN]
 
 
-@pytest.mark.parametrize("standing", [Standing.NEW, Standing.CHANGED])
-def test_a_case_that_the_base_was_not_asked_needs_no_confirmation(standing: Standing) -> None:
-    assert candidates(sides.compare("F/P", unpaired={(sides.SUITE, "c0"): standing})) == ()
+@pytest.mark.parametrize("status", [CaseStatus.NEW, CaseStatus.CHANGED])
+def test_a_case_that_the_base_was_not_asked_needs_no_confirmation(status: CaseStatus) -> None:
+    assert candidates(sides.compare("F/P", unpaired={(sides.SUITE, "c0"): status})) == ()
 
 
 def test_what_cannot_block_is_not_run_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 from builders import sides
 
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.model import Comparison, FailOn, FailureOrigin, GateKind, Policy, Run, Standing, ThresholdRule, Verdict
+from evalgate.model import CaseStatus, Comparison, FailOn, FailureOrigin, GateKind, Policy, Run, ThresholdRule, Verdict
 
 NEW = {"threshold": ThresholdRule.NEW}
 
@@ -19,9 +19,7 @@ def decide(text: str, *, policy: Policy | None = None, **more: object) -> Verdic
     head, base = sides.sides(text, **more)
     comparison = sides.compare_runs(head, base, policy=policy, **inner)  # type: ignore[arg-type]
     unreliable = inner.get("unreliable", frozenset())
-    return comparison_verdict.decide(
-        head, policy, scales=sides.scales_of(head), comparison=comparison, unreliable=unreliable
-    )  # type: ignore[arg-type]
+    return comparison_verdict.decide(head, policy, comparison=comparison, unreliable=unreliable)  # type: ignore[arg-type]
 
 
 def kinds(verdict: Verdict) -> dict[str, str]:
@@ -57,7 +55,7 @@ def test_gates(text: str, policy: dict[str, object], threshold: str, regression:
 
 
 def test_a_case_that_the_change_adds_must_pass() -> None:
-    unpaired = {(sides.SUITE, "c0"): Standing.NEW}
+    unpaired = {(sides.SUITE, "c0"): CaseStatus.NEW}
     for base in ("FF", "PF", ".."):  # even where the base was run on it and fails it too
         verdict = decide(f"FF/{base} " + "PP/PP " * 4, policy=Policy(**NEW), unpaired=unpaired)  # type: ignore[arg-type]
         assert kinds(verdict)["threshold"] == "fail"
@@ -65,14 +63,14 @@ def test_a_case_that_the_change_adds_must_pass() -> None:
 
 def test_without_a_comparison_there_is_one_gate() -> None:
     head, _ = sides.sides("FF/PP")
-    verdict = comparison_verdict.decide(head, Policy(**NEW), scales=sides.scales_of(head), comparison=None)  # type: ignore[arg-type]
+    verdict = comparison_verdict.decide(head, Policy(**NEW), comparison=None)  # type: ignore[arg-type]
     assert kinds(verdict) == {"threshold": "fail"}
 
 
 def test_a_base_that_could_not_be_measured_is_said_and_not_skipped() -> None:
     head, _ = sides.sides("PP/PP")
     comparison = Comparison(origin=sides.ORIGIN, problem="its agent does not start: No module named 'flights'")
-    verdict = comparison_verdict.decide(head, Policy(), scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(head, Policy(), comparison=comparison)
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
     assert verdict.reason == "Not compared with the base: its agent does not start: No module named 'flights'."
     assert verdict.blocks
@@ -83,7 +81,7 @@ def test_where_the_base_has_nothing_yet_the_thresholds_alone_decide(text: str, k
     head, _ = sides.sides(" ".join(f"{each}/PP" for each in text.split()))
     comparison = Comparison(origin=sides.ORIGIN, problem="it has no agent", no_agent=True)
     every = Policy(fail_on=frozenset(FailOn))
-    verdict = comparison_verdict.decide(head, every, scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(head, every, comparison=comparison)
     assert (verdict.kind.value, verdict.blocks) == (kind, kind != "pass")
     assert kinds(verdict) == {"threshold": kind, "regression": "pass"}
     if kind == "pass":
@@ -111,9 +109,7 @@ def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(origin: Failur
     policy = Policy(threshold=ThresholdRule.NEW)
     comparison = sides.compare_runs(head, base, policy=policy)
     cases = tuple(dataclasses.replace(case, origin=origin) if case.origin else case for case in comparison.cases)
-    verdict = comparison_verdict.decide(
-        head, policy, scales=sides.scales_of(head), comparison=dataclasses.replace(comparison, cases=cases)
-    )
+    verdict = comparison_verdict.decide(head, policy, comparison=dataclasses.replace(comparison, cases=cases))
     assert kinds(verdict)["threshold"] == "inconclusive"
 
 
@@ -121,21 +117,21 @@ def test_a_failure_that_a_budget_left_unconfirmed_is_inconclusive(origin: Failur
     ("text", "unpaired", "expected"),
     [
         ("FF/FF PP/PP", {}, "pass"),  # known
-        ("FF/FF PP/PP", {"c0": Standing.CHANGED}, "fail"),  # the base failed another question
-        ("FF/FF PP/PP", {"c0": Standing.NEW}, "fail"),
+        ("FF/FF PP/PP", {"c0": CaseStatus.CHANGED}, "fail"),  # the base failed another question
+        ("FF/FF PP/PP", {"c0": CaseStatus.NEW}, "fail"),
         ("FF/FF PP/PP ; PP/PP PP/PP", {}, "pass"),
         ("PP/FF PP/PP ; FF/PP PP/PP", {}, "fail"),  # the base fails it by another criterion
     ],
 )
 def test_threshold_new_lets_pass_what_the_base_fails_too(
-    text: str, unpaired: dict[str, Standing], expected: str
+    text: str, unpaired: dict[str, CaseStatus], expected: str
 ) -> None:
     head, base = sides.sides(text)
     policy = Policy(threshold=ThresholdRule.NEW)
     comparison = sides.compare_runs(
         head, base, policy=policy, unpaired={(sides.SUITE, case_id): each for case_id, each in unpaired.items()}
     )
-    verdict = comparison_verdict.decide(head, policy, scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(head, policy, comparison=comparison)
     assert kinds(verdict)["threshold"] == expected
 
 
@@ -145,7 +141,7 @@ def test_advisory_suites_never_decide() -> None:
     policy = Policy(advisory=frozenset({"other"}))
     both = joined(head, other_head), joined(base, other_base)
     comparison = sides.compare_runs(*both, policy=policy)
-    verdict = comparison_verdict.decide(both[0], policy, scales=sides.scales_of(head), comparison=comparison)
+    verdict = comparison_verdict.decide(both[0], policy, comparison=comparison)
     assert kinds(verdict) == {"threshold": "pass", "regression": "pass"}
     assert [(suite.advisory, suite.kind.value) for suite in verdict.suites] == [(False, "pass"), (True, "fail")]
 
@@ -168,7 +164,7 @@ def test_unreliable_cases_do_not_decide() -> None:
     assert verdict.reason.startswith(
         "All 4 deciding cases passed. 1 case is quarantined (`admission`: not yet reliable in 3 base runs): `c0`."
     )
-    assert [case.admitted for case in verdict.suites[0].cases] == [False, True, True, True, True]
+    assert [case.quarantined for case in verdict.suites[0].cases] == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -193,15 +189,18 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
 
 
 @pytest.mark.parametrize(
-    ("standings", "said"),
+    ("statuses", "said"),
     [
-        ({"c0": Standing.NEW, "c1": Standing.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
-        ({"c0": Standing.NEW, "c1": Standing.NEW}, "2 new. Select cases that the base has, too."),
-        ({"c0": Standing.NEW, "c1": Standing.NEW, "old": Standing.REMOVED}, "2 new and 1 removed. Keep the old cases"),
+        ({"c0": CaseStatus.NEW, "c1": CaseStatus.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
+        ({"c0": CaseStatus.NEW, "c1": CaseStatus.NEW}, "2 new. Select cases that the base has, too."),
+        (
+            {"c0": CaseStatus.NEW, "c1": CaseStatus.NEW, "old": CaseStatus.REMOVED},
+            "2 new and 1 removed. Keep the old cases",
+        ),
     ],
 )
-def test_nothing_to_compare_is_not_a_pass(standings: dict[str, Standing], said: str) -> None:
-    verdict = decide("P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in standings.items()})
+def test_nothing_to_compare_is_not_a_pass(statuses: dict[str, CaseStatus], said: str) -> None:
+    verdict = decide("P/. P/.", unpaired={(sides.SUITE, case_id): each for case_id, each in statuses.items()})
     assert kinds(verdict) == {"threshold": "pass", "regression": "not_measured"}
     assert verdict.blocks
     assert verdict.reason.startswith(f"No case can be compared with the base: {said}")

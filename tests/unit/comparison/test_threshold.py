@@ -18,7 +18,6 @@ from evalgate.model import (
     GradedTrial,
     NotEvaluated,
     Reason,
-    Scale,
     Score,
     TrialKey,
 )
@@ -57,7 +56,6 @@ def judge(
         criteria=uses,
         trials=trials,
         repeats=width if repeats is None else repeats,
-        scales={name: Scale() for name in names},
         adk_compat=compat,
     )
 
@@ -156,9 +154,7 @@ def test_a_criterion_on_the_test_below_its_threshold_leaves_the_case_unmeasured(
     trial = GradedTrial(
         key=TrialKey(suite="s", case_id="c"), failure=None, grades={"a": grade(agent), "s": grade(simulator)}
     )
-    verdict = threshold.judge_case(
-        suite="s", case_id="c", criteria=uses, trials=[trial], repeats=1, scales={"s": Scale()}, adk_compat=False
-    )
+    verdict = threshold.judge_case(suite="s", case_id="c", criteria=uses, trials=[trial], repeats=1, adk_compat=False)
     assert verdict.kind.value == kind
     if kind == "not_measured" and simulator == "0.5":
         assert verdict.criteria[1].reason is Reason.TEST_BROKEN
@@ -175,7 +171,6 @@ def test_a_simulated_user_that_failed_is_not_called_the_agent():
         criteria=[CriterionUse(name="a", threshold=0.8)],
         trials=[trial],
         repeats=1,
-        scales={},
         adk_compat=False,
     )
     assert (verdict.kind.value, verdict.reason) == ("not_measured", "simulated user failed: the model is down")

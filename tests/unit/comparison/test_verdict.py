@@ -26,7 +26,6 @@ from evalgate.model import (
     Policy,
     Reason,
     Run,
-    Scale,
     Score,
     Suite,
     TrialKey,
@@ -66,7 +65,7 @@ def run_of(text: str, *, complete: bool = True) -> Run:
 
 
 def decide(text: str, *, complete: bool = True, **policy: object) -> Verdict:
-    return comparison_verdict.threshold_gate(run_of(text, complete=complete), Policy(**policy), scales={"m": Scale()})  # type: ignore[arg-type]
+    return comparison_verdict.threshold_gate(run_of(text, complete=complete), Policy(**policy))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +159,9 @@ def test_what_blocks_is_looked_for_behind_the_kind_as_well(
 def test_a_budget_is_looked_for_behind_failures_and_crashes() -> None:
     for text in ("a: fail -", "a: error -", "a: fail error -", "a: fail / b: -", "a: error / b: pass"):
         run = dataclasses.replace(run_of(text), truncated="1.00 USD were spent")
-        verdict = comparison_verdict.threshold_gate(
-            run, Policy(fail_on=frozenset({FailOn.INCONCLUSIVE})), scales={"m": Scale(lowest=0.0, highest=1.0)}
-        )
+        verdict = comparison_verdict.threshold_gate(run, Policy(fail_on=frozenset({FailOn.INCONCLUSIVE})))
         assert verdict.blocked_by is VerdictKind.INCONCLUSIVE, text
-        assert verdict.reason.startswith("The run stopped early (1.00 USD were spent)")
+        assert verdict.reason.startswith("The run was cut short (1.00 USD were spent)")
         assert ("failed." in verdict.reason) == ("fail" in text)
 
 
@@ -178,7 +175,7 @@ def test_a_case_that_fails_by_one_criterion_does_not_hide_what_another_lacks(*, 
     trial = dataclasses.replace(run.trials[0], grades={**run.trials[0].grades, "judged": outage})
     run = dataclasses.replace(run, suites=(suite,), trials=(trial,))
     policy = Policy(fail_on=frozenset({FailOn.NOT_MEASURED}), adk_compat=adk_compat)
-    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale(), "judged": Scale()})
+    verdict = comparison_verdict.threshold_gate(run, policy)
     assert verdict.kind is VerdictKind.FAIL
     assert verdict.blocks is not adk_compat  # ADK passes over criteria without a score
     if not adk_compat:
@@ -192,9 +189,7 @@ SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.8, 1.0])
 
 def blocks(suites: list[list[str]], *, truncated: str, policy: Policy) -> bool:
     run = run_of(" / ".join(f"s{number}: {' '.join(cases)}" for number, cases in enumerate(suites)))
-    return comparison_verdict.threshold_gate(
-        dataclasses.replace(run, truncated=truncated), policy, scales={"m": Scale(lowest=0.0, highest=1.0)}
-    ).blocks
+    return comparison_verdict.threshold_gate(dataclasses.replace(run, truncated=truncated), policy).blocks
 
 
 @given(SUITES, st.integers(0, 3), FAIL_ON, SHARES, st.sampled_from(["", "spent"]))
@@ -239,7 +234,7 @@ def test_turning_a_pass_never_takes_a_kind_out_of_what_is_there(
     def there(turned: int) -> set[VerdictKind]:
         counts = threshold.Counts(
             total=total, passed=passed - turned, failed=failed + turned,
-            unrun=unrun, doubtful=doubtful, partial=0, excused=0,
+            unrun=unrun, doubtful=doubtful, partial=0, allowed=0,
         )  # fmt: skip
         kind, _ = threshold.judge(counts, required=required, min_measured=min_measured)
         if kind is VerdictKind.PASS:

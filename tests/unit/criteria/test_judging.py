@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from builders import build
 
-from evalgate.criteria import judges
+from evalgate.criteria import CRITERIA, judges
+from evalgate.criteria.base import with_facts
 from evalgate.errors import Place, Severity
 from evalgate.judges.base import JudgeDefaults
 from evalgate.model import CriterionUse, Suite
@@ -19,8 +20,12 @@ KEY = {"GEMINI_API_KEY": "k"}
 CLOUD = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "global"}
 
 
+def use(name: str, **rest: Any) -> CriterionUse:
+    return with_facts(CriterionUse(name=name, threshold=0.5, **rest), CRITERIA[name])
+
+
 def suite(*names: str, place: Place | None = PLACE, **options: Any) -> Suite:
-    uses = tuple(CriterionUse(name=name, threshold=0.5, options=options, place=place) for name in names)
+    uses = tuple(use(name, options=options, place=place) for name in names)
     return dataclasses.replace(build.suite(build.case("c")), criteria=uses)
 
 
@@ -49,7 +54,7 @@ def asks(model: str) -> dict[str, Any]:
         (MATCH, asks("openai/gpt-4.1"), {"OPENAI_API_KEY": "k"}, ""),
         (MATCH, asks("openai/gpt-4.1"), KEY, "OPENAI_API_KEY"),
         (MATCH, asks("ollama/qwen3"), {}, ""),  # local
-        (MATCH, asks("Qwen/Qwen3"), KEY, "nobody is known to serve"),
+        (MATCH, asks("Qwen/Qwen3"), KEY, "unknown judge model"),
         (MATCH, asks("vertex_ai/gemini-2.5-pro"), KEY, ""),  # with a key, in Vertex's express mode
         (MATCH, asks("vertex_ai/gemini-2.5-pro"), {}, "GOOGLE_CLOUD_PROJECT"),
         (SAFETY, {}, KEY, ""),
@@ -93,7 +98,7 @@ def test_each_criterion_is_told_once_at_its_line() -> None:
 
 
 def test_options_that_cannot_be_read_hide_no_other_criterion() -> None:
-    broken = CriterionUse(name=MATCH, threshold=0.5, options={"judge_model_options": {"num_samples": "many"}})
+    broken = use(MATCH, options={"judge_model_options": {"num_samples": "many"}})
     made = dataclasses.replace(suite(SAFETY), criteria=(broken, *suite(SAFETY).criteria))
     (settled,) = judges.settle_suites([made], JudgeDefaults())
     assert settled.criteria[0] is broken

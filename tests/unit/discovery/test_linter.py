@@ -271,23 +271,22 @@ def test_every_check_stands_in_a_table():
 
     written = {
         check
-        for module in (lint_of_discovery, lint_of_discovery, lint_of_discovery, lint_of_discovery)
-        for name, check in inspect.getmembers(module, inspect.isfunction)
-        if check.__module__ == module.__name__ and not name.startswith("_")
+        for name, check in inspect.getmembers(lint_of_discovery, inspect.isfunction)
+        if not name.startswith("_") and check.__annotations__.get("return") == "Iterator[Problem]"
     }
     assert written == {*lint_of_discovery.CHECKS, *lint_of_discovery.CROSS_CHECKS}
 
 
-def test_a_hundred_thousand_cases_take_seconds_at_most(lint, suite, case):
+def test_twenty_thousand_cases_take_seconds_at_most(lint, suite, case):
     alike = [case(f"c{n}", "hi -> look_up(1) -> hello") for n in range(2)]
     template = case("t", "hi -> look_up(1) -> hello", "bye -> () -> see you")
     import dataclasses
 
-    many = [dataclasses.replace(template, case_id=f"case_{n}") for n in range(100_000)]
-    started = time.perf_counter()
+    many = [dataclasses.replace(template, case_id=f"case_{n}") for n in range(20_000)]
+    started = time.process_time()
     problems = lint(suite("x.evalset.json", *alike, *many, criteria=f"{TRAJECTORY} {ANSWER}"))
-    assert len(problems) == 100_000  # 99,999 copies of the template and one of the other: none is passed over
-    assert time.perf_counter() - started < 30
+    assert len(problems) == 20_000  # 19,999 copies of the template and one of the other: none is passed over
+    assert time.process_time() - started < 6
 
 
 @pytest.mark.parametrize(

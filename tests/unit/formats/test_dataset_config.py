@@ -11,8 +11,8 @@ from evalgate import formats
     ("text", "code", "line", "words"),
     [
         ("metrics_to_run:\n- a\ncustom_metrics:\n- name: b\n", "no-thresholds", 1, "`a` and `b`"),
-        ("{}", "no-thresholds", 1, "checks nothing"),
-        ("metrics_to_run: 3\ncustom_metrics: x\n", "no-thresholds", 1, "checks nothing"),
+        ("{}", "no-thresholds", 1, "every answer would pass"),
+        ("metrics_to_run: 3\ncustom_metrics: x\n", "no-thresholds", 1, "every answer would pass"),
         ("- a\n", "not-a-config", 1, "a list"),
         ("", "not-a-config", 1, "null"),
         ("a: [1\nb: 2\n", "yaml-syntax", 2, "not YAML"),

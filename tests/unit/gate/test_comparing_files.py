@@ -13,12 +13,12 @@ from evalgate.errors import ConfigError
 from evalgate.gate import compare_files, prepare
 from evalgate.model import (
     Case,
+    CaseStatus,
     ConversationScenario,
     EvalSet,
     InMemoryTranscripts,
     Report,
     Run,
-    Standing,
     Transcript,
     TrialKey,
 )
@@ -59,9 +59,9 @@ def test_a_renamed_file_is_compared_under_its_new_name(tmp_path: Path, monkeypat
     comparison = gated.comparison
     assert comparison is not None
     assert not comparison.problem
-    assert [(case.suite, case.case_id, case.standing) for case in comparison.cases] == [
-        *((NEW, f"c{number}", Standing.PAIRED) for number in range(3)),
-        (NEW, "c3", Standing.CHANGED),
+    assert [(case.suite, case.case_id, case.status) for case in comparison.cases] == [
+        *((NEW, f"c{number}", CaseStatus.PAIRED) for number in range(3)),
+        (NEW, "c3", CaseStatus.CHANGED),
     ]
     assert gated.exit_code != 0
 
@@ -79,7 +79,7 @@ def test_the_conversations_of_a_renamed_file_are_found(tmp_path: Path, monkeypat
 
     comparison = compared(side(OLD, "Hi."), side(NEW, "Go away."), tmp_path, monkeypatch).comparison
     assert comparison is not None
-    assert comparison.cases[0].parting is not None
+    assert comparison.cases[0].divergence is not None
 
 
 def test_a_file_that_asks_other_things_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,9 +87,9 @@ def test_a_file_that_asks_other_things_is_another(tmp_path: Path, monkeypatch: p
     new = sides.run([["FF", "PP"]], suite=NEW)  # its cases ask nothing that the old ones asked
     comparison = compared(old, new, tmp_path, monkeypatch).comparison
     assert comparison is not None
-    assert {(case.suite, case.standing) for case in comparison.cases} == {
-        (OLD, Standing.REMOVED),
-        (NEW, Standing.NEW),
+    assert {(case.suite, case.status) for case in comparison.cases} == {
+        (OLD, CaseStatus.REMOVED),
+        (NEW, CaseStatus.NEW),
     }
 
 
@@ -106,7 +106,7 @@ def test_a_file_that_is_no_results_is_told_of_its_side(bad: str, side: str, tmp_
             base=tmp_path / "base",
             head=tmp_path / "head",
         )
-    assert caught.value.message == f"{side} is not a results.json: `schema_version` is missing"
+    assert caught.value.message == f"{side} does not fit results.json: `schema_version` is missing"
     assert caught.value.where is not None
     assert caught.value.where.file == str(tmp_path / bad)
     assert "evalgate run" in caught.value.hint

@@ -107,7 +107,7 @@ def test_other_models(code: str, source: BaseSource, models: tuple[str, str], sa
         policy=Policy(),
         origin=BaseOrigin(source=source),
         unpaired={},
-        loosened=(),
+        relaxed=(),
         stage=Stage.ONLY,
     )
     assert [note.partition(" on the base")[0] for note in comparison.origin.notes] == ([said] if said else [])

@@ -88,14 +88,14 @@ def test_where_the_first_run_failed_the_next_one_counts() -> None:
 def test_what_is_written_is_read_back_and_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = dataclasses.make_dataclass("Stored", ["run"])
     monkeypatch.setattr(file, "read_results", lambda _: stored(run("one.json")))
-    done = generate.record(tmp_path, results=tmp_path / "results.json", into="recorded")
-    assert generate.summary(done) == "1 conversation; 1 scenario had none"
-    reading = formats.parse_eval_set(done.file.read_text(encoding="utf-8"), file=done.file.name)
+    path, holds = generate.record(tmp_path, results=tmp_path / "results.json", into="recorded")
+    assert holds == "1 conversation; 1 scenario had none"
+    reading = formats.parse_eval_set(path.read_text(encoding="utf-8"), file=path.name)
     assert reading.eval_set is not None
     assert [problem for problem in reading.problems if problem.severity == "error"] == []
     (case,) = reading.eval_set.cases
     assert [build.text_of(turn) for turn in case.conversation or ()] == ["A table."] * 2
-    assert json.loads(done.file.read_text())["eval_set_id"] == done.file.name.removesuffix(".evalset.json")
+    assert json.loads(path.read_text())["eval_set_id"] == path.name.removesuffix(".evalset.json")
     with pytest.raises(Exception, match="exists already"):
         generate.record(tmp_path, results=tmp_path / "results.json", into="recorded")
 

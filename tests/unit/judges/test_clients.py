@@ -122,7 +122,7 @@ def test_vertex_by_name_or_by_wish() -> None:
 @pytest.mark.parametrize(
     ("model", "defaults", "said"),
     [
-        ("omega-1", {}, "nobody is known to serve the judge model `omega-1`"),
+        ("omega-1", {}, "unknown judge model `omega-1`"),
         ("gemini-2.5-flash", {"client": "oracle"}, "there is no judge `oracle`; there are `gemini`, `openai`"),
     ],
 )

@@ -41,7 +41,7 @@ def test_what_is_missing_by_model() -> None:
 def test_a_budget_in_money_needs_prices() -> None:
     defaults = JudgeDefaults(limits=SpendLimits(cost_usd=1))
     opened(ScriptedJudge(lambda _: ""), defaults).close()
-    with pytest.raises(ConfigError, match="nobody knows the price of `ollama/gemma3`"):
+    with pytest.raises(ConfigError, match="no price known for `ollama/gemma3`"):
         opening.open_panel(
             ["ollama/gemma3"], drivers={}, defaults=defaults, environment={}, cache=None, warn=lambda _: None
         )

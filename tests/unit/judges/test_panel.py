@@ -224,7 +224,7 @@ def test_one_blocked_sample_of_five_changes_nothing() -> None:
 
 def test_a_model_that_nobody_serves() -> None:
     result = panel(by_sample()).vote(dataclasses.replace(ballot(), request=request(model="omega-1")))
-    assert "nobody is known to serve the judge model `omega-1`" in result.items[""].message
+    assert "unknown judge model `omega-1`" in result.items[""].message
     assert result.samples[0].failure is not None
     assert result.samples[0].failure.kind is JudgeFailureKind.NOT_CONFIGURED
 

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from builders import comparing
 from builders.compared_scenarios import COMPARED
 
-from evalgate.model import Change, CriterionComparison, Interval
+from evalgate.model import CriterionComparison, Interval
 from evalgate.reports import comment
 
 
-def row(head: float, **more: object) -> CriterionComparison:
-    given: dict[str, object] = {
-        "name": "m",
-        "gating": True,
-        "lower_is_better": False,
-        "cases": 4,
-        "base": 0.5,
-        "head": head,
-        "interval": Interval(low=head - 0.6, high=head - 0.4),
-        "p": None,
-        "p_rise": None,
-        "p_adjusted": None,
-        "p_rise_adjusted": None,
-        "floor": 0.05,
-        "change": Change.REGRESSED,
-        **more,
-    }
-    return CriterionComparison(**given)  # type: ignore[arg-type]
+def row(head: float, **more: Any) -> CriterionComparison:
+    return comparing.row(head=head, **{"base": 0.5, "interval": Interval(low=head - 0.6, high=head - 0.4), **more})
 
 
 def line_of(each: CriterionComparison) -> str:

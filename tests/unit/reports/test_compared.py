@@ -13,19 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalgate.model import (
-    Arm,
     BaseOrigin,
     BaseSource,
     CaseComparison,
+    CaseOutcome,
+    CaseStatus,
     Change,
     Comparison,
     CriterionComparison,
     FailureOrigin,
     Interval,
-    Loosening,
-    LooseningKind,
     Power,
-    Standing,
+    PValue,
+    RelaxedKind,
+    RelaxedRule,
     VerdictKind,
 )
 from evalgate.reports import cases, comment, view, wording
@@ -34,30 +35,16 @@ from evalgate.text import words
 SHA = comparing.BASE_SHA
 
 
-def row(**more: object) -> CriterionComparison:
-    given: dict[str, object] = {
-        "name": "m",
-        "gating": True,
-        "lower_is_better": False,
-        "cases": 4,
-        "base": 1.0,
-        "head": 0.75,
-        "interval": Interval(low=-0.4, high=-0.1),
-        "p": 0.01,
-        "p_rise": 0.99,
-        "p_adjusted": 0.02,
-        "p_rise_adjusted": 1.0,
-        "floor": 0.05,
-        "change": Change.REGRESSED,
-        **more,
-    }
-    return CriterionComparison(**given)  # type: ignore[arg-type]
+def row(base: float | None = 1.0, head: float | None = 0.75, **more: Any) -> CriterionComparison:
+    """A fall with an interval and an adjusted p of 0.02."""
+    given = {"interval": Interval(low=-0.4, high=-0.1), "p_adjusted": PValue(worse=0.02, better=1.0), **more}
+    return comparing.row(base, head, **given)
 
 
 def test_every_kind_has_words() -> None:
     assert set(cases.CHANGES) == set(cases.KINDS) == set(Change)
     assert set(cases.ORIGINS) == set(FailureOrigin)
-    assert set(wording.RELAXED) == set(LooseningKind)
+    assert set(wording.RELAXED) == set(RelaxedKind)
     assert all(cases.origin_words(BaseOrigin(source=source)) for source in BaseSource)
 
 
@@ -113,9 +100,9 @@ def test_an_interval_of_shares_names_its_unit_once() -> None:
     ("given", "shown"),
     [
         (row(), "0.020"),
-        (row(p_adjusted=0.0001), "< 0.001"),
-        (row(head=1.1, p_rise_adjusted=0.03), "0.030"),  # it rose: the p of a rise
-        (row(lower_is_better=True, head=0.5, p_rise_adjusted=0.04), "0.040"),  # lower is better: a fall is a rise
+        (row(p_adjusted=PValue(worse=0.0001, better=1.0)), "< 0.001"),
+        (row(head=1.1, p_adjusted=PValue(worse=1.0, better=0.03)), "0.030"),  # it rose: the p of a rise
+        (row(lower_is_better=True, head=0.5, p_adjusted=PValue(worse=1.0, better=0.04)), "0.040"),
         (row(fact=True), "-"),
         (row(head=1.0), "-"),  # nothing moved
         (row(gating=False), "-"),  # what decides nothing claims nothing
@@ -136,10 +123,10 @@ def test_p_stands_only_where_it_means_something(given: CriterionComparison, show
         (0.5, 0.9996, ("0.5000", "0.9996")),  # never a false 1.00
         (532.4, 410.66, ("532.4", "410.7")),  # with a change of 121.7
         (532.0, 411.0, ("532", "411")),
-        (None, 0.5, ("-", "0.50")),
+        (None, None, ("-", "-")),
     ],
 )
-def test_means(base: float | None, head: float, shown: tuple[str, str]) -> None:
+def test_means(base: float | None, head: float | None, shown: tuple[str, str]) -> None:
     assert cases.moved(row(base=base, head=head))[:2] == shown
 
 
@@ -227,10 +214,10 @@ WOULD = Power(drop=0.5, repeats=2, would=((5, 0.4), (10, 0.3)))
     ],
 )
 def test_a_suite_of_coin_tosses_is_called_unreliable(flaky: int, steady: int, power: Power | None, said: str) -> None:
-    arms = [Arm(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * flaky
-    arms += [Arm(passed=2, failed=0, unmeasured=0, kind=VerdictKind.PASS)] * steady
+    arms = [CaseOutcome(passed=1, failed=1, unmeasured=0, kind=VerdictKind.FAIL)] * flaky
+    arms += [CaseOutcome(passed=2, failed=0, unmeasured=0, kind=VerdictKind.PASS)] * steady
     compared = tuple(
-        CaseComparison(suite="s", case_id=str(number), standing=Standing.PAIRED, head=arm, base=arm)
+        CaseComparison(suite="s", case_id=str(number), status=CaseStatus.PAIRED, head=arm, base=arm)
         for number, arm in enumerate(arms)
     )
     comparison = Comparison(origin=BaseOrigin(source=BaseSource.RERUN), cases=compared, power=power)
@@ -253,7 +240,7 @@ def test_what_one_coin_toss_could_have_made_is_not_called_a_fact_beside_facts() 
 
 def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparison:
     """A new failure of a case that ended like this on the base."""
-    arm = Arm(passed=1, failed=1, unmeasured=0, kind=base)
+    arm = CaseOutcome(passed=1, failed=1, unmeasured=0, kind=base)
     return dataclasses.replace(comparing.compared(origin=FailureOrigin.NEW), base=arm, newly=newly)
 
 
@@ -267,35 +254,35 @@ def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparis
         (ended(base=VerdictKind.PASS), "new failure"),
         (ended(base=VerdictKind.FAIL), "new failure: the base passes a criterion"),
         (ended(base=VerdictKind.PASS, newly=()), "new failure"),
-        (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.NEW), "new case"),
-        (comparing.compared(origin=FailureOrigin.UNKNOWN, standing=Standing.CHANGED), "changed case"),
+        (comparing.compared(origin=FailureOrigin.UNKNOWN, status=CaseStatus.NEW), "new case"),
+        (comparing.compared(origin=FailureOrigin.UNKNOWN, status=CaseStatus.CHANGED), "changed case"),
     ],
 )
 def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
-    assert cases.whose(case).startswith(said)
-    assert ("a criterion" in cases.whose(case)) is ("a criterion" in said)
-    assert bool(said) == bool(cases.whose(case))
+    assert cases.failure_origin(case).startswith(said)
+    assert ("a criterion" in cases.failure_origin(case)) is ("a criterion" in said)
+    assert bool(said) == bool(cases.failure_origin(case))
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (LooseningKind.THRESHOLD, "threshold of <x> lowered from <0.80> to <0.50>"),
-        (LooseningKind.CRITERION_REMOVED, "criterion <x> removed, was <0.80>"),
-        (LooseningKind.CRITERION_CHANGED, "criterion <x> changed: <0.80> is now <0.50>"),
-        (LooseningKind.CASE_REMOVED, "case <x> deleted"),
-        (LooseningKind.CASE_CHANGED, "expectation of case <x> changed"),
-        (LooseningKind.SUITE_REMOVED, "evaluation file <x> deleted"),
-        (LooseningKind.POLICY, "<x>: <0.80> is now <0.50>"),
+        (RelaxedKind.THRESHOLD, "threshold of <x> lowered from <0.80> to <0.50>"),
+        (RelaxedKind.CRITERION_REMOVED, "criterion <x> removed, was <0.80>"),
+        (RelaxedKind.CRITERION_CHANGED, "criterion <x> changed: <0.80> is now <0.50>"),
+        (RelaxedKind.CASE_REMOVED, "case <x> deleted"),
+        (RelaxedKind.CASE_CHANGED, "expectation of case <x> changed"),
+        (RelaxedKind.SUITE_REMOVED, "evaluation file <x> deleted"),
+        (RelaxedKind.POLICY, "<x>: <0.80> is now <0.50>"),
     ],
 )
-def test_rules_that_were_weakened(kind: LooseningKind, said: str) -> None:
-    each = Loosening(kind=kind, subject="x", base="0.80", head="0.50")
+def test_rules_that_were_weakened(kind: RelaxedKind, said: str) -> None:
+    each = RelaxedRule(kind=kind, subject="x", base="0.80", head="0.50")
     assert view._relaxed_sentence(each, mark="<{}>".format) == said
 
 
 def test_a_name_with_braces_is_no_placeholder() -> None:
-    each = Loosening(kind=LooseningKind.POLICY, subject="{base}", base="{0}", head="{head}")
+    each = RelaxedRule(kind=RelaxedKind.POLICY, subject="{base}", base="{0}", head="{head}")
     assert wording.relaxed(each) == "{base}: {0} is now {head}"
 
 

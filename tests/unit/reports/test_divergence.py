@@ -79,9 +79,9 @@ def test_the_base_is_shown_as_far_as_the_user_said_the_same() -> None:
 def test_results_hold_where_each_conversation_parts() -> None:
     report = led_scenarios.parted()
     assert report.comparison is not None
-    found = {each.case_id: each.parting for each in report.comparison.cases}
+    found = {each.case_id: each.divergence for each in report.comparison.cases}
     told = shapes.written(file.ComparisonEntry, report.comparison)
-    assert [each["parting"] for each in told["cases"] if "parting" in each] == [{"answers": 2, "users": 3}]
+    assert [each["divergence"] for each in told["cases"] if "divergence" in each] == [{"answers": 2, "users": 3}]
     assert found["opening_hours"] is None
 
 

@@ -9,30 +9,30 @@ from builders import comparing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.model import Loosening, LooseningKind
+from evalgate.model import RelaxedKind, RelaxedRule
 from evalgate.reports import comment, html_report, terminal, view
 from evalgate.reports.view import RelaxedLine
 
-KIND = LooseningKind
+KIND = RelaxedKind
 
 
 RENDERERS = (comment.render, comment.render_summary, html_report.render, terminal.render)
 
 
-def case(number: int, *, suite: str = "a.json", kind: LooseningKind = KIND.CASE_CHANGED) -> Loosening:
-    return Loosening(kind=kind, subject=f"c{number}", suite=suite)
+def case(number: int, *, suite: str = "a.json", kind: RelaxedKind = KIND.CASE_CHANGED) -> RelaxedRule:
+    return RelaxedRule(kind=kind, subject=f"c{number}", suite=suite)
 
 
-def threshold(number: int) -> Loosening:
-    return Loosening(kind=KIND.THRESHOLD, subject="m", suite=f"s{number}.json", base="0.90", head="0.20")
+def threshold(number: int) -> RelaxedRule:
+    return RelaxedRule(kind=KIND.THRESHOLD, subject="m", suite=f"s{number}.json", base="0.90", head="0.20")
 
 
-def policy(subject: str) -> Loosening:
-    return Loosening(kind=KIND.POLICY, subject=subject, base="1", head="2")
+def policy(subject: str) -> RelaxedRule:
+    return RelaxedRule(kind=KIND.POLICY, subject=subject, base="1", head="2")
 
 
 @pytest.mark.parametrize(
-    ("loosened", "said", "count"),
+    ("relaxed", "said", "count"),
     [
         ([], [], ""),
         ([case(1)], ["expectation of case <c1> changed in <a.json>"], "1 case"),
@@ -62,8 +62,8 @@ def policy(subject: str) -> Loosening:
         ([policy("alpha"), policy("max_drop")], ["<alpha>: <1> is now <2>", "<max_drop>: <1> is now <2>"], "2 rules"),
     ],
 )
-def test_in_lines(loosened: list[Loosening], said: list[str], count: str) -> None:
-    found = view.relaxed(loosened, mark="<{}>".format, named=3, room=99, size=lambda _: 1)
+def test_in_lines(relaxed: list[RelaxedRule], said: list[str], count: str) -> None:
+    found = view.relaxed(relaxed, mark="<{}>".format, named=3, room=99, size=lambda _: 1)
     assert (list(found.lines) if found else []) == said
     assert (found.counted if found else "") == count
 
@@ -97,7 +97,7 @@ def test_a_lowered_threshold_is_not_hidden_by_edited_cases(render: object, edite
     """Nor are many thresholds hidden by others; with names as long as they may be."""
     cases = [case(number, suite=f"{number % 400}{'x' * 90}") for number in range(edited)]
     rules = [*(threshold(number) for number in range(40)), policy("alpha"), policy("fail_on")]
-    made = comparing.report("pass*2 pass*2", "pass*2 pass*2", loosened=(*cases, *rules))
+    made = comparing.report("pass*2 pass*2", "pass*2 pass*2", relaxed=(*cases, *rules))
     shown = "".join(render(made))  # type: ignore[operator]
     for name in ("s0.json", "s39.json", "alpha", "fail_on"):
         assert name in shown

@@ -14,10 +14,10 @@ from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import UnavailableError
 from evalgate.formats import fingerprints
-from evalgate.model import CriterionUse, History, Policy, Run
+from evalgate.model import CriterionUse, Policy, Run
 from evalgate.model.watcher import SilentWatcher
 from evalgate.results import history as results_history
-from evalgate.results.history import BaseRuns
+from evalgate.results.history import History, PastRuns
 from evalgate.results.stores import Store
 from tests.unit.runner.test_measure import SUITES
 
@@ -46,13 +46,10 @@ class Noting(SilentWatcher):
         super().__init__(lines=said)
 
 
-def base_runs(said: list[str], stores: list[Store], *, known: History | None = None, **more: Any) -> BaseRuns:
-    """What stores remember; `known`: what they were read to hold."""
+def history_of(said: list[str], past: PastRuns | None, **more: Any) -> History:
+    """What stores remember."""
     context = Context(environ={}, watcher=Noting(said), cache=Path())
-    made = BaseRuns(Settings(), context, repo=object(), stores=stores, **more)  # type: ignore[arg-type]  # only asked whether there is one
-    if known is not None:
-        made._history = known
-    return made
+    return History(settings=Settings(), context=context, past=past, **more)
 
 
 @pytest.mark.parametrize(
@@ -70,23 +67,19 @@ def base_runs(said: list[str], stores: list[Store], *, known: History | None = N
 )
 def test_a_history_that_cannot_be_read_lets_no_case_off(shelves: list[Store], unreliable: int, warned: str) -> None:
     said: list[str] = []
-    past = base_runs(said, shelves)
-    past.read(admission=3)
-    asked = fingerprints.of_cases(RUN.suites)
-    assert len(past.quarantined(asked, Policy(admission=3))) == unreliable
-    assert bool(said) is bool(warned)
-    assert [problem.code for problem in past.problems] == ["history-unread"] * bool(warned)
-    assert all(warned in problem.message for problem in past.problems)
-    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in past.problems)
+    past, problems = results_history.read_first(shelves, admission=3)
+    history = history_of(said, past, problems=problems)
+    assert len(history.quarantined(fingerprints.of_cases(RUN.suites), Policy(admission=3))) == unreliable
+    assert bool(said) is (unreliable == 0)
+    assert [problem.code for problem in problems] == ["history-unread"] * bool(warned)
+    assert all(warned in problem.message for problem in problems)
+    assert all(("no case is quarantined" in problem.hint) is (unreliable == 0) for problem in problems)
 
 
 def test_without_admission_a_damaged_history_only_costs_the_trends() -> None:
-    damaged, none = base_runs([], [Shelf(b"{")]), base_runs([], [])
-    damaged.read(admission=0)
-    none.read(admission=0)
-    (problem,) = damaged.problems
+    _, (problem,) = results_history.read_first([Shelf(b"{")], admission=0)
     assert not problem.hint
-    assert not none.problems
+    assert results_history.read_first([], admission=0) == (PastRuns(), ())
 
 
 USE = CriterionUse(name="response_match_score", threshold=0.5, options={"a": 1})
@@ -110,23 +103,23 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
     now: list[CriterionUse], *, adk_compat: bool, is_same: bool
 ) -> None:
     then = _asked()
-    past_runs = results_history.update(History(), results_history.summary_of(then, "c"))
+    past_runs = results_history.summarize(then, "c")
     assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
     head = _judged_by(then, now)
-    again = results_history.update(past_runs, results_history.summary_of(head, "d", adk_compat=adk_compat))
+    again = results_history.update(past_runs, results_history.summarize(head, "d", adk_compat=adk_compat))
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
     # a change that raises a threshold breaks what passed: that it may not decide by itself
     policy = Policy(admission=1, adk_compat=adk_compat)
-    assert not base_runs([], [], known=past_runs).quarantined(head.fingerprints, policy)
+    assert not history_of([], past_runs).quarantined(head.fingerprints, policy)
 
 
 def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
     then = _asked()
-    past_runs = results_history.update(History(), results_history.summary_of(then, "c"))
+    past_runs = results_history.summarize(then, "c")
     policy = Policy(admission=1)
 
     def unreliable(run: Run, **more: Any) -> int:
-        return len(base_runs([], [], known=past_runs, **more).quarantined(run.fingerprints, policy))
+        return len(history_of([], past_runs, **more).quarantined(run.fingerprints, policy))
 
     assert unreliable(_asked("y")) == 2
     (suite,) = then.suites
@@ -166,7 +159,7 @@ def test_a_run_without_a_conversation_is_nobodys_base(outcomes: str, *, kept: bo
     report = dataclasses.replace(build.report(outcomes), files={"results": "results.json"})
     report = dataclasses.replace(report, run=dataclasses.replace(report.run, commit="c" * 40))
     context = Context(environ={}, watcher=Noting(said), cache=Path(), on_base_branch=True)
-    BaseRuns(Settings(), context, repo=object(), stores=[store]).keep(report)  # type: ignore[arg-type,list-item]  # they have all that is asked of them
+    History(settings=Settings(), context=context, stores=[store]).keep(report)  # type: ignore[list-item]  # all that is asked of it
     assert store.saved == [Path("results.json")] * kept
     assert any("not stored: the agent failed in every run" in line for line in said) is not kept
 

@@ -1,13 +1,15 @@
-"""The history of base runs: what is remembered, what counts as flaky, who is admitted."""
+"""The history of base runs: what is remembered, what counts as flaky, what is reliable."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.model import CaseTally, Health, History, PastOutcome, Reliability, RunSummary
 from evalgate.results import history as results_history
+from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns
 
 
 def outcomes(text: str) -> tuple[PastOutcome, ...]:
@@ -23,94 +25,70 @@ def outcomes(text: str) -> tuple[PastOutcome, ...]:
     )
 
 
-def record_of(*texts: str, fingerprint: str = "x", means: tuple[float | None, ...] = ()) -> History:
+def record_of(*texts: str, fingerprint: str = "x", means: tuple[float | None, ...] = ()) -> PastRuns:
     """A history after base runs in which case 1, 2, ... did as the texts say; `.` where a run did not have the case."""
-    record = History()
+    record = PastRuns()
     for number, runs in enumerate(zip(*(text.split() for text in texts), strict=True)):
-        tallies = [tally(f"case_{each}", run, fingerprint) for each, run in enumerate(runs, start=1) if run != "."]
+        cases = [case(f"case_{each}", run, fingerprint) for each, run in enumerate(runs, start=1) if run != "."]
         mean = means[number] if number < len(means) else None
-        summary = RunSummary(
-            commit=f"{number:040x}", at="", cases=tuple(tallies), means={} if mean is None else {"match": mean}
-        )
-        record = results_history.update(record, summary)
+        record = results_history.update(record, run_of(*cases, commit=f"{number:040x}", mean=mean))
     return record
 
 
-def tally(case_id: str, run: str, fingerprint: str = "x") -> CaseTally:
-    return CaseTally(
-        suite="s",
-        case_id=case_id,
-        question="q",
-        fingerprint=fingerprint,
-        passes=run.count("P"),
-        measured=run.count("P") + run.count("F"),
-        runs=len(run),
+def run_of(*cases: CaseHistory, commit: str = "c", mean: float | None = None) -> PastRuns:
+    """One run, as it joins a history."""
+    return PastRuns(
+        runs=(PastRun(number=1, commit=commit, at="", means={} if mean is None else {"match": mean}),), cases=cases
     )
+
+
+def case(case_id: str, run: str, fingerprint: str = "x") -> CaseHistory:
+    return CaseHistory(suite="s", case_id=case_id, question="q", fingerprint=fingerprint, outcomes=outcomes(run))
 
 
 @pytest.mark.parametrize(
-    ("runs", "mixed", "flips", "flaky"),
+    ("runs", "flaky"),
     [
-        ("", 0, 0, False),  # nothing is known
-        ("P", 0, 0, False),  # one run of one repeat tells nothing of flaking
-        ("PPP", 0, 0, False),  # repeats that agree do
-        ("PPF", 1, 0, True),
-        ("P P P P", 0, 0, False),
-        ("P P F F", 0, 1, False),  # once and for good: a change of the agent
-        ("P F P F", 0, 3, True),
-        ("P - F -", 0, 1, False),  # runs that were not measured are no outcome
-        ("- ?? -", 0, 0, False),
-        ("PP PF PP", 1, 0, True),
-        ("PP PF FF", 1, 1, True),  # the flip is against the last run whose repeats agreed
-        ("P? F?", 0, 1, False),
+        ("", False),  # nothing is known
+        ("P", False),  # one run of one repeat tells nothing of flaking
+        ("PPP", False),  # repeats that agree do
+        ("PPF", True),
+        ("P P P P", False),
+        ("P P F F", False),  # once and for good: a change of the agent
+        ("P F P F", True),
+        ("P F P", True),
+        ("P - F -", False),  # runs that were not measured are no outcome
+        ("P - F - P", True),
+        ("- ?? -", False),
+        ("PP PF PP", True),
+        ("PP PF FF", True),
+        ("P? F?", False),
     ],
 )
-def test_flakes(runs: str, mixed: int, flips: int, flaky: bool) -> None:
-    said = results_history.judge(outcomes(runs))
-    assert (said.mixed_runs, said.flips, said.is_flaky) == (mixed, flips, flaky)
-
-
-def test_counts_and_pass_rate() -> None:
-    assert results_history.judge(outcomes("PPF ??? P?F")) == Reliability(
-        base_runs=2,
-        passes=3,
-        failures=2,
-        unmeasured=4,
-        pass_rate=0.6,
-        mixed_runs=2,
-        flips=0,
-    )
-
-
-def test_what_was_never_measured_has_no_rate() -> None:
-    assert results_history.judge(outcomes("? ?")).pass_rate is None
+def test_flakes(runs: str, flaky: bool) -> None:
+    assert results_history.is_flaky(outcomes(runs)) is flaky
 
 
 @given(st.lists(st.text("PF?", min_size=1, max_size=4), max_size=12))
-def test_rates_are_shares_and_repeats_add_up(runs: list[str]) -> None:
-    said = results_history.judge(outcomes(" ".join(runs)))
-    assert said.passes + said.failures + said.unmeasured == sum(len(run) for run in runs)
-    assert said.pass_rate is None or 0 <= said.pass_rate <= 1
-    mirrored = results_history.judge(outcomes(" ".join(runs).translate(str.maketrans("PF", "FP"))))
-    assert (mirrored.mixed_runs, mirrored.flips, mirrored.passes) == (said.mixed_runs, said.flips, said.failures)
+def test_a_pass_is_as_flaky_as_a_failure(runs: list[str]) -> None:
+    mirrored = " ".join(runs).translate(str.maketrans("PF", "FP"))
+    assert results_history.is_flaky(outcomes(" ".join(runs))) is results_history.is_flaky(outcomes(mirrored))
 
 
 # --- memory ------------------------------------------------------------------------------------------
 
 
 def test_the_record_remembers_the_last_runs_and_their_cases() -> None:
-    record = History()
+    record = PastRuns()
     for number in range(1, 8):
-        cases = (tally("always", "P"), *([tally("early", "P")] if number < 4 else []))
-        summary = RunSummary(commit=str(number), at="", cases=cases)
-        record = results_history.update(record, summary, last=3)
+        cases = (case("always", "P"), *([case("early", "P")] if number < 4 else []))
+        record = results_history.update(record, run_of(*cases, commit=str(number)), last=3)
     assert [run.number for run in record.runs] == [5, 6, 7]
     assert [(case.case_id, [each.number for each in case.outcomes]) for case in record.cases] == [("always", [5, 6, 7])]
 
 
 def test_a_changed_case_starts_anew() -> None:
-    record = record_of("P P P")
-    record = results_history.update(record, RunSummary(commit="c", at="", cases=(tally("case_1", "F", "changed"),)))
+    record = results_history.update(record_of("P P P"), run_of(case("case_1", "F", "changed")))
     (history,) = record.cases
     assert (history.fingerprint, [each.number for each in history.outcomes]) == ("changed", [4])
 
@@ -122,10 +100,10 @@ def test_a_case_that_one_run_did_not_have_keeps_its_history() -> None:
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), unique=True), max_size=10), st.integers(1, 5))
 def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], last: int) -> None:
-    record = History()
+    record = PastRuns()
     for number, ids in enumerate(runs):
-        cases = tuple(tally(case_id, "P") for case_id in ids)
-        record = results_history.update(record, RunSummary(commit=str(number), at="", cases=cases), last=last)
+        cases = (case(case_id, "P") for case_id in ids)
+        record = results_history.update(record, run_of(*cases, commit=str(number)), last=last)
     assert len(record.runs) == min(len(runs), last)
     assert {case.case_id for case in record.cases} == {case_id for ids in runs[-last:] for case_id in ids}
     oldest = record.runs[0].number if record.runs else 0
@@ -136,27 +114,27 @@ def test_updating_never_remembers_more_than_it_should(runs: list[list[str]], las
 
 
 @pytest.mark.parametrize(
-    ("history", "runs", "pass_rate", "admitted"),
+    ("history", "runs", "reliable"),
     [
-        ("P P P", 3, 1.0, True),
-        ("P P", 3, 1.0, False),  # not yet
-        ("F F P P P", 3, 1.0, True),  # what was mended counts as mended
-        ("P P F", 3, 1.0, False),
-        ("PPPPF PPPPP", 2, 0.9, True),
-        ("P ? P ? P", 3, 1.0, True),  # runs that were not measured neither help nor harm
-        ("? ? ?", 3, 0.0, False),
-        ("F", 0, 1.0, True),  # nothing is asked for
+        ("P P P", 3, True),
+        ("P P", 3, False),  # not yet
+        ("F F P P P", 3, True),  # what was repaired counts as repaired
+        ("P P F", 3, False),
+        ("PPPPF PPPPP", 1, True),
+        ("PPPPF PPPPP", 2, False),
+        ("P ? P ? P", 3, True),  # runs that were not measured neither help nor harm
+        ("? ? ?", 3, False),
     ],
 )
-def test_admission(history: str, runs: int, pass_rate: float, admitted: bool) -> None:
-    case = results_history.by_case(record_of(history))["s", "case_1"]
-    assert results_history.is_admitted(case, question="q", runs=runs, pass_rate=pass_rate) is admitted
+def test_reliable_cases(history: str, runs: int, reliable: bool) -> None:
+    known = record_of(history).by_case()["s", "case_1"]
+    assert results_history.is_reliable(known, question="q", runs=runs) is reliable
 
 
-def test_new_and_changed_cases_are_not_admitted() -> None:
-    case = results_history.by_case(record_of("P P P"))["s", "case_1"]
-    assert not results_history.is_admitted(None, question="q", runs=1, pass_rate=0.0)
-    assert not results_history.is_admitted(case, question="changed", runs=1, pass_rate=0.0)
+def test_new_and_changed_cases_are_not_reliable() -> None:
+    known = record_of("P P P").by_case()["s", "case_1"]
+    assert not results_history.is_reliable(None, question="q", runs=1)
+    assert not results_history.is_reliable(known, question="changed", runs=1)
 
 
 def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
@@ -164,11 +142,25 @@ def test_a_trend_has_gaps_where_nothing_was_measured() -> None:
     (found,) = results_history.trends(record, {"match": 0.5, "unheard of": 1.0}, recent=3)
     assert (found.criterion, found.means, found.now) == ("match", (None, 0.0, 0.75), 0.5)
     assert results_history.trends(record, {"match": 0.5}, recent=1) == (), "one run is no trend"
-    assert results_history.trends(History(), {"match": 0.5}) == ()
+    assert results_history.trends(PastRuns(), {"match": 0.5}) == ()
     assert results_history.trends(record, {}) == ()
 
 
-def test_health_is_that_of_the_newest_run() -> None:
-    record = record_of("PP PP PP", "PF PP PP", "PP PP P?", "FF FF FF", "PP PP .")
-    assert results_history.examine(record) == Health(total=4, passed=2, unmeasured=1, flaky=1)
-    assert results_history.examine(History()) == Health(total=0, passed=0, unmeasured=0, flaky=0)
+@pytest.mark.parametrize(
+    ("cases", "message", "color"),
+    [
+        ({"PP PP": 45}, "45/45", "brightgreen"),
+        ({"PP PP": 43, "PF PP": 2}, "45/45 · 2 flaky", "green"),
+        ({"PP PP": 40, "PF PP": 2, "PP FF": 3}, "42/45 · 2 flaky", "yellow"),
+        ({"PP PP": 44, "PP P?": 1}, "44/45 · 1 not measured", "yellow"),  # never green: nobody knows
+        ({"PP PP": 7, "FF FF": 3}, "7/10", "orange"),
+        ({"PP PP": 6, "FF FF": 4}, "6/10", "red"),
+        ({"?? ??": 10}, "0/10 · 10 not measured", "lightgrey"),
+        ({"PP PP": 2, "PF PP": 1, "PP .": 1, "FF FF": 1}, "3/4 · 1 flaky", "orange"),  # those of the newest run
+        ({}, "no cases", "lightgrey"),
+    ],
+)
+def test_the_badge_is_that_of_the_newest_run(cases: dict[str, int], message: str, color: str) -> None:
+    record = record_of(*(text for text, count in cases.items() for _ in range(count)))
+    badge = json.loads(results_history.render_badge(record))
+    assert badge == {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}

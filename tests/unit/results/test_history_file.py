@@ -1,4 +1,4 @@
-"""history.json and badge.json: written, read back, and refused where they are not ours."""
+"""history.json: written, read back, and refused where it is not ours."""
 
 from __future__ import annotations
 
@@ -9,47 +9,51 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalgate.model import CaseTally, Health, History, RunSummary
 from evalgate.model.trial import MOST
 from evalgate.results import history as results_history
-from evalgate.results.history import UnreadableHistory
+from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns, UnreadableHistory
 
-TALLIES = st.builds(
-    lambda suite, case_id, counts: CaseTally(
+CASES = st.builds(
+    lambda suite, case_id, counts: CaseHistory(
         suite=suite,
         case_id=case_id,
         question="q",
         fingerprint="f",
-        passes=counts[0],
-        measured=counts[1],
-        runs=counts[2],
+        outcomes=(PastOutcome(number=1, passes=counts[0], measured=counts[1], runs=counts[2]),),
     ),
     st.text(st.characters(exclude_categories=["Cs"])),
     st.text(st.characters(exclude_categories=["Cs"])),
     st.tuples(*[st.integers(0, 9)] * 3).map(sorted),
 )
-SUMMARIES = st.builds(
-    lambda cases, mean: RunSummary(commit="c" * 40, at="2026-01-02T03:04:05Z", cases=tuple(cases), means={"m": mean}),
-    st.lists(TALLIES, max_size=4),
+RUNS = st.builds(
+    lambda cases, mean: PastRuns(
+        runs=(PastRun(number=1, commit="c" * 40, at="2026-01-02T03:04:05Z", means={"m": mean}),), cases=tuple(cases)
+    ),
+    st.lists(CASES, max_size=4),
     st.floats(-MOST, MOST),
 )
 
 
 @settings(deadline=None)  # the schema is checked each time
-@given(st.lists(SUMMARIES, max_size=4))
-def test_what_is_written_is_read_and_fits_the_schema(summaries: list[RunSummary]) -> None:
-    history = History()
-    for summary in summaries:
-        history = results_history.update(history, summary)
+@given(st.lists(RUNS, max_size=4))
+def test_what_is_written_is_read_and_fits_the_schema(runs: list[PastRuns]) -> None:
+    history = PastRuns()
+    for run in runs:
+        history = results_history.update(history, run)
     text = results_history.render_history(history)
-    assert results_history.parse_history(text.encode()) == history
+    assert results_history.parse_history(text) == history
     jsonschema.validate(json.loads(text), results_history.schema())
 
 
 def test_a_name_that_is_no_text_can_be_written() -> None:
-    tally = CaseTally(suite="s", case_id="a\ud800", fingerprint="f", passes=1, measured=1, runs=1)
-    history = results_history.update(History(), RunSummary(commit="c", at="", cases=(tally,)))
-    assert results_history.parse_history(results_history.render_history(history).encode()).cases[0].case_id == "a?"
+    case = CaseHistory(
+        suite="s",
+        case_id="a\ud800",
+        fingerprint="f",
+        outcomes=(PastOutcome(number=1, passes=1, measured=1, runs=1),),
+    )
+    history = PastRuns(runs=(PastRun(number=1, commit="c", at=""),), cases=(case,))
+    assert results_history.parse_history(results_history.render_history(history)).cases[0].case_id == "a?"
 
 
 def history_of(runs: str) -> bytes:
@@ -100,22 +104,3 @@ def test_a_later_version_is_told_apart(text: bytes) -> None:
     with pytest.raises(UnreadableHistory, match="later version") as refused:
         results_history.parse_history(text)
     assert refused.value.newer
-
-
-@pytest.mark.parametrize(
-    ("health", "message", "color"),
-    [
-        ((45, 45, 0, 0), "45/45", "brightgreen"),
-        ((45, 45, 0, 2), "45/45 · 2 flaky", "green"),
-        ((45, 42, 0, 2), "42/45 · 2 flaky", "yellow"),
-        ((45, 44, 1, 0), "44/45 · 1 not measured", "yellow"),  # never green: nobody knows
-        ((10, 7, 0, 0), "7/10", "orange"),
-        ((10, 6, 0, 0), "6/10", "red"),
-        ((10, 0, 10, 0), "0/10 · 10 not measured", "lightgrey"),
-        ((0, 0, 0, 0), "no cases", "lightgrey"),
-    ],
-)
-def test_badges(health: tuple[int, int, int, int], message: str, color: str) -> None:
-    total, passed, unmeasured, flaky = health
-    text = results_history.render_badge(Health(total=total, passed=passed, unmeasured=unmeasured, flaky=flaky))
-    assert json.loads(text) == {"schemaVersion": 1, "label": "evalgate", "message": message, "color": color}

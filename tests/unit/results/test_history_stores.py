@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from evalgate.errors import UnavailableError
-from evalgate.model import CaseTally, RunSummary
 from evalgate.results import history as results_history
+from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns
 from evalgate.results.stores import Revise, Stored
 
-SUMMARY = RunSummary(
-    commit="c" * 40,
-    at="2026-01-02T03:04:05Z",
-    cases=(CaseTally(suite="s", case_id="a", fingerprint="f", passes=1, measured=2, runs=2),),
+OUTCOME = PastOutcome(number=1, passes=1, measured=2, runs=2)
+RUN = PastRuns(
+    runs=(PastRun(number=1, commit="c" * 40, at="2026-01-02T03:04:05Z"),),
+    cases=(CaseHistory(suite="s", case_id="a", fingerprint="f", outcomes=(OUTCOME,)),),
 )
 
 
@@ -40,7 +40,7 @@ class Held:
 
 
 def test_runs_are_added_and_the_badge_follows() -> None:
-    revise = results_history.adding(SUMMARY)
+    revise = results_history.adding(RUN)
     once = revise(None)
     twice = revise(once["history.json"])
     history = results_history.parse_history(twice["history.json"])
@@ -51,20 +51,20 @@ def test_runs_are_added_and_the_badge_follows() -> None:
 
 def test_an_unreadable_history_starts_anew_and_says_so() -> None:
     warnings: list[str] = []
-    files = results_history.adding(SUMMARY, warn=warnings.append)(b"not JSON")
+    files = results_history.adding(RUN, warn=warnings.append)(b"not JSON")
     assert len(results_history.parse_history(files["history.json"]).runs) == 1
     assert "starts anew" in warnings[0]
 
 
 def test_the_history_of_a_later_evalgate_is_never_overwritten() -> None:
     warnings: list[str] = []
-    assert results_history.adding(SUMMARY, warn=warnings.append)(b'{"schema_version": 9}') == {}
+    assert results_history.adding(RUN, warn=warnings.append)(b'{"schema_version": 9}') == {}
     assert "later version" in warnings[0]
 
 
 def test_reading_a_stores_history() -> None:
     assert results_history.read_history(Held(None)) is None
-    stored = results_history.adding(SUMMARY)(None)["history.json"]
+    stored = results_history.adding(RUN)(None)["history.json"]
     read = results_history.read_history(Held(stored))
     assert read is not None
     assert read.cases[0].case_id == "a"

@@ -19,15 +19,14 @@ from evalgate.model import (
     BaseOrigin,
     BaseSource,
     CaseComparison,
+    CaseStatus,
     Comparison,
     JudgeUse,
-    Loosening,
-    LooseningKind,
     Policy,
+    RelaxedKind,
+    RelaxedRule,
     Report,
     Run,
-    Scale,
-    Standing,
     TrialKey,
     VerdictKind,
 )
@@ -49,7 +48,7 @@ class Kept:
 
 def text_of(run: Run, *, kept: Any = None, comparison: Comparison | None = None) -> str:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(run, policy)
     report = Report(run=run, verdict=verdict, policy=policy, version="1", comparison=comparison)
     return "".join(file.render_results(report, outcomes=kept or Kept()))
 
@@ -62,12 +61,12 @@ def part_of(run: Run, index: int, of: int, **changes: Any) -> Run:
     return dataclasses.replace(run, **{"suites": own, "trials": trials, "shard": shard, **changes})
 
 
-def read(texts: Iterable[str], folder: Path) -> list[tuple[str, file.Stored]]:
+def read(texts: Iterable[str], folder: Path) -> list[file.Stored]:
     found = []
     for number, text in enumerate(texts):
         path = folder / f"{number}.json"
         path.write_text(text)
-        found.append((path.name, file.read_results(path)))
+        found.append(file.read_results(path, shown_as=path.name))
     return found
 
 
@@ -90,30 +89,25 @@ def test_parts_in_any_order_give_the_bytes_of_one_run(
     run = whole()
     texts = data.draw(st.permutations([text_of(part_of(run, index, of)) for index in range(1, of + 1)]))
     joined = shards.join(shards.parts_of(read(texts, tmp_path_factory.mktemp("parts"))))
-    assert joined.missing == ()
     assert joined.problems == ()
     again = text_of(joined.run, kept=joined.outcomes)
-    straight = read([text_of(run)], tmp_path_factory.mktemp("whole"))[0][1]
+    straight = read([text_of(run)], tmp_path_factory.mktemp("whole"))[0]
     assert again == text_of(straight.run, kept=straight.outcomes)
 
 
 def test_the_cases_of_a_missing_part_are_not_measured(tmp_path: Path) -> None:
     run = dataclasses.replace(whole(), trials=whole().trials)
     joined = shards.join(shards.parts_of(read([text_of(part_of(run, index, 3)) for index in (1, 3)], tmp_path)))
-    assert joined.missing == (2,)
     assert [problem.code for problem in joined.problems] == ["shard-missing"]
     assert "shard 2/3 has no results: 2 cases not measured" in joined.problems[0].message
-    verdict = comparison_verdict.threshold_gate(joined.run, Policy(), scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(joined.run, Policy())
     lost = {key[1] for key, home in shards.plan(run.suites, index=1, of=3, durations={}).homes.items() if home == 2}
     never = {case.case_id for suite in verdict.suites for case in suite.cases if case.reason == "never ran"}
     assert lost <= never
     only_passing = dataclasses.replace(
         joined.run, trials=tuple(trial for trial in joined.run.trials if trial.key.case_id in ("c2", "c4"))
     )
-    assert (
-        comparison_verdict.threshold_gate(only_passing, Policy(), scales={"m": Scale()}).kind
-        is VerdictKind.NOT_MEASURED
-    )
+    assert comparison_verdict.threshold_gate(only_passing, Policy()).kind is VerdictKind.NOT_MEASURED
     assert {case.case_id for case in joined.run.suites[0].eval_set.cases} == {f"c{number}" for number in range(6)}
 
 
@@ -251,8 +245,8 @@ def test_surroundings_that_differ_are_told(tmp_path: Path) -> None:
     assert [problem.code for problem in joined.problems] == ["shards-differ"]
 
 
-def case(case_id: str, standing: Standing) -> CaseComparison:
-    return CaseComparison(suite="s", case_id=case_id, standing=standing, head=None, base=None)
+def case(case_id: str, status: CaseStatus) -> CaseComparison:
+    return CaseComparison(suite="s", case_id=case_id, status=status, head=None, base=None)
 
 
 def told(**more: Any) -> Comparison:
@@ -261,18 +255,18 @@ def told(**more: Any) -> Comparison:
 
 
 def test_what_parts_tell_of_the_base_is_joined() -> None:
-    loosened = Loosening(kind=LooseningKind.POLICY, subject="fail-on", base="a", head="b")
+    relaxed = RelaxedRule(kind=RelaxedKind.POLICY, subject="fail-on", base="a", head="b")
     one = told(
-        cases=(case("mine", Standing.REMOVED), case("gone", Standing.REMOVED), case("new", Standing.NEW)),
-        loosened=(loosened,),
+        cases=(case("mine", CaseStatus.REMOVED), case("gone", CaseStatus.REMOVED), case("new", CaseStatus.NEW)),
+        relaxed=(relaxed,),
     )
     two = told(
-        origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)}, loosened=(loosened,)
+        origin={"source": BaseSource.STORE, "distance": 3, "age_days": 2.0, "notes": ("stale",)}, relaxed=(relaxed,)
     )
     joined = shards.join_comparisons([one, two], planned=[("s", "mine"), ("s", "new")])
     assert joined is not None
-    assert {each.case_id: each.standing for each in joined.cases} == {"gone": Standing.REMOVED, "new": Standing.NEW}
-    assert joined.loosened == (loosened,)
+    assert {each.case_id: each.status for each in joined.cases} == {"gone": CaseStatus.REMOVED, "new": CaseStatus.NEW}
+    assert joined.relaxed == (relaxed,)
     assert (joined.origin.source, joined.origin.reused, joined.origin.run) == (BaseSource.MIXED, 2, 4)
     assert (joined.origin.distance, joined.origin.age_days, joined.origin.notes) == (3, 2.0, ("stale",))
 
@@ -300,13 +294,13 @@ def written(comparison: Comparison, folder: Path) -> Path:
 
 
 def test_what_is_told_of_the_base_survives_results_json(tmp_path: Path) -> None:
-    loosened = Loosening(kind=LooseningKind.CASE_REMOVED, subject="x", suite="s")
+    relaxed = RelaxedRule(kind=RelaxedKind.CASE_REMOVED, subject="x", suite="s")
     comparison = told(
-        cases=(case("a", Standing.NEW), case("b", Standing.PAIRED)),
-        loosened=(loosened,),
+        cases=(case("a", CaseStatus.NEW), case("b", CaseStatus.PAIRED)),
+        relaxed=(relaxed,),
         problem="p",
         no_agent=True,
         by_base=True,
     )
     again = file.read_results(written(comparison, tmp_path)).comparison
-    assert again == dataclasses.replace(comparison, cases=(case("a", Standing.NEW),))
+    assert again == dataclasses.replace(comparison, cases=(case("a", CaseStatus.NEW),))

@@ -300,7 +300,7 @@ def test_a_file_system_without_locks_is_no_hindrance(tmp_path: Path, monkeypatch
     ],
 )
 def test_an_unwritable_journal_asks_for_what_helps(number: int, hint: str) -> None:
-    error = results_journal.unwritable(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
+    error = results_journal.not_written(Path("report/journal.jsonl"), OSError(number, os.strerror(number)))
     assert os.strerror(number) in error.message
     assert hint in error.hint
     assert ("--resume" in error.hint) == (number not in {errno.EACCES, errno.EROFS})

@@ -91,11 +91,11 @@ CHANGES: list[tuple[str, Change, str]] = [
     ("no number", no_number, "an invalid number"),
     ("a huge number", lambda raw: case(raw)["trials"][0].update(tokens=10**300), "too large"),
     ("negative time", lambda raw: case(raw)["trials"][0].update(seconds=-1), "(suites[0].cases[0].trials[0].seconds)"),
-    ("a part", lambda raw: raw.update(shard={"index": 1, "of": 2, "fingerprint": "x", "plan": []}), "is a part"),
+    ("a part", lambda raw: raw.update(shard={"index": 1, "of": 2, "fingerprint": "x", "plan": []}), "is a shard"),
     ("another version", lambda raw: raw.update(schema_version=99), "schema_version"),
     ("no suites", lambda raw: raw.pop("suites"), "(suites): does not fit results.json: required key"),
     ("unknown key", lambda raw: case(raw)["trials"][0].update(x=1), "trials[0].x): does not fit results.json: unk"),
-    ("a shape", lambda raw: case(raw).update(trials={"a": 1}), "is not a valid results.json"),
+    ("a shape", lambda raw: case(raw).update(trials={"a": 1}), "does not fit results.json"),
 ]  # fmt: skip
 
 

@@ -31,7 +31,6 @@ from evalgate.model import (
     Reason,
     Report,
     Run,
-    Scale,
     Score,
     Suite,
     TrialKey,
@@ -269,9 +268,7 @@ def test_results_are_valid_json_of_the_published_schema(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "j", about={}) as journal:
         run = measured(journal, fakes.FakeAgent(misbehave))
         policy = Policy()
-        report = Report(
-            run=run, verdict=verdict.threshold_gate(run, policy, scales={"m": Scale()}), policy=policy, version="0"
-        )
+        report = Report(run=run, verdict=verdict.threshold_gate(run, policy), policy=policy, version="0")
         text = "".join(file.render_results(report, outcomes=journal))
     parsed = json.loads(text)
     jsonschema.validate(parsed, file.schema())

@@ -15,14 +15,13 @@ from evalgate.errors import ConfigError
 from evalgate.model import (
     FRESH,
     Case,
+    CaseStatus,
     Evidence,
     FailureKind,
     Grade,
     Policy,
     Report,
     Run,
-    Scale,
-    Standing,
     Suite,
     TrialKey,
 )
@@ -98,7 +97,7 @@ def pairs(tmp_path: Path) -> Iterator[Pairs]:
 
 def results_of(run: Run, journal: Journal, path: Path) -> Path:
     policy = Policy()
-    verdict = comparison_verdict.threshold_gate(run, policy, scales={"m": Scale()})
+    verdict = comparison_verdict.threshold_gate(run, policy)
     report = Report(run=run, verdict=verdict, policy=policy, version=VERSION)
     path.write_text("".join(file.render_results(report, outcomes=journal)))
     return path
@@ -194,13 +193,13 @@ def test_results_read_back_are_the_run_that_was_written(tmp_path: Path, pairs: P
     ("text", "words"),
     [
         ("{", "is not JSON"),
-        ("[]", "is not a results.json: `schema_version` is missing"),
-        ("{}", "is not a results.json"),
+        ("[]", "does not fit results.json: `schema_version` is missing"),
+        ("{}", "does not fit results.json"),
         ('{"schema_version": 1}', "schema_version 1"),  # an older version's
-        ('{"schema_version": 3}', "is not a valid results.json"),
+        ('{"schema_version": 3}', "does not fit results.json"),
         (
             '{"schema_version": 3, "evalgate": "1", "verdict": {"kind": "great"}, "suites": 3}',
-            "is not a valid results.json",
+            "does not fit results.json",
         ),
     ],
 )
@@ -242,7 +241,7 @@ def test_a_stored_run_saves_the_trials_that_were_asked_the_same(tmp_path: Path, 
 
     now = pairs(suites=suites, name="now")
     taken = reuse.take_over(file.read_results(path), now.tasks(1, 2), now.sides[1])
-    assert taken.unpaired == {("b", "c1"): Standing.CHANGED, ("b", "c9"): Standing.NEW}
+    assert taken.unpaired == {("b", "c1"): CaseStatus.CHANGED, ("b", "c9"): CaseStatus.NEW}
     assert len(taken.keys) == 6
     now.measuring.first(2)
     assert {each.partition(" ")[2][:4] for each in now.order if each.startswith("base")} == {"b:c1", "b:c9"}
@@ -255,7 +254,7 @@ def test_what_is_no_score_is_refused_with_its_place(tmp_path: Path, pairs: Pairs
     pair.measuring.first(1)
     path = results_of(pair.run(0), pair.journals[0], tmp_path / "base.json")
     path.write_text(path.read_text().replace('"value":1.0', f'"value":{written}', 1))
-    with pytest.raises(ConfigError, match=r"is not a valid results\.json") as refused:
+    with pytest.raises(ConfigError, match=r"does not fit results\.json") as refused:
         file.read_results(path)
     assert refused.value.where is not None
     assert refused.value.where.json_path == "suites[0].cases[0].trials[0].grades.m.value"

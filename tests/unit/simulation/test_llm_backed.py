@@ -84,8 +84,8 @@ def test_another_stop_signal():
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("", "empty reply"),
-        (" \n", "empty reply"),
+        ("", "empty response"),
+        (" \n", "empty response"),
         ("<empty>", "empty"),  # the judge's client found no text, also when asked again
         ("<server_error>", "server_error"),
         ("<unauthorized>", "unauthorized"),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from evalgate.config import load
+from evalgate.criteria import CRITERIA
+from evalgate.criteria.base import with_facts
 from evalgate.formats import fingerprints
 from evalgate.judges.base import JudgeDefaults
 from evalgate.model import (
@@ -33,7 +35,7 @@ QUALITY = "per_turn_user_simulator_quality_v1"
 
 def suite(*cases: Case, simulator: SimulatorUse | None = None, **options: object) -> Suite:
     uses = (
-        CriterionUse(name=QUALITY, threshold=0.8, options=options),
+        with_facts(CriterionUse(name=QUALITY, threshold=0.8, options=options), CRITERIA[QUALITY]),
         CriterionUse(name="token_usage_v1", threshold=None, informational=True),
     )
     return Suite(

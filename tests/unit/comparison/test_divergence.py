@@ -8,8 +8,8 @@ from builders.build import call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalgate.comparison import parting
-from evalgate.model import Content, Event, Invocation, Parting, Text, ToolCall, ToolResponse
+from evalgate.comparison import divergence
+from evalgate.model import Content, Divergence, Event, Invocation, Text, ToolCall, ToolResponse
 
 
 def talk(*turns: str) -> tuple[Invocation, ...]:
@@ -45,8 +45,8 @@ def _turn(user: str, said: str) -> Invocation:
 def test_where_they_part(
     base: list[str], head: list[str], hears_calls: bool, found: tuple[int | None, int | None] | None
 ) -> None:
-    expected = None if found is None else Parting(answers=found[0], users=found[1])
-    assert parting.compare(talk(*base), talk(*head), hears_calls=hears_calls) == expected
+    expected = None if found is None else Divergence(answers=found[0], users=found[1])
+    assert divergence.compare(talk(*base), talk(*head), hears_calls=hears_calls) == expected
 
 
 def test_thoughts_and_the_way_an_answer_is_written_down_are_not_heard() -> None:
@@ -55,7 +55,7 @@ def test_thoughts_and_the_way_an_answer_is_written_down_are_not_heard() -> None:
     told = Invocation(
         user_content=plain.user_content, final_response=said, events=(Event(author="agent", content=said),)
     )
-    assert parting.compare([plain], [told], hears_calls=True) is None
+    assert divergence.compare([plain], [told], hears_calls=True) is None
 
 
 def test_words_before_the_answer_are_heard() -> None:
@@ -65,11 +65,11 @@ def test_words_before_the_answer_are_heard() -> None:
         final_response=plain.final_response,
         events=(Event(author="agent", content=build.text("Let me see.")),),
     )
-    assert parting.compare([plain], [told], hears_calls=False) == Parting(answers=1)
+    assert divergence.compare([plain], [told], hears_calls=False) == Divergence(answers=1)
 
 
-@pytest.mark.parametrize(("hears_calls", "found"), [(True, Parting(answers=1)), (False, None)])
-def test_what_a_tool_gave_is_heard_with_the_calls(hears_calls: bool, found: Parting | None) -> None:
+@pytest.mark.parametrize(("hears_calls", "found"), [(True, Divergence(answers=1)), (False, None)])
+def test_what_a_tool_gave_is_heard_with_the_calls(hears_calls: bool, found: Divergence | None) -> None:
     plain = build.turn("a", answer="one")
     base, head = (
         Invocation(
@@ -79,7 +79,7 @@ def test_what_a_tool_gave_is_heard_with_the_calls(hears_calls: bool, found: Part
         )
         for chf in (1, 2)
     )
-    assert parting.compare([base], [head], hears_calls=hears_calls) == found
+    assert divergence.compare([base], [head], hears_calls=hears_calls) == found
 
 
 turns = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("12")).map(": ".join), max_size=5)
@@ -87,8 +87,8 @@ turns = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("12")).map(": 
 
 @given(turns, turns)
 def test_they_part_alike_from_either_side_and_never_within_what_is_equal(base: list[str], head: list[str]) -> None:
-    found = parting.compare(talk(*base), talk(*head), hears_calls=False)
-    assert found == parting.compare(talk(*head), talk(*base), hears_calls=False)
+    found = divergence.compare(talk(*base), talk(*head), hears_calls=False)
+    assert found == divergence.compare(talk(*head), talk(*base), hears_calls=False)
     equal = next((at for at, pair in enumerate(zip(base, head, strict=False)) if pair[0] != pair[1]), None)
     if found is None:
         assert base == head

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evalgate.model import Content, Invocation, Part, Parting, Text, ToolCall, ToolResponse
+from evalgate.model import Content, Divergence, Invocation, Part, Text, ToolCall, ToolResponse
 
 
-def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool) -> Parting | None:
+def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_calls: bool) -> Divergence | None:
     """The first turns that differ; None where both sides had the same conversation.
 
     `hears_calls`: the user sees tool calls and what they gave as well (`include_function_calls`). Both users begin with
@@ -25,7 +25,7 @@ def compare(base: Sequence[Invocation], head: Sequence[Invocation], *, hears_cal
             answers = number
     if users is None and len(base) != len(head):
         users = len(both) + 1
-    return None if answers is None and users is None else Parting(answers=answers, users=users)
+    return None if answers is None and users is None else Divergence(answers=answers, users=users)
 
 
 def heard(turn: Invocation, *, with_calls: bool) -> tuple[object, ...]:
