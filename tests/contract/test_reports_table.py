@@ -7,17 +7,18 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+
 import cmarkgfm
 import pytest
 from builders import build
 from builders.scenarios import SCENARIOS
 from cmarkgfm.cmark import Options
+
 import evalgate.reports
 from evalgate import reports
 from evalgate.discovery import agents
 from evalgate.model import Report
-from evalgate.reports import cases
-from evalgate.reports import view
+from evalgate.reports import cases, view
 from evalgate.text import markdown
 
 MARKDOWN = ("comment", "summary")
