@@ -116,16 +116,16 @@ def read_vote(reply: JudgeReply) -> dict[str, Vote]:
 def run_ours(options: argparse.Namespace, url: str, cache: Path) -> dict[str, Any]:
     """Calls, wall seconds and scores of one run; the client is open when the clock starts, as ADK's is."""
     defaults = JudgeDefaults(base_url=url, calls_at_once=options.concurrency)
-    roster = Clients(JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=SystemClock())
+    clients = Clients(JUDGES, defaults=defaults, environment={"GOOGLE_API_KEY": "none"}, clock=SystemClock())
     ledger = UsageLedger()
     panel = VotingPanel(
-        roster,
+        clients,
         budget=Budget(SpendLimits()),
         ledger=ledger,
         cache=VerdictCache(cache),
         calls_at_once=options.concurrency,
     )
-    roster.seat("gemini-2.5-flash")
+    clients.client("gemini-2.5-flash")
     ballots = [
         SampledRequest(
             request=JudgeRequest(model="gemini-2.5-flash", prompt=f"case-{case}", criterion="bench", version="1"),

@@ -10,10 +10,6 @@ from __future__ import annotations
 
 import sys
 
-from evalgate.comparison import compare
-from evalgate.comparison import verdict as comparison_verdict
-from evalgate.model import BaseOrigin, BaseSource, CriterionUse, GradedTrial, Policy, Run, Score
-
 if __name__ == "statistics":
     # A script of this folder, or what it imports, wants the standard library's module of the same name.
     import importlib.util

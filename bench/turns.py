@@ -28,6 +28,7 @@ from evalgate.judges.base import JudgeReply, JudgeRequest
 from evalgate.model import Case, ConversationScenario, SimulatorUse, Text, Transcript, TrialKey
 from evalgate.runner import trials
 from evalgate.simulation.user import SimulatorServices, begin
+from evalgate.system.python_env import World
 
 HERE = Path(__file__).resolve().parent
 ADK_PYTHON = Path(os.environ.get("EVALGATE_TEST_ADK") or HERE.parent / ".venv-adk/bin/python")
@@ -160,10 +161,12 @@ def open_agent(folder: Path) -> Agent:
     driver = DRIVERS["adk"]
     setting = AgentSetting(
         root=str(folder),
-        environment={"PATH": os.environ["PATH"], "HOME": str(folder)},
-        cache=str(folder / "cache"),
+        world=World(
+            environment={"PATH": os.environ["PATH"], "HOME": str(folder)},
+            cache=str(folder / "cache"),
+            log=lambda _: None,
+        ),
         limits=AgentLimits(workers=1, sessions=1),
-        log=lambda _: None,
     )
     options = driver.options.model_validate({"path": "talker", "python": str(ADK_PYTHON)})
     return driver.open(options, setting)

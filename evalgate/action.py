@@ -22,9 +22,9 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, ExitCode, Problem, Severity, below
 from evalgate.gate import merge, post, prepare, progress, run
 from evalgate.github import events, forks, publish
-from evalgate.github.client import Client, connection_of
+from evalgate.github.client import Client
 from evalgate.github.events import EventContext, EventKind
-from evalgate.github.publish import Place, Posting
+from evalgate.github.publish import Posting
 from evalgate.model import Report
 from evalgate.model.watcher import Watcher
 from evalgate.results import output
@@ -208,7 +208,7 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
     context = prepare.make_context(
         settings,
         environ=environ,
-        watcher=watcher if posting is None else posting.watching(watcher),
+        watcher=watcher if posting is None else posting.watch(watcher),
         links=links,
         commit=links.commit,
         reproduce=load.render_command(settings, folder=links.folder),
@@ -244,7 +244,7 @@ def _resolved(environ: Mapping[str, str], event: EventContext) -> EventContext:
             f"workflow_dispatch: reading pull request #{event.number} needs a token",
             hint="By default, `github-token` is the job's token.",
         )
-    with closing(Client(connection_of(environ, token=token))) as client:
+    with closing(Client.of(environ, token=token)) as client:
         return forks.resolve(event, client)
 
 
@@ -253,9 +253,9 @@ def _post(environ: Mapping[str, str], settings: Settings, event: EventContext, t
     token = token_of(environ)
     if token is None:
         raise ConfigError("`mode: post` needs a token", hint="By default, `github-token` is the job's token.")
-    links = events.links_of_trigger(environ, event)
+    links = events.links_of_finished(environ, event)
     job = publish.job_of(environ, settings, address=links.workflow_run)
-    with closing(Client(connection_of(environ, token=token))) as client, disarmed():
+    with closing(Client.of(environ, token=token)) as client, disarmed():
         posted = post.post(settings, event, client, job=job, links=links)
         if posted.report is not None:
             sys.stdout.write(reports.render_terminal(posted.report))
@@ -299,7 +299,7 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
     token = token_of(environ)
     if not _is_told(settings, event) or not environ.get("GITHUB_REPOSITORY"):
         return None
-    if event.is_fork and event.kind is EventKind.PULL_REQUEST:
+    if event.head.is_fork and event.kind is EventKind.PULL_REQUEST:
         say(workflow_commands.render_command("notice", FORK))
         return None
     if token is None:
@@ -307,11 +307,11 @@ def _opened_posting(environ: Mapping[str, str], settings: Settings, event: Event
         return None
     job = publish.job_of(environ, settings, address=events.links_of(environ, event).workflow_run)
     try:
-        place = Place(connection=connection_of(environ, token=token), head_sha=event.head_sha, number=event.number)
-        return Posting(place, job, settings)
+        client = Client.of(environ, token=token)
     except ConfigError as error:
         say(workflow_commands.render_command("warning", f"nothing will be posted: {error.message} [not-posted]"))
         return None
+    return Posting(client, job, settings, head_sha=event.head.sha, number=event.number)
 
 
 def _is_told(settings: Settings, event: EventContext) -> bool:
@@ -319,7 +319,7 @@ def _is_told(settings: Settings, event: EventContext) -> bool:
     parts speaks for all."""
     somebody = event.number is not None or event.kind in (EventKind.MERGE_GROUP, EventKind.PUSH)
     wanted = settings.check_run or settings.comment != "off"
-    return somebody and wanted and bool(event.head_sha) and not settings.shard
+    return somebody and wanted and bool(event.head.sha) and not settings.shard
 
 
 def _reason(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from evalgate.agents import python_process
 from evalgate.agents.base import Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.python_process import PythonOptions
-from evalgate.agents.tools.base import ToolHandling
+from evalgate.agents.tools.base import DriverTools
 from evalgate.text import words
 
 
@@ -31,7 +31,7 @@ class AdkDriver(AgentDriver):
     name = "adk"
     options = AdkOptions
     identity = ("path", "agent", "app_name")
-    tools = ToolHandling.ASKS
+    tools = DriverTools.ASKS
     runs_metrics = True
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
-from evalgate.agents.tools.base import ToolHandling, ToolSource
+from evalgate.agents.tools.base import DriverTools, ToolSource
 from evalgate.model import AgentFailure, Case, Content, CriterionUse, Evidence, Grade, Invocation, Json, TrialKey
+from evalgate.system.python_env import World
 from evalgate.text import plain
 
 LABEL_WIDTH = 100
@@ -77,34 +78,23 @@ class AgentLimits:
     isolate_cases: bool = False
 
 
-def is_not_set(name: str) -> str:
-    """Why a variable is not at hand, where nothing more is known."""
-    return f"{name} is not set"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSetting:
-    """Where an agent is opened: the checkout it lives in, what it may see of the environment, its bounds.
+    """Where an agent is opened: in the checkout `root` (an absolute path), in `world`, within its `limits`.
 
-    `root`: absolute path of the checkout. `environment`: the whole environment of the child, already reduced to
-    what is allowed. `install_environment`: the same and the settings of package installers (UV_*, PIP_*), which may
-    hold credentials of a package index and are for installing children only. `cache`: absolute path of a folder for
-    virtual environments. `log`: tells progress. `seed`: of everything random in a trial. `tools`: answers the agent's
-    tool calls; None: its tools just run. `meeting`: to be held while the agent starts for the first time; it is left
-    when the agents of other sides have started as well. `why_absent`: why a variable is not in `environment`, and what
-    to do, in words that follow a colon.
+    `world.environment`: the whole environment of the child, already reduced to what is allowed. `seed`: of everything
+    random in a trial. `tools`: answers the agent's tool calls; None: its tools just run. `meeting`: to be held while
+    the agent starts for the first time; it is left when the agents of other sides have started as well. `why_absent`:
+    why a variable is not in the environment, and what to do, in words that follow a colon.
     """
 
     root: str
-    environment: Mapping[str, str]
-    cache: str
-    install_environment: Mapping[str, str] = field(default_factory=dict)
+    world: World
     limits: AgentLimits = AgentLimits()
-    log: Callable[[str], None] = print
     seed: int = 0
     tools: ToolSource | None = None
     meeting: Callable[[], AbstractContextManager[None]] = nullcontext
-    why_absent: Callable[[str], str] = is_not_set
+    why_absent: Callable[[str], str] = "{} is not set".format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +130,12 @@ class Checkout(Protocol):
         """Files of JSON that are no evaluation files."""
 
 
+class DriverOptions(BaseModel):
+    """What a user writes about an agent; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 class AgentDriver(ABC):
     """One row of `evalgate.agents.DRIVERS`; what most drivers share is said here.
 
@@ -156,7 +152,7 @@ class AgentDriver(ABC):
     options: ClassVar[type[BaseModel]]
     argument: ClassVar[str] = "path"
     identity: ClassVar[tuple[str, ...]] = ()
-    tools: ClassVar[ToolHandling] = ToolHandling.UNSEEN
+    tools: ClassVar[DriverTools] = DriverTools.UNSEEN
     runs_metrics: ClassVar[bool] = False
     is_asked: ClassVar[bool] = True
     is_remote: ClassVar[bool] = False

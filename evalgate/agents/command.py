@@ -7,19 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
-from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, Checkout, Missing, exists
+from evalgate.agents.base import LABEL_WIDTH, Agent, AgentDriver, AgentSetting, Checkout, DriverOptions, Missing, exists
 from evalgate.agents.pool import WorkerPool
-from evalgate.agents.tools.base import ToolHandling
+from evalgate.agents.tools.base import DriverTools
 from evalgate.agents.worker_process import Launch
 from evalgate.text import plain
 
 
-class CommandOptions(BaseModel):
+class CommandOptions(DriverOptions):
     """How the program is started."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: tuple[str, ...] = Field(
         description="Program and arguments: a list, or one string split like a shell does; no shell runs it."
@@ -41,7 +39,7 @@ class CommandOptions(BaseModel):
 
     @field_validator("command")
     @classmethod
-    def _names_a_program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _has_command(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or not value[0].strip():
             raise ValueError("the command is empty")
         return value
@@ -54,7 +52,7 @@ class CommandDriver(AgentDriver):
     options = CommandOptions
     argument = "command"
     identity = ("command", "cwd")
-    tools = ToolHandling.ASKS
+    tools = DriverTools.ASKS
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
         """Nothing is started yet."""
@@ -62,7 +60,7 @@ class CommandDriver(AgentDriver):
         launch = Launch(
             command=options.command,
             cwd=str(Path(setting.root, options.cwd)),
-            environment={**setting.environment, **options.env},
+            environment={**setting.world.environment, **options.env},
         )
         return WorkerPool(launch, setting=setting, grades_metrics=False)
 

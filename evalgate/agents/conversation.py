@@ -22,7 +22,7 @@ from evalgate.agents.protocol import (
     TurnFailed,
 )
 from evalgate.agents.tools.base import AskedCall, RunTool, TrialTools, Unmatched
-from evalgate.agents.worker_process import Loss, Mail, Phase, Worker
+from evalgate.agents.worker_process import Mail, Phase, Worker
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import StepEvent
 from evalgate.model import (
@@ -41,7 +41,7 @@ from evalgate.model import (
 from evalgate.text import words
 
 
-class Allowance:
+class TimeLeft:
     """Seconds that run only within `with`: while the agent is waited for.
 
     `clock`: seconds since some moment.
@@ -86,16 +86,16 @@ class ToolCalls:
         return frozenset(call.tool for call in self._asked.values())
 
     @property
-    def active(self) -> bool:
+    def asks(self) -> bool:
         """Whether every tool has to be asked for."""
         return self._tools is not None
 
-    def ask(self, said: ToolCallSaid) -> Loss | None:
-        """Decide on a call; its answer is among those that are `due`. A loss where the call ends the conversation."""
+    def ask(self, said: ToolCallSaid) -> AgentFailure | None:
+        """Decide on a call; its answer is among those that are `due`. A failure where it ends the conversation."""
         if self._tools is None:
-            return worker_process.misplaced(said.type, "where tools run without a request")
+            return worker_process.out_of_turn(said.type, "where tools run without a request")
         if said.call in self._asked:
-            return worker_process.misplaced(said.type, f"with the name {said.call[:80]!r} for a second call")
+            return worker_process.out_of_turn(said.type, f"with the name {said.call[:80]!r} for a second call")
         call = AskedCall(number=len(self._asked) + 1, tool=said.name, args=said.args, kind=said.kind)
         self._asked[said.call] = call
         answer = self._tools.answer(call)
@@ -105,13 +105,13 @@ class ToolCalls:
         message = protocol.tool_response(self._session, call=said.call, answer=answer)
         heapq.heappush(self._waiting, (time.monotonic() + delay_s, call.number, message))
         if isinstance(answer, Unmatched):
-            return Loss(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
+            return AgentFailure(kind=FailureKind.TOOL_UNMATCHED, message=answer.message)
         return None
 
-    def tell(self, said: ToolResultSaid) -> Loss | None:
-        """What came of a call; a loss where nobody wanted to know."""
+    def tell(self, said: ToolResultSaid) -> AgentFailure | None:
+        """What came of a call; a failure where nobody wanted to know."""
         if self._tools is None or said.call not in self._running:
-            return worker_process.misplaced(said.type, f"for {said.call[:80]!r}, an unexpected call")
+            return worker_process.out_of_turn(said.type, f"for {said.call[:80]!r}, an unexpected call")
         self._running.discard(said.call)
         self._tools.keep(self._asked[said.call], said.reply())
         return None
@@ -135,6 +135,13 @@ class ToolCalls:
 
 
 _WAITED_FOR: Mapping[Phase, str] = {Phase.STARTING: " to open the session", Phase.ENDING: " to end the session"}
+
+
+def timed_out(limits: AgentLimits, *, case: bool, waited_for: str = " for the turn") -> str:
+    """What took too long: the whole `case`, or one turn of it."""
+    if case:
+        return f"the case timed out after {words.seconds(limits.case_timeout_s)}"
+    return f"the agent timed out after {words.seconds(limits.turn_timeout_s)}{waited_for}"
 
 
 def seed_of(key: TrialKey, *, seed: int) -> int:
@@ -164,7 +171,7 @@ class WorkerConversation:
         self._worker = worker
         self._limits = limits
         self._on_timeout = on_timeout
-        self._allowance = Allowance(limits.case_timeout_s)
+        self._time_left = TimeLeft(limits.case_timeout_s)
         self._done: list[Invocation] = []
         self._turn: int | None = None
         self._open = True
@@ -172,7 +179,7 @@ class WorkerConversation:
         self._tools = ToolCalls(self._box.name, tools)
         self._vouches_for_tools = vouches_for_tools
         try:
-            with self._allowance:
+            with self._time_left:
                 self._start(case.session or SessionInput(), seed)
         except BaseException:
             self.leave()
@@ -180,24 +187,24 @@ class WorkerConversation:
 
     def send(self, user_content: Content) -> Invocation:
         """Run one turn. Raises AgentFailed."""
-        with self._allowance:
+        with self._time_left:
             return self._send(user_content)
 
     def _send(self, user_content: Content) -> Invocation:
         self._turn = len(self._done) + 1
         self._box.enter(Phase.TURN)
         began = time.monotonic()
-        deadline = self._deadline()
+        deadline = self._ends_at()
         self._say(protocol.turn(self._box.name, user_content), deadline)
         steps: list[StepEvent] = []
-        while not isinstance(message := self._receive(deadline), TurnEnd):
+        while not isinstance(message := self._next_message(deadline), TurnEnd):
             if isinstance(message, EventSaid):
                 steps.append(self._checked(message.step()))
             elif isinstance(message, ToolCallSaid):
                 self._fail_with(self._tools.ask(message))
             elif isinstance(message, ToolResultSaid):
                 self._fail_with(self._tools.tell(message))
-        invocation = adk_shapes.assemble(
+        invocation = adk_shapes.turn_of_steps(
             user_content,
             steps,
             invocation_id=message.invocation_id,
@@ -211,10 +218,10 @@ class WorkerConversation:
         """End the session; its final state where the worker tells it. Raises AgentFailed."""
         self._turn = None  # every turn was answered: what goes wrong from here on is in none
         self._box.enter(Phase.ENDING)
-        with self._allowance:
-            deadline = self._deadline()
+        with self._time_left:
+            deadline = self._ends_at()
             self._say(protocol.end(self._box.name), deadline)
-            message = self._receive(deadline)
+            message = self._next_message(deadline)
         self._open = False
         self._tools.finish()
         return message.state if isinstance(message, EndedSaid) else None
@@ -222,31 +229,23 @@ class WorkerConversation:
     def leave(self) -> None:
         """Let go, whatever came before; a session that is still open in the worker is ended there."""
         self._worker.boxes.close(self._box)
-        if self._open and self._worker.loss is None:
+        if self._open and self._worker.failure is None:
             self._open = False
             self._worker.say(protocol.end(self._box.name), timeout_s=1.0)
 
     def _start(self, session: SessionInput, seed: int) -> None:
-        deadline = self._deadline()
-        message = protocol.start(
-            self._box.name,
-            app_name=session.app_name,
-            user_id=session.user_id,
-            session_id=session.session_id,
-            state=session.state,
-            seed=seed,
-        )
-        self._say(message, deadline)
-        if not isinstance(said := self._receive(deadline), Started):
-            raise self._failed(worker_process.misplaced(said.type, "instead of 'started'"))
+        deadline = self._ends_at()
+        self._say(protocol.start(self._box.name, session, seed=seed), deadline)
+        if not isinstance(said := self._next_message(deadline), Started):
+            raise self._failed(worker_process.out_of_turn(said.type, "instead of 'started'"))
 
-    def _deadline(self) -> float:
-        return time.monotonic() + min(self._limits.turn_timeout_s, self._allowance.left_s)
+    def _ends_at(self) -> float:
+        return time.monotonic() + min(self._limits.turn_timeout_s, self._time_left.left_s)
 
     def _say(self, message: Mapping[str, object], deadline: float) -> None:
         self._worker.say(message, timeout_s=max(deadline - time.monotonic(), 0.0))
 
-    def _receive(self, deadline: float) -> SessionMessage:
+    def _next_message(self, deadline: float) -> SessionMessage:
         """The next message; tool calls whose answers are due meanwhile are answered."""
         mail: Mail | None = None
         while mail is None:
@@ -257,14 +256,14 @@ class WorkerConversation:
                 mail = self._box.mail.get(timeout=left_s if next_s is None else min(left_s, next_s))
             except queue.Empty:
                 if time.monotonic() >= deadline:
-                    raise self._failed(self._worker.loss or self._timed_out()) from None
+                    raise self._failed(self._worker.failure or self._timed_out()) from None
         match mail:
-            case Loss():
+            case AgentFailure():
                 raise self._failed(mail)
             case TurnFailed():
                 raise self._failed(_failure_said(mail))
             case protocol.MetricResult():
-                raise self._failed(worker_process.misplaced(mail.type, "in a conversation"))
+                raise self._failed(worker_process.out_of_turn(mail.type, "in a conversation"))
             case _:
                 return mail
 
@@ -272,43 +271,41 @@ class WorkerConversation:
         for message in self._tools.due():
             self._say(message, deadline)
 
-    def _fail_with(self, loss: Loss | None) -> None:
+    def _fail_with(self, failure: AgentFailure | None) -> None:
         """A call that nothing answers is refused first, so that an agent which waits for its answer goes on."""
-        if loss is not None:
-            self._answer_tools(self._deadline())
-            raise self._failed(loss)
+        if failure is not None:
+            self._answer_tools(self._ends_at())
+            raise self._failed(failure)
 
     def _checked(self, step: StepEvent) -> StepEvent:
         """Raises AgentFailed (PROTOCOL) where a tool has answered that was never asked for: it ran, then."""
-        if self._tools.active and not self._vouches_for_tools and step.content is not None:
+        if self._tools.asks and not self._vouches_for_tools and step.content is not None:
             for part in step.content.parts:
                 if isinstance(part, ToolResponse) and part.name not in self._tools.names:
                     text = f"an answer of the tool {part.name[:80]!r}, which it did not ask for before"
-                    raise self._failed(Loss(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
+                    raise self._failed(AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent sent {text}"))
         return step
 
-    def _timed_out(self) -> Loss:
+    def _timed_out(self) -> AgentFailure:
         self._on_timeout()
-        if not self._allowance.left_s:
-            limit = f"the case timed out after {words.seconds(self._limits.case_timeout_s)}"
-        else:
-            limit = f"the agent timed out after {words.seconds(self._limits.turn_timeout_s)}"
-            limit += _WAITED_FOR.get(self._box.phase, " for the turn")
-        return Loss(kind=FailureKind.TIMEOUT, message=limit)
+        waited_for = _WAITED_FOR.get(self._box.phase, " for the turn")
+        message = timed_out(self._limits, case=not self._time_left.left_s, waited_for=waited_for)
+        return AgentFailure(kind=FailureKind.TIMEOUT, message=message)
 
-    def _failed(self, loss: Loss) -> AgentFailed:
+    def _failed(self, failure: AgentFailure) -> AgentFailed:
         # A session that failed is dead in the worker; one that we gave up has still to be ended there (see `leave`).
-        self._open = loss.kind in {FailureKind.TIMEOUT, FailureKind.TOOL_UNMATCHED, FailureKind.PROTOCOL}
+        self._open = failure.kind in {FailureKind.TIMEOUT, FailureKind.TOOL_UNMATCHED, FailureKind.PROTOCOL}
         redact = self._worker.redact
-        failure = AgentFailure(
-            kind=loss.kind,
-            message=redact(loss.message),
-            turn=self._turn,
-            detail=redact(loss.detail) or self._worker.detail(),
-            partial=tuple(self._done),
-            retry_after_s=loss.retry_after_s,
+        return AgentFailed(
+            AgentFailure(
+                kind=failure.kind,
+                message=redact(failure.message),
+                turn=self._turn,
+                detail=redact(failure.detail) or self._worker.detail(),
+                partial=tuple(self._done),
+                retry_after_s=failure.retry_after_s,
+            )
         )
-        return AgentFailed(failure)
 
 
 def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
@@ -318,9 +315,9 @@ def _agents(message: TurnEnd) -> tuple[AgentDetails, ...]:
     )
 
 
-def _failure_said(said: TurnFailed) -> Loss:
+def _failure_said(said: TurnFailed) -> AgentFailure:
     code = f" (HTTP status {said.code})" if said.code is not None and str(said.code) not in said.message else ""
-    return Loss(
+    return AgentFailure(
         kind=protocol.failure_kind(said.kind),
         message=said.message + code,
         detail=said.detail,

@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation
-from evalgate.agents.conversation import Allowance
+from evalgate.agents import conversation
+from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
+from evalgate.agents.conversation import TimeLeft
 from evalgate.formats import adk_shapes
-from evalgate.formats.sessions import SessionEventWire
+from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -37,10 +38,9 @@ from evalgate.model import (
     ToolCall,
     TrialKey,
 )
-from evalgate.system import http
-from evalgate.system import redact as system_redact
+from evalgate.system import http, redact
 from evalgate.system.http import Answer, Exchange, ExchangeFailed, Fault
-from evalgate.text import words as text_words
+from evalgate.text import words
 
 if TYPE_CHECKING:  # only a mapped endpoint needs it
     from jmespath.parser import ParsedResult
@@ -61,7 +61,7 @@ class EndpointClient:
         self._exchange = exchange
         self._limits = limits
         self._redact = redact
-        self._allowance = Allowance(limits.case_timeout_s)
+        self._time_left = TimeLeft(limits.case_timeout_s)
         self.done: list[Invocation] = []
         self.turn: int | None = None
 
@@ -81,31 +81,26 @@ class EndpointClient:
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
         """Any answer, whatever its status. Raises AgentFailed where there is none."""
         turn_s = self._limits.turn_timeout_s
-        case_s = self._allowance.left_s
+        case_s = self._time_left.left_s
         try:
-            with self._allowance:
+            with self._time_left:
                 return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
         except ExchangeFailed as error:
             message = str(error)
             if error.fault is Fault.TIMEOUT:
-                allowed = self._limits.case_timeout_s if case_s < turn_s else turn_s
-                what = "case" if case_s < turn_s else "turn"
-                message = f"the agent took longer than {text_words.seconds(allowed)} for the {what}"
+                message = conversation.timed_out(self._limits, case=case_s < turn_s)
             raise self.failed(_KINDS[error.fault], message) from None
 
     def failed(
         self, kind: FailureKind, message: str, *, detail: str = "", retry_after_s: float | None = None
     ) -> AgentFailed:
         """A failure in the current turn, ready to be raised."""
-        failure = AgentFailure(
-            kind=kind,
-            message=self._redact(message),
-            turn=self.turn,
-            detail=self._redact(detail),
-            partial=tuple(self.done),
-            retry_after_s=retry_after_s,
+        message, detail, partial = self._redact(message), self._redact(detail), tuple(self.done)
+        return AgentFailed(
+            AgentFailure(
+                kind=kind, message=message, turn=self.turn, detail=detail, partial=partial, retry_after_s=retry_after_s
+            )
         )
-        return AgentFailed(failure)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -165,20 +160,19 @@ class AdkServerConversation:
         """Run one turn. Raises AgentFailed."""
         self._client.turn = len(self._client.done) + 1
         began = time.monotonic()
-        said = adk_shapes.content_json(user_content)
         body = {
             "app_name": self._app,
             "user_id": self._user,
             "session_id": self._id,
-            "new_message": {"role": "user"} | said,
+            "new_message": {"role": "user"} | adk_shapes.content_json(user_content),
             "streaming": False,
         }
         answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
         self._refuse_errors(events, answer)
-        invocation = adk_shapes.assemble(
+        invocation = adk_shapes.turn_of_steps(
             user_content,
-            [event.noun() for event in events],
+            [event.step() for event in events],
             invocation_id=next((event.invocation_id for event in events if event.invocation_id), ""),
             timings=Timings(total_s=time.monotonic() - began),
         )
@@ -220,15 +214,15 @@ class AdkServerConversation:
     def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
         for event, said in zip(events, raw, strict=True):
             if event.error_code and event.content is None:
-                words = said.get("errorMessage") or said.get("error_message")
-                message = f"the model answered with error {event.error_code}" + (f": {words}" if words else "")
+                why = said.get("errorMessage") or said.get("error_message")
+                message = f"the model answered with error {event.error_code}" + (f": {why}" if why else "")
                 raise self._client.failed(_MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
 
 
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
 
 
-class MappedConversation:
+class EndpointConversation:
     """One conversation. `{session_id}` is a new id until the endpoint names one of its own."""
 
     def __init__(self, client: EndpointClient, *, options: HttpOptions, response: ResponseOptions, case: Case) -> None:
@@ -285,7 +279,7 @@ class MappedConversation:
             return str(found)
         if isinstance(found, str):
             return found
-        raise self._unlike(self._paths["text"], answer, "a text")
+        raise self._unmatched(self._paths["text"], answer, "a text")
 
     def _events(self, answer: Any) -> tuple[Event, ...] | None:
         path = self._paths.get("tool_calls")
@@ -295,7 +289,7 @@ class MappedConversation:
         if found is None:
             return ()
         if not isinstance(found, list):
-            raise self._unlike(path, answer, "a list of tool calls")
+            raise self._unmatched(path, answer, "a list of tool calls")
         calls = tuple(self._call(item) for item in found)
         return (Event(author="agent", content=Content(parts=calls, role="model")),) if calls else ()
 
@@ -303,13 +297,14 @@ class MappedConversation:
         name = item if isinstance(item, str) else self._found(self._paths["tool_name"], item)
         args = self._found(self._paths["tool_args"], item)
         if isinstance(args, str):  # as OpenAI's API writes them: JSON in a text
-            args = _parsed(args)
+            with contextlib.suppress(ValueError):
+                args = json.loads(args)
         if not isinstance(name, str):
-            raise self._unlike(self._paths["tool_name"], item, "the name of a tool")
+            raise self._unmatched(self._paths["tool_name"], item, "the name of a tool")
         if args is None:
             return ToolCall(name=name)
         if not isinstance(args, dict):
-            raise self._unlike(self._paths["tool_args"], item, "the arguments of a tool, an object")
+            raise self._unmatched(self._paths["tool_args"], item, "the arguments of a tool, an object")
         return ToolCall(name=name, args=args)
 
     def _learn(self, answer: Any) -> None:
@@ -330,7 +325,7 @@ class MappedConversation:
             message = f"{path.expression} of the answer: {error}"
             raise self._client.failed(FailureKind.PROTOCOL, message) from None
 
-    def _unlike(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
+    def _unmatched(self, path: ParsedResult, value: Any, wanted: str) -> Exception:
         found = path.search(value)
         has = f"found {_described(value)}" if found is None else f"found {_described(found)} there"
         return self._client.failed(FailureKind.PROTOCOL, f"expected {wanted} at {path.expression} of the answer, {has}")
@@ -373,7 +368,7 @@ def fill(shape: Any, values: Mapping[str, Any]) -> Any:
         case str():
             return _fill_text(shape, values)
         case dict():
-            return {_worded(fill(key, values)): fill(value, values) for key, value in shape.items()}
+            return {_as_text(fill(key, values)): fill(value, values) for key, value in shape.items()}
         case list() | tuple():
             return [fill(item, values) for item in shape]
         case _:
@@ -384,23 +379,16 @@ def _fill_text(text: str, values: Mapping[str, Any]) -> Any:
     whole = _PLACE.fullmatch(text)
     if whole and whole[1] in values:
         return values[whole[1]]
-    return _PLACE.sub(lambda found: _worded(values[found[1]]) if found[1] in values else found[0], text)
+    return _PLACE.sub(lambda found: _as_text(values[found[1]]) if found[1] in values else found[0], text)
 
 
-def _worded(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def expand(text: str, environment: Mapping[str, str]) -> str:
+def with_environment(text: str, environment: Mapping[str, str]) -> str:
     """The text with `${NAME}` replaced by the variable's value. Raises KeyError with the name of one that is absent."""
     return _VARIABLE.sub(lambda found: environment[found[1]], text)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _described(value: Any) -> str:
@@ -414,10 +402,8 @@ _MAYBE_SECRET = re.compile(r"(?<=://)[^/?#\s]*@|[?#].*", re.DOTALL)
 """User, password and query of an address."""
 
 
-class ResponseOptions(BaseModel):
+class ResponseOptions(DriverOptions):
     """Where in the endpoint's answer things stand: JMESPath expressions like `answer.parts[0].text`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str = Field(description="The agent's answer: a text, or a list of texts that belong together.")
     tool_calls: str | None = Field(default=None, description="The list of tool calls; absent: unknown.")
@@ -434,10 +420,8 @@ class ResponseOptions(BaseModel):
         return value
 
 
-class HttpOptions(BaseModel):
+class HttpOptions(DriverOptions):
     """Where the agent is and how to talk to it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str = Field(description="Address of ADK's API server, or of the endpoint; may hold {session_id} and others.")
     flavour: Literal["adk", "mapped"] | None = Field(
@@ -462,7 +446,7 @@ class HttpOptions(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _fits_together(self) -> HttpOptions:
+    def _validate_kind(self) -> HttpOptions:
         mapped = self.kind == "mapped"
         if mapped and self.response is None:
             raise ValueError("a mapped endpoint needs `response`, with the path of the answer's text")
@@ -470,7 +454,7 @@ class HttpOptions(BaseModel):
             raise ValueError("`request` and `response` need `flavour: mapped`")
         used = names_in(self.request) | names_in(self.url)
         for name in sorted(used - PLACES):
-            meant = text_words.nearest(name, PLACES, cutoff=0.75)
+            meant = words.nearest(name, PLACES, cutoff=0.75)
             if mapped and meant is not None:
                 raise ValueError(f"{{{name}}} will not be filled in; did you mean {{{meant}}}?")
         if mapped and self.method != "GET" and not used & {"text", "messages"}:
@@ -489,26 +473,24 @@ class HttpAgent:
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
         self._options = options
         self._setting = setting
-        self._headers = _expanded(options.headers, setting)
-        secrets = dict(enumerate(self._headers.values()))
-        self._redact = system_redact.redactor(
-            {**setting.environment, **{f"HEADER_{number}_SECRET": value for number, value in secrets.items()}}
-        )
+        self._headers = _filled_headers(options.headers, setting)
+        secrets = {f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())}
+        self._redact = redact.redactor({**setting.world.environment, **secrets})
 
     @contextlib.contextmanager
     def converse(self, case: Case, key: TrialKey) -> Iterator[Conversation]:  # noqa: ARG002 - the shape of Agent
         """A session of its own for each trial. Raises AgentFailed."""
         limits = self._setting.limits
         exchange = Exchange(
-            environment=self._setting.environment, headers=self._headers, most_bytes=limits.output_bytes
+            environment=self._setting.world.environment, headers=self._headers, most_bytes=limits.output_bytes
         )
         client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
-            conversation = self._conversation(client, case)
+            opened = self._conversation(client, case)
             try:
-                yield conversation
+                yield opened
             finally:
-                conversation.leave()
+                opened.leave()
         finally:
             client.close()
 
@@ -524,11 +506,11 @@ class HttpAgent:
     def close(self) -> None:
         """Nothing stays open between conversations."""
 
-    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | MappedConversation:
+    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | EndpointConversation:
         options = self._options
         if options.response is None:
             return AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
-        return MappedConversation(client, options=options, response=options.response, case=case)
+        return EndpointConversation(client, options=options, response=options.response, case=case)
 
 
 class HttpDriver(AgentDriver):
@@ -550,11 +532,11 @@ class HttpDriver(AgentDriver):
         return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})
 
 
-def _expanded(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:
+def _filled_headers(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:
     expanded = {}
     for name, value in headers.items():
         try:
-            expanded[name] = expand(value, setting.environment)
+            expanded[name] = with_environment(value, setting.world.environment)
         except KeyError as error:
             variable = str(error.args[0])
             message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"

@@ -6,18 +6,17 @@ import dataclasses
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from evalgate import agents
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting, Conversation
-from evalgate.agents.pool import StartBarrier
+from evalgate.agents.pool import CommonStart
 from evalgate.agents.python_process import PythonOptions
 from evalgate.agents.tools import toolbox
 from evalgate.config import load
-from evalgate.config.gate_file import ToolsRule
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.formats import fingerprints
 from evalgate.model import (
@@ -34,9 +33,13 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.system import python_env
+from evalgate.system.python_env import World
+
+TRIALS_WORTH_A_WORKER = 32
+"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
 
 
-class UnopenedAgent:
+class AbsentAgent:
     """See `base.Agent`."""
 
     def __init__(self, failure: AgentFailure) -> None:
@@ -58,40 +61,64 @@ class UnopenedAgent:
         """Nothing is open."""
 
 
-TRIALS_WORTH_A_WORKER = 32
-"""Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """Where a side's agents live (`root`: absolute path of its checkout), and what all sides share: head's rules and
-    recordings of tools (below `tools_root`) answer both sides, a side's own recordings first.
-    """
-
-    root: Path
-    settings: Settings
-    environ: Mapping[str, str]
-    cache: Path
-    say: Callable[[str], None]
-    tools: ToolsRule
-    tools_root: Path
-    starting: StartBarrier = field(default_factory=StartBarrier)
-
-
 @contextmanager
-def open_agents(suites: tuple[Suite, ...], around: Surroundings) -> Iterator[dict[str, Agent]]:
-    """The agents of the suites by `fingerprints.agent_key`; closed in the end."""
-    pools: dict[str, Agent] = {}
-    expected: Counter[str] = Counter()
+def opened(
+    suites: Sequence[Suite], settings: Settings, context: Context, *, root: Path, starting: CommonStart | None = None
+) -> Iterator[dict[str, Agent]]:
+    """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
+
+    `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools answer both sides, a
+    side's own first. `starting`: where the sides wait for each other before they begin.
+    """
+    uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
+    trials: Counter[str] = Counter()
     for suite in suites:
-        expected[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * around.settings.runs.start
-    try:
-        for key, use in {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}.items():
-            pools[key] = _open(use, around, trials_expected=expected[key])
+        trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs.start
+    starting = starting or CommonStart()
+    with ExitStack() as stack:
+        pools: dict[str, Agent] = {}
+        for key, use in uses.items():
+            setting = _setting(settings, context, root=root, starting=starting, trials=trials[key])
+            pools[key] = _open(_with_python(use, root=root, lender=settings.root) or use, setting)
+            stack.callback(pools[key].close)
         yield pools
-    finally:
-        for agent in pools.values():
-            agent.close()
+
+
+def _open(use: AgentUse, setting: AgentSetting) -> Agent:
+    if use.is_absent:
+        return AbsentAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
+    try:
+        return agents.DRIVERS[use.driver].open(agents.options_of(use), setting)
+    except AgentFailed as failed:
+        return AbsentAgent(failed.failure)
+
+
+def _setting(settings: Settings, context: Context, *, root: Path, starting: CommonStart, trials: int) -> AgentSetting:
+    environment = load.agent_environment(context.environ, settings.env)
+    workers = min(settings.workers, max(1, math.ceil(trials / TRIALS_WORTH_A_WORKER)))
+    return AgentSetting(
+        root=str(root),
+        world=World(
+            environment=environment,
+            install_environment=load.installer_environment(context.environ, environment),
+            cache=str(context.cache),
+            log=context.watcher.say,
+        ),
+        limits=AgentLimits(
+            turn_timeout_s=settings.turn_timeout,
+            case_timeout_s=settings.case_timeout,
+            start_timeout_s=settings.start_timeout,
+            output_bytes=settings.max_output * 10**6,
+            memory_bytes=settings.memory * 10**6 or None,
+            workers=workers,
+            sessions=math.ceil(settings.concurrency / workers),
+            isolate_cases=settings.isolation == "case",
+        ),
+        seed=settings.seed,
+        meeting=starting.wait,
+        why_absent=lambda name: load.why_absent(name, context.environ, settings.env),
+        tools=toolbox.source(settings, settings.gate_file.tools, root=settings.root, own=root, environment=environment),
+    )
 
 
 def absent(why: str) -> AgentUse:
@@ -147,42 +174,3 @@ def _nearest_environment(folder: Path, *, root: Path, lender: Path) -> Path | No
         if python.is_file():
             return python
     return None
-
-
-def _open(use: AgentUse, around: Surroundings, *, trials_expected: int) -> Agent:
-    if use.is_absent:
-        return UnopenedAgent(AgentFailure(kind=FailureKind.NO_RECORDING, message=str(use.options["why"])))
-    use = _with_python(use, root=around.root, lender=around.tools_root) or use
-    try:
-        return agents.DRIVERS[use.driver].open(
-            agents.options_of(use), _setting(around, trials_expected=trials_expected)
-        )
-    except AgentFailed as failed:
-        return UnopenedAgent(failed.failure)
-
-
-def _setting(around: Surroundings, *, trials_expected: int) -> AgentSetting:
-    settings = around.settings
-    environment = load.agent_environment(around.environ, settings.env)
-    workers = min(settings.workers, max(1, math.ceil(trials_expected / TRIALS_WORTH_A_WORKER)))
-    return AgentSetting(
-        root=str(around.root),
-        environment=environment,
-        install_environment=load.installer_environment(around.environ, environment),
-        cache=str(around.cache),
-        limits=AgentLimits(
-            turn_timeout_s=settings.turn_timeout,
-            case_timeout_s=settings.case_timeout,
-            start_timeout_s=settings.start_timeout,
-            output_bytes=settings.max_output * 10**6,
-            memory_bytes=settings.memory * 10**6 or None,
-            workers=workers,
-            sessions=math.ceil(settings.concurrency / workers),
-            isolate_cases=settings.isolation == "case",
-        ),
-        log=around.say,
-        seed=settings.seed,
-        meeting=around.starting.meeting,
-        why_absent=lambda name: load.why_absent(name, around.environ, settings.env),
-        tools=toolbox.source(settings, around.tools, root=around.tools_root, own=around.root, environment=environment),
-    )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from evalgate.agents import python_process
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.conversation import WorkerConversation, seed_of
 from evalgate.agents.protocol import Ready
-from evalgate.agents.worker_process import Launch, Loss, Worker
+from evalgate.agents.worker_process import Launch, Worker
 from evalgate.model import (
     AgentFailure,
     Case,
@@ -27,8 +26,12 @@ from evalgate.model import (
     TrialKey,
 )
 
+LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
+TRIES_TO_START = 2
+_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run ended before the agent could answer")
 
-class StartBarrier:
+
+class CommonStart:
     """Where agents of several sides meet once they have started; safe to use from many threads.
 
     Who is ready first would otherwise answer its first cases while another still loads, and the other its last ones
@@ -39,8 +42,8 @@ class StartBarrier:
         self._changed = threading.Condition()
         self._starting = 0
 
-    @contextmanager
-    def meeting(self) -> Iterator[None]:
+    @contextlib.contextmanager
+    def wait(self) -> Iterator[None]:
         """Around a start; left when all starts that are under way have ended."""
         with self._changed:
             self._starting += 1
@@ -54,12 +57,6 @@ class StartBarrier:
                     self._changed.wait()
 
 
-LEAVE_PATIENCE_S = 5.0  # for a worker that did nothing wrong and is told goodbye
-TRIES_TO_START = 2
-
-__all__ = ["Launch", "WorkerPool"]
-
-
 @dataclass(slots=True, eq=False)
 class _Slot:
     """A worker and how many conversations it holds; `retired`: it gets no new ones."""
@@ -71,7 +68,7 @@ class _Slot:
 
     @property
     def free(self) -> bool:
-        return not self.retired and self.taken < self.capacity and self.worker.loss is None
+        return not self.retired and self.taken < self.capacity and self.worker.failure is None
 
 
 class WorkerPool:
@@ -163,7 +160,7 @@ class WorkerPool:
             idle = [slot.worker for slot in slots if not slot.taken]
             self._changed.notify_all()
         for worker in busy:
-            worker.condemn(Loss(kind=_CLOSED.kind, message=_CLOSED.message))
+            worker.end(_CLOSED)
         for worker in idle:
             worker.dismiss(patience_s=LEAVE_PATIENCE_S)
         for worker in (*busy, *idle):
@@ -184,13 +181,13 @@ class WorkerPool:
             self._waiting += 1
             try:
                 while True:
-                    self._refuse_if_hopeless()
-                    self._slots = [slot for slot in self._slots if slot.worker.loss is None or slot.taken]
+                    self._refuse()
+                    self._slots = [slot for slot in self._slots if slot.worker.failure is None or slot.taken]
                     slot = next((slot for slot in self._slots if slot.free), None)
                     if slot is not None:
                         slot.taken += 1
                         return slot
-                    if self._another_is_needed():
+                    if self._needs_worker():
                         self._starting += 1
                         break
                     self._changed.wait()
@@ -198,8 +195,8 @@ class WorkerPool:
                 self._waiting -= 1
         return self._start()
 
-    def _another_is_needed(self) -> bool:
-        running = sum(1 for slot in self._slots if slot.worker.loss is None)
+    def _needs_worker(self) -> bool:
+        running = sum(1 for slot in self._slots if slot.worker.failure is None)
         room_to_come = self._starting * (self._sessions - 1)  # each starter has its own place already
         return running + self._starting < max(self._limits.workers, 1) and self._waiting > room_to_come
 
@@ -221,41 +218,37 @@ class WorkerPool:
             self._starting -= 1
             self._opening.remove(worker)
             self._failed_starts.clear()
-            self._about = self._about or {**ready.about, **self._launched().about}
+            self._about = self._about or {**ready.about, **self._found_launch().about}
             self._slots.append(slot)
             self._changed.notify_all()
         return slot
 
     def _started(self) -> tuple[Worker, Ready]:
         mode = self._tools.mode if self._tools else ""
-        worker = Worker(self._launched(), limits=self._limits, tools=mode)
+        worker = Worker(self._found_launch(), limits=self._limits, tools=mode)
         with self._changed:
             self._opening.append(worker)
             closed = self._closed
         try:
             if closed:
-                worker.condemn(Loss(kind=_CLOSED.kind, message=_CLOSED.message))
+                worker.end(_CLOSED)
             return worker, worker.greet()
         except BaseException:
             with self._changed:
                 self._opening.remove(worker)
             raise
 
-    def _launched(self) -> Launch:
+    def _found_launch(self) -> Launch:
         with self._launching:
             if self._launch is None:
-                self._launch = self._find_launch()
+                source = self._launch_source
+                try:
+                    self._launch = source if isinstance(source, Launch) else source()
+                except AgentFailed as error:
+                    self._launch = error
             if isinstance(self._launch, AgentFailed):
                 raise AgentFailed(self._launch.failure)
             return self._launch
-
-    def _find_launch(self) -> Launch | AgentFailed:
-        if isinstance(self._launch_source, Launch):
-            return self._launch_source
-        try:
-            return self._launch_source()
-        except AgentFailed as error:
-            return error
 
     def _remember(self, failure: AgentFailure) -> None:
         self._failed_starts[failure.message] += 1
@@ -263,9 +256,9 @@ class WorkerPool:
             self._hopeless = failure
         elif self._failed_starts[failure.message] >= TRIES_TO_START:
             again = f"{failure.message} (tried {TRIES_TO_START} times with the same result, so not tried again)"
-            self._hopeless = dataclasses.replace(failure, message=again)
+            self._hopeless = AgentFailure(kind=failure.kind, message=again, detail=failure.detail)
 
-    def _refuse_if_hopeless(self) -> None:
+    def _refuse(self) -> None:
         if self._closed:
             raise AgentFailed(_CLOSED)
         if self._hopeless is not None:
@@ -278,20 +271,17 @@ class WorkerPool:
     def _give_back(self, slot: _Slot) -> None:
         with self._changed:
             last = slot.taken == 1
-            over = slot.retired or self._limits.isolate_cases or slot.worker.loss is not None
+            over = slot.retired or self._limits.isolate_cases or slot.worker.failure is not None
             if last and over:
                 slot.retired = True  # its place is given up when it is gone: never more processes than allowed
             else:
                 slot.taken -= 1
             self._changed.notify_all()
         if last and over:
-            timely = self._limits.isolate_cases and slot.worker.loss is None
+            timely = self._limits.isolate_cases and slot.worker.failure is None
             slot.worker.dismiss(patience_s=LEAVE_PATIENCE_S if timely else 0.0)
             slot.worker.wait(2 * LEAVE_PATIENCE_S)
             with self._changed:
                 slot.taken = 0
                 self._slots = [other for other in self._slots if other is not slot]
                 self._changed.notify_all()
-
-
-_CLOSED = AgentFailure(kind=FailureKind.EXITED, message="the run ended before the agent could answer")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from evalgate.agents.tools.base import CallKind, Replied, RunTool, ToolAnswer, ToolError, ToolReply, Unmatched
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import AgentDetailsWire, EventWire, StepEvent
-from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Invocation, Timings
+from evalgate.model import Content, CriterionUse, Evidence, FailureKind, Invocation, SessionInput, Timings
 from evalgate.model.shapes import MOST_SECONDS, Seconds
 
 PROTOCOL = 1
@@ -241,25 +241,22 @@ def hello(options: Mapping[str, Any], *, tools: str = "") -> dict[str, Any]:
     return {**message, "tools": tools} if tools else message
 
 
-def start(
-    session: str, *, app_name: str, user_id: str, session_id: str | None, state: Mapping[str, Any], seed: int
-) -> dict[str, Any]:
+def start(session: str, given: SessionInput, *, seed: int) -> dict[str, Any]:
     """Open a session."""
     return {
         "type": "start",
         "session": session,
-        "app_name": app_name,
-        "user_id": user_id,
-        "session_id": session_id,
-        "state": dict(state),
+        "app_name": given.app_name,
+        "user_id": given.user_id,
+        "session_id": given.session_id,
+        "state": dict(given.state),
         "seed": seed,
     }
 
 
 def turn(session: str, content: Content) -> dict[str, Any]:
     """The user says something."""
-    said = adk_shapes.content_json(content)
-    return {"type": "turn", "session": session, "content": said}
+    return {"type": "turn", "session": session, "content": adk_shapes.content_json(content)}
 
 
 def end(session: str) -> dict[str, Any]:
@@ -285,28 +282,18 @@ def tool_response(session: str, *, call: str, answer: ToolAnswer) -> dict[str, A
             assert_never(answer)
 
 
-def bye() -> dict[str, Any]:
-    """Finish and exit."""
-    return {"type": "bye"}
-
-
 def metric(number: str, *, code: str, use: CriterionUse, evidence: Evidence) -> dict[str, Any]:
     """Grade the evidence with the repository's own metric."""
-    expected = None
-    if evidence.expected is not None:
-        expected = [adk_shapes.invocation_json(turn) for turn in evidence.expected]
+    expected, scenario = evidence.expected, evidence.case.scenario
+    criterion = {} if use.threshold is None else {"threshold": use.threshold}
     return {
         "type": "metric",
         "id": number,
         "code": code,
-        "metric": {
-            "metric_name": use.name,
-            "threshold": use.threshold,
-            "criterion": {**({} if use.threshold is None else {"threshold": use.threshold}), **use.options},
-        },
+        "metric": {"metric_name": use.name, "threshold": use.threshold, "criterion": {**criterion, **use.options}},
         "actual": [adk_shapes.invocation_json(turn) for turn in _with_rubrics(evidence)],
-        "expected": expected,
-        "scenario": _scenario(evidence),
+        "expected": None if expected is None else [adk_shapes.invocation_json(turn) for turn in expected],
+        "scenario": None if scenario is None else adk_shapes.scenario_json(scenario),
     }
 
 
@@ -316,31 +303,3 @@ def _with_rubrics(evidence: Evidence) -> Iterator[Invocation]:
         asked = evidence.expected[index].rubrics if evidence.expected and index < len(evidence.expected) else ()
         rubrics = {each.rubric_id: each for each in (*turn.rubrics, *evidence.case.rubrics, *asked)}
         yield dataclasses.replace(turn, rubrics=tuple(rubrics.values()))
-
-
-def _scenario(evidence: Evidence) -> dict[str, Any] | None:
-    scenario = evidence.case.scenario
-    if scenario is None:
-        return None
-    said: dict[str, Any] = {
-        "starting_prompt": scenario.starting_prompt,
-        "conversation_plan": scenario.conversation_plan,
-    }
-    persona = scenario.persona
-    if persona is not None and not persona.description and not persona.behaviors:
-        said["user_persona"] = persona.persona_id  # a built-in one: ADK knows it by its name
-    elif persona is not None:
-        said["user_persona"] = {
-            "id": persona.persona_id,
-            "description": persona.description,
-            "behaviors": [
-                {
-                    "name": behavior.name,
-                    "description": behavior.description,
-                    "behavior_instructions": list(behavior.instructions),
-                    "violation_rubrics": list(behavior.violation_rubrics),
-                }
-                for behavior in persona.behaviors
-            ],
-        }
-    return said

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from evalgate.agents import protocol
-from evalgate.agents.base import AgentFailed, AgentSetting
+from evalgate.agents.base import AgentFailed, AgentSetting, DriverOptions
 from evalgate.agents.protocol import MetricResult
 from evalgate.agents.worker_process import Launch, Phase, Worker
 from evalgate.model import AgentFailure, CriterionUse, Evidence, FailureKind, Grade, NotEvaluated, Reason, Score
 from evalgate.system import python_env
-from evalgate.system.python_env import InstallFailed, Interpreter, Wanted, World
+from evalgate.system.python_env import InstallFailed, Interpreter, Wanted
 from evalgate.text import words
 
 WORKER = Path(__file__).parent / "worker" / "server.py"
@@ -42,7 +42,7 @@ def run_metric(
         mail = box.mail.get(timeout=max(deadline - time.monotonic(), 0.0))
     except queue.Empty:
         on_timeout()
-        message = worker.loss.message if worker.loss else f"it took longer than {words.seconds(timeout_s)}"
+        message = worker.failure.message if worker.failure else f"it took longer than {words.seconds(timeout_s)}"
         return failed(code, worker.redact(message))
     finally:
         worker.boxes.close(box)
@@ -80,10 +80,8 @@ def failed(code: str, message: str) -> NotEvaluated:
     return NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"the metric {code} failed: {message}")
 
 
-class PythonOptions(BaseModel):
+class PythonOptions(DriverOptions):
     """What the agent runs in; see docs/agents/environments.md."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     python: str = Field(default=python_env.AUTO, description="The agent's Python: a path, a command, or auto.")
     requirements: tuple[str, ...] = Field(default=(), description="Requirement files and specifiers to install.")
@@ -105,33 +103,27 @@ def find_launch(
     """
     root = Path(setting.root)
     wanted = Wanted(
-        folder=str(_existing(root / folder, root)),
+        folder=str(_nearest_folder(root / folder, root)),
         root=str(root),
         python=options.python,
         requirements=options.requirements,
         framework=framework,
     )
-    world = World(
-        environment=setting.environment,
-        install_environment=setting.install_environment,
-        cache=setting.cache,
-        log=setting.log,
-    )
     try:
-        interpreter = python_env.provide(wanted, world)
+        interpreter = python_env.provide(wanted, setting.world)
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
     return Launch(
         command=(interpreter.python, str(WORKER), kind),
         cwd=setting.root,
-        environment=_with_its_scripts(setting.environment, interpreter),
+        environment=_with_commands(setting.world.environment, interpreter),
         hello={**hello, "import_roots": list(interpreter.import_roots)},
         about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
     )
 
 
-def _existing(folder: Path, root: Path) -> Path:
+def _nearest_folder(folder: Path, root: Path) -> Path:
     """The nearest folder that exists: the worker, not the installer, tells of a path that leads nowhere."""
     folder = Path(os.path.normpath(folder))
     while not folder.is_dir() and folder != root and root in folder.parents:
@@ -139,7 +131,7 @@ def _existing(folder: Path, root: Path) -> Path:
     return folder if folder == root or root in folder.parents else root
 
 
-def _with_its_scripts(variables: Mapping[str, str], interpreter: Interpreter) -> dict[str, str]:
+def _with_commands(variables: Mapping[str, str], interpreter: Interpreter) -> dict[str, str]:
     """Commands that were installed for the agent are on its PATH, as in an activated environment."""
     home = Path(interpreter.python).parent.parent
     if not (home / "pyvenv.cfg").is_file():

@@ -13,10 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentSetting, Checkout, Conversation, Missing, exists
-from evalgate.agents.tools.base import ToolHandling
+from evalgate.agents.base import (
+    Agent,
+    AgentDriver,
+    AgentFailed,
+    AgentSetting,
+    Checkout,
+    Conversation,
+    DriverOptions,
+    Missing,
+    exists,
+)
+from evalgate.agents.tools.base import DriverTools
 from evalgate.errors import Severity
 from evalgate.formats import recordings
 from evalgate.formats.recordings import CaseList
@@ -187,7 +197,7 @@ def _same_questions(transcript: Transcript | None, case: Case) -> bool:
     return all(_said(recorded.user_content) == _said(asked.user_content) for recorded, asked in pairs)
 
 
-class ReplayedConversation:
+class RecordedConversation:
     """A recorded conversation, given again turn by turn while the user says what was said then."""
 
     def __init__(self, transcript: Transcript) -> None:
@@ -196,24 +206,21 @@ class ReplayedConversation:
 
     def send(self, user_content: Content) -> Invocation:
         """The recorded turn. Raises AgentFailed (NO_RECORDING) where the user says something else than then."""
-        number = len(self._done)
-        recorded = self._transcript.invocations
+        number, recorded, done = len(self._done), self._transcript.invocations, tuple(self._done)
         if number >= len(recorded):
             turns = words.counted(len(recorded), "turn")
-            raise self._nothing(f"the recording has only {turns}")
+            raise no_recording(f"the recording has only {turns}", turn=number + 1, partial=done)
         invocation = recorded[number]
         then, now = _said(invocation.user_content), _said(user_content)
         if then != now:
-            raise self._nothing(f"the recording is of a different conversation: {_difference(then, now)}")
+            why = f"the recording is of a different conversation: {_difference(then, now)}"
+            raise no_recording(why, turn=number + 1, partial=done)
         self._done.append(invocation)
         return invocation
 
     def finish(self) -> Json | None:
         """The recorded state, where the recording ends here too."""
         return self._transcript.final_state if len(self._done) == len(self._transcript.invocations) else None
-
-    def _nothing(self, message: str) -> AgentFailed:
-        return no_recording(message, turn=len(self._done) + 1, partial=tuple(self._done))
 
 
 def _said(content: Content) -> tuple[str, tuple[Any, ...]]:
@@ -236,10 +243,8 @@ def _excerpt(text: str, start: int) -> str:
     return repr(f"{'...' if start else ''}{shown}{'...' if start + 80 < len(text) else ''}")
 
 
-class ReplayOptions(BaseModel):
+class ReplayOptions(DriverOptions):
     """Where the recordings are."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str | None = Field(
         default=None,
@@ -262,7 +267,7 @@ class ReplayAgent:
         """The recorded conversation of a trial. Raises AgentFailed (NO_RECORDING)."""
         suite_file = self._root / key.suite
         transcript = pick(self._cases(suite_file.parent), case=case, key=key, suite_file=suite_file)
-        yield ReplayedConversation(transcript)
+        yield RecordedConversation(transcript)
 
     def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:  # noqa: ARG002 - the shape of Agent
         """Custom metrics run in an agent's environment, and here is none."""
@@ -294,7 +299,7 @@ class ReplayDriver(AgentDriver):
     name = "replay"
     options = ReplayOptions
     identity = ("path",)
-    tools = ToolHandling.RUNS_NONE
+    tools = DriverTools.RUNS_NONE
     is_asked = False
 
     def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
@@ -305,7 +310,7 @@ class ReplayDriver(AgentDriver):
     def missing(self, options: Mapping[str, str], checkout: Checkout) -> Missing | None:
         """No file is named so."""
         text = options.get("path")
-        if text is None or exists(checkout.root / text) or _glob(checkout.root, text):
+        if text is None or exists(checkout.root / text) or _matches(checkout.root, text):
             return None
         close = words.nearest(text, checkout.json_files())
         hint = f"Did you mean `{close}`?" if close else ""
@@ -340,8 +345,8 @@ def _named(root: Path, text: str) -> list[Path]:
     if path.is_dir():
         found = [each for pattern in ("*.json", "*.jsonl") for each in path.rglob(pattern)]
         return [each for each in found if each.is_file() and not any(each.match(name) for name in NOT_RECORDED)]
-    return [root / name for name in _glob(root, text) if (root / name).is_file()]
+    return [root / name for name in _matches(root, text) if (root / name).is_file()]
 
 
-def _glob(root: Path, text: str) -> list[str]:
+def _matches(root: Path, text: str) -> list[str]:
     return glob.glob(text, root_dir=root, recursive=True, include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern

@@ -36,19 +36,13 @@ from evalgate.text import words
 
 EXCERPT = 200
 SHELL_SAYS_SIGNAL = range(129, 160)
+MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
+DETAIL_BYTES = 8_000
+HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
+GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """Why a worker, or a conversation with it, is of no use any more. `retry_after_s`: what its provider asks for."""
-
-    kind: FailureKind
-    message: str
-    detail: str = ""
-    retry_after_s: float | None = None
-
-
-def loss_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> Loss:
+def failure_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) -> AgentFailure:
     """It ended by itself or by somebody else's signal; `memory_bytes` where its memory was capped."""
     kind = FailureKind.EXITED if ended.signal is None else FailureKind.KILLED
     text = f"the agent's process {ended}"
@@ -60,32 +54,32 @@ def loss_of_end(ended: Ended, *, unfinished: bytes, memory_bytes: int | None) ->
         text += f"; its memory is capped at {words.size(memory_bytes)}"
     if unfinished:
         text += f", in the middle of a line: {excerpt(unfinished)}"
-    return Loss(kind=kind, message=text)
+    return AgentFailure(kind=kind, message=text)
 
 
-def in_company(loss: Loss, others: int) -> Loss:
+def told_to_all(failure: AgentFailure, others: int) -> AgentFailure:
     """The same, told to one of several conversations: any of them may be the cause."""
     if others < 1:
-        return loss
-    company = words.counted(others, "other conversation")
-    text = f"{loss.message}; {company} ran in the same process (with `isolation: case` only the cause would fail)"
-    return Loss(kind=loss.kind, message=text, detail=loss.detail)
+        return failure
+    also = words.counted(others, "other conversation")
+    text = f"{failure.message}; {also} ran in the same process (with `isolation: case` only the cause would fail)"
+    return AgentFailure(kind=failure.kind, message=text, detail=failure.detail)
 
 
-def flooded(limit: str) -> Loss:
+def too_large(limit: str) -> AgentFailure:
     """It said more than the limit, named in words."""
-    return Loss(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
+    return AgentFailure(kind=FailureKind.FLOODED, message=f"the agent produced more than {limit}")
 
 
-def garbled(why: str, line: bytes) -> Loss:
+def unreadable(why: str, line: bytes) -> AgentFailure:
     """It wrote something that is no message."""
     text = f"the agent wrote a line to standard output that {why} (logs belong on standard error): {excerpt(line)}"
-    return Loss(kind=FailureKind.PROTOCOL, message=text)
+    return AgentFailure(kind=FailureKind.PROTOCOL, message=text)
 
 
-def misplaced(message_type: str, about: str) -> Loss:
+def out_of_turn(message_type: str, about: str) -> AgentFailure:
     """It said something that has no place in the conversation."""
-    return Loss(kind=FailureKind.PROTOCOL, message=f"the agent said {message_type!r} {about}")
+    return AgentFailure(kind=FailureKind.PROTOCOL, message=f"the agent said {message_type!r} {about}")
 
 
 def excerpt(line: bytes) -> str:
@@ -94,9 +88,7 @@ def excerpt(line: bytes) -> str:
     return repr(text[:EXCERPT] + (" ..." if len(text) > EXCERPT or len(line) > EXCERPT * 4 else ""))
 
 
-MOST_EVENTS = 20_000  # in one turn: small events take many times their bytes in memory
-
-Mail: TypeAlias = SessionMessage | MetricResult | Loss
+Mail: TypeAlias = SessionMessage | MetricResult | AgentFailure
 
 
 class Phase(enum.Enum):
@@ -147,10 +139,10 @@ class Mailboxes:
         self._boxes: dict[str, Mailbox] = {}
         self._issued = 0
         self._late_bytes = 0
-        self._ended: Loss | None = None
+        self._ended: AgentFailure | None = None
 
     def open(self, phase: Phase) -> Mailbox:
-        """A box under a new name; where the worker has ended already, its loss is in it."""
+        """A box under a new name; where the worker has ended already, its failure is in it."""
         with self._lock:
             self._issued += 1
             box = Mailbox(f"{'m' if phase is Phase.METRIC else 's'}{self._issued}", phase)
@@ -164,47 +156,42 @@ class Mailboxes:
         with self._lock:
             self._boxes.pop(box.name, None)
 
-    def deliver(self, message: SessionMessage | MetricResult, *, size: int) -> Loss | None:
-        """Put a message of `size` bytes into its box; a loss where it has no place there, or no room."""
+    def add(self, message: SessionMessage | MetricResult, *, size: int) -> AgentFailure | None:
+        """Put a message of `size` bytes into its box; a failure where it has no place there, or no room."""
         name = message.id if isinstance(message, MetricResult) else message.session
         with self._lock:
             box = self._boxes.get(name)
             if box is None:
                 return self._late(message, name, size)
             if not isinstance(message, _EXPECTED[box.phase]):
-                return misplaced(message.type, f"for a conversation that is {box.phase.value}")
+                return out_of_turn(message.type, f"for a conversation that is {box.phase.value}")
             box.bytes += size
             box.events += 1
             if box.bytes > self._output_bytes:
-                return flooded(f"{words.size(self._output_bytes)} in one turn")
+                return too_large(f"{words.size(self._output_bytes)} in one turn")
             if box.events > MOST_EVENTS:
-                return flooded(f"{MOST_EVENTS:,} events in one turn")
+                return too_large(f"{MOST_EVENTS:,} events in one turn")
             if not isinstance(message, EventSaid | ToolCallSaid | ToolResultSaid):
                 box.phase = Phase.IDLE
             box.mail.put(message)
             return None
 
-    def end(self, loss: Loss) -> None:
+    def end(self, failure: AgentFailure) -> None:
         """Tell every conversation that the worker is gone."""
         with self._lock:
-            self._ended = loss
+            self._ended = failure
             for box in self._boxes.values():
-                box.mail.put(in_company(loss, len(self._boxes) - 1))
+                box.mail.put(told_to_all(failure, len(self._boxes) - 1))
 
-    def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> Loss | None:
+    def _late(self, message: SessionMessage | MetricResult, name: str, size: int) -> AgentFailure | None:
         number = name[1:]
         known = name[:1] in {"s", "m"} and number.isdecimal() and 1 <= int(number[:18]) <= self._issued
         if not known:
-            return misplaced(message.type, f"for {name[:80]!r}, an unknown conversation")
+            return out_of_turn(message.type, f"for {name[:80]!r}, an unknown conversation")
         self._late_bytes += size
         if self._late_bytes > self._output_bytes:
-            return flooded(f"{words.size(self._output_bytes)} in conversations that had ended")
+            return too_large(f"{words.size(self._output_bytes)} in conversations that had ended")
         return None
-
-
-DETAIL_BYTES = 8_000
-HANG_UP_S = 1.0  # how long a worker that closed a pipe may take to end
-GRACE_S = 1.0  # between SIGTERM and SIGKILL for a worker that has failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +209,7 @@ class Launch:
 class Worker:
     """A worker process; `greet` it before anything else.
 
-    Its child's thread sorts what it says into `boxes`. `loss` is set as soon as the worker is of no use; the boxes
+    Its child's thread sorts what it says into `boxes`. `failure` is set as soon as the worker is of no use; the boxes
     get it when the process has really ended, so that its last words are complete.
     """
 
@@ -233,10 +220,10 @@ class Worker:
         self._tools = tools
         self._lock = threading.Lock()
         self._lines = LineSplitter(limit=limits.output_bytes)
-        self._greeting: queue.SimpleQueue[Ready | Loss] = queue.SimpleQueue()
+        self._greeting: queue.SimpleQueue[Ready | AgentFailure] = queue.SimpleQueue()
         self.boxes = Mailboxes(output_bytes=limits.output_bytes)
         self.redact: Callable[[str], str] = redact.redactor(launch.environment)
-        self.loss: Loss | None = None
+        self.failure: AgentFailure | None = None
         self._hung_up = False
         try:
             self._child = Child(
@@ -248,7 +235,7 @@ class Worker:
         except ChildStartError as error:
             failure = AgentFailure(kind=FailureKind.START, message=f"the agent cannot be started: {error}")
             raise AgentFailed(failure) from None
-        self._child.listen(self._hear, self._mourn)
+        self._child.listen(self._hear, self._ended_process)
 
     def greet(self) -> Ready:
         """Say hello and wait until it is ready; one that is not is ended. Raises AgentFailed (START, INSTALL)."""
@@ -263,15 +250,15 @@ class Worker:
         try:
             self._child.write(protocol.render_line(message), timeout_s=timeout_s)
         except TimeoutError:
-            self.condemn(Loss(kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"))
+            self.end(AgentFailure(kind=FailureKind.TIMEOUT, message="the agent does not read its standard input"))
         except ChildClosed:
             if self._child.wait(HANG_UP_S) is None:
-                self.condemn(Loss(kind=FailureKind.EXITED, message="the agent closed its standard input"))
+                self.end(AgentFailure(kind=FailureKind.EXITED, message="the agent closed its standard input"))
 
-    def condemn(self, loss: Loss) -> None:
+    def end(self, failure: AgentFailure) -> None:
         """End the worker, for this reason unless there was one before."""
         with self._lock:
-            self.loss = self.loss or loss
+            self.failure = self.failure or failure
         self._child.end(grace_s=GRACE_S)
 
     def detail(self) -> str:
@@ -281,7 +268,7 @@ class Worker:
     def dismiss(self, *, patience_s: float) -> None:
         """Say goodbye; it has `patience_s` seconds to leave by itself. Returns at once."""
         with contextlib.suppress(TimeoutError, ChildClosed):
-            self._child.write(protocol.render_line(protocol.bye()), timeout_s=0.1)
+            self._child.write(protocol.render_line({"type": "bye"}), timeout_s=0.1)
         self._child.end(patience_s=patience_s)
 
     def wait(self, timeout_s: float) -> None:
@@ -295,7 +282,9 @@ class Worker:
             answer = self._greeting.get(timeout=max(deadline - time.monotonic(), 0.0))
         except queue.Empty:
             within = words.seconds(self._limits.start_timeout_s)
-            answer = self.loss or Loss(kind=FailureKind.START, message=f"the agent was not ready within {within}")
+            answer = self.failure or AgentFailure(
+                kind=FailureKind.START, message=f"the agent was not ready within {within}"
+            )
         if isinstance(answer, Ready):
             return answer
         # Whatever went wrong, it did so before the agent was ready; only an environment that failed stays apart.
@@ -313,47 +302,47 @@ class Worker:
         line = b""
         try:
             for line in self._lines.feed(chunk):
-                if self.loss is not None:
+                if self.failure is not None:
                     return
                 if line.strip():
-                    self._sort(protocol.parse_worker_message(line), len(line))
+                    self._take(protocol.parse_worker_message(line), len(line))
         except LineTooLong:
-            self.condemn(flooded(f"{words.size(self._limits.output_bytes)} in one line"))
+            self.end(too_large(f"{words.size(self._limits.output_bytes)} in one line"))
         except ProtocolError as error:
-            self.condemn(garbled(str(error), line))
+            self.end(unreadable(str(error), line))
 
-    def _sort(self, message: WorkerMessage, size: int) -> None:
+    def _take(self, message: WorkerMessage, size: int) -> None:
         if isinstance(message, Ready):
-            loss = _wrong_version(message) or self._runs_tools_unasked(message)
-            self._greeting.put(message if loss is None else loss)
+            failure = _wrong_version(message) or self._runs_tools_unasked(message)
+            self._greeting.put(message if failure is None else failure)
         elif isinstance(message, Fatal):
             kind = protocol.failure_kind(message.kind)
-            loss = Loss(kind=kind, message=message.message, detail=message.detail)
+            failure = AgentFailure(kind=kind, message=message.message, detail=message.detail)
         else:
-            loss = self.boxes.deliver(message, size=size)
-        if loss is not None:
-            self.condemn(loss)
+            failure = self.boxes.add(message, size=size)
+        if failure is not None:
+            self.end(failure)
 
-    def _runs_tools_unasked(self, ready: Ready) -> Loss | None:
+    def _runs_tools_unasked(self, ready: Ready) -> AgentFailure | None:
         if not self._tools or ready.tools:
             return None
         text = f"the agent does not ask before it runs a tool, so `tools: {self._tools}` is not possible"
-        return Loss(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
+        return AgentFailure(kind=FailureKind.START, message=f"{text} (see docs/tools.md)")
 
-    def _mourn(self, ended: Ended) -> None:
+    def _ended_process(self, ended: Ended) -> None:
         with self._lock:
-            if self.loss is None and self._hung_up and ended.signal == signal.SIGTERM:
-                self.loss = Loss(kind=FailureKind.EXITED, message="the agent closed its standard output")
-            elif self.loss is None:
+            if self.failure is None and self._hung_up and ended.signal == signal.SIGTERM:
+                self.failure = AgentFailure(kind=FailureKind.EXITED, message="the agent closed its standard output")
+            elif self.failure is None:
                 cap = self._limits.memory_bytes if self._child.memory_capped else None
-                self.loss = loss_of_end(ended, unfinished=self._lines.rest(), memory_bytes=cap)
-            loss = self.loss
-        self.boxes.end(loss)
-        self._greeting.put(loss)
+                self.failure = failure_of_end(ended, unfinished=self._lines.rest(), memory_bytes=cap)
+            failure = self.failure
+        self.boxes.end(failure)
+        self._greeting.put(failure)
 
 
-def _wrong_version(ready: Ready) -> Loss | None:
+def _wrong_version(ready: Ready) -> AgentFailure | None:
     if ready.protocol == protocol.PROTOCOL:
         return None
     text = f"the agent speaks protocol {ready.protocol}; this is protocol {protocol.PROTOCOL}"
-    return Loss(kind=FailureKind.PROTOCOL, message=text)
+    return AgentFailure(kind=FailureKind.PROTOCOL, message=text)

@@ -1,11 +1,10 @@
-"""Which commit a head is compared with, how far commits are apart, and what a commit says of itself."""
+"""Which commit head is compared with, fetched where the checkout does not have it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from evalgate.errors import UnavailableError
@@ -16,6 +15,7 @@ DEEPENING = (50, 500, 5000)
 """Commits of history that are fetched, step by step, until base and head have an ancestor in common."""
 
 How = Literal["merge-base", "base", "given"]
+_TEST_MERGE = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,6 @@ class Commit:
 
     sha: str
     parents: tuple[str, ...]
-    committed_at: str
     subject: str
 
 
@@ -32,14 +31,11 @@ class Commit:
 class BaseCommit:
     """The commit to compare with; it is here, and can be checked out.
 
-    `ref`: how people name it, "" for a SHA; `committed_at`: ISO 8601, UTC; `how`: `merge-base` of the base branch and
-    head, `base` for the tip of the base branch because no merge base could be found (then `note` says why), `given`
-    for a commit or tag named by the user.
+    `how`: `merge-base` of the base branch and head, `base` for the tip of the base branch because no merge base could
+    be found (then `note` says why), `given` for a commit or tag named by the user.
     """
 
     sha: str
-    ref: str
-    committed_at: str
     how: How
     note: str = ""
 
@@ -58,32 +54,38 @@ def pick_base(
     if wanted:
         return _wanted(repo, wanted, head=head_sha)
     event_base = event_base if git.is_full_sha(event_base) else ""  # zeros: the push made the branch
-    made = read_commit(repo, head_sha)
+    made = parse_commit(head_sha, repo.run_bytes("cat-file", "commit", head_sha))
     if _is_tested_merge(made, environ or {}) or (is_test_merge(made) and made.parents[0] == event_base):
         _ensure(repo, made.parents[0])
-        return _base(repo, made.parents[0], ref=(environ or {}).get("GITHUB_BASE_REF", ""), how="merge-base")
+        return BaseCommit(sha=made.parents[0], how="merge-base")
     if event_base:
         _ensure_of_event(repo, event_base)
-        return _merge_base(repo, event_base, ref=(environ or {}).get("GITHUB_BASE_REF", ""), head=head_sha)
+        return _merge_base(repo, event_base, head=head_sha)
     name = _default_branch(repo)
-    return _merge_base(repo, _branch(repo, name), ref=name, head=head_sha)
+    tip = _local_branch(repo, name) or _fetched(repo, f"refs/heads/{name}")
+    if tip is None:
+        raise GitFailed(command="git fetch", words=f"the remote has no branch {name!r}", complaint=Complaint.MISSING)
+    return _merge_base(repo, tip, head=head_sha)
 
 
-def read_commit(repo: Repository, sha: str) -> Commit:
-    """What the commit says. Raises GitFailed."""
-    return parse_commit(sha, repo.run_bytes("cat-file", "commit", sha))
+def parse_commit(sha: str, data: bytes) -> Commit:
+    """The commit that a commit object describes."""
+    head, _, message = data.decode("utf-8", "replace").partition("\n\n")
+    parents = tuple(line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent "))
+    return Commit(sha=sha, parents=parents, subject=message.lstrip("\n").split("\n", 1)[0])
 
 
-def distance(repo: Repository, ancestor: str, descendant: str) -> int | None:
-    """How many first-parent steps lead from `descendant` back to `ancestor`; None where that is not known to be one."""
-    try:
-        repo.run("merge-base", "--is-ancestor", ancestor, descendant)
-        return int(repo.run("rev-list", "--count", "--first-parent", f"{ancestor}..{descendant}", "--"))
-    except GitFailed:
-        return None
+def is_test_merge(commit: Commit) -> bool:
+    """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject names its parents.
+    Anybody can write that."""
+    found = _TEST_MERGE.fullmatch(commit.subject)
+    return found is not None and commit.parents == (found[2], found[1])
 
 
-# --- which -----------------------------------------------------------------------------------------
+def _is_tested_merge(commit: Commit, environ: Mapping[str, str]) -> bool:
+    """Whether the runner says so."""
+    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
+    return is_merge_ref and environ.get("GITHUB_SHA") == commit.sha and len(commit.parents) == 2
 
 
 def _head(repo: Repository, head: str) -> str:
@@ -102,32 +104,23 @@ def _head(repo: Repository, head: str) -> str:
 def _wanted(repo: Repository, wanted: str, *, head: str) -> BaseCommit:
     branch = _local_branch(repo, wanted)
     if branch:
-        return _merge_base(repo, branch, ref=wanted, head=head)
+        return _merge_base(repo, branch, head=head)
     found = repo.resolve(wanted)
     if found:
-        return _base(repo, found, ref="" if git.is_full_sha(wanted) else wanted, how="given")
+        return BaseCommit(sha=found, how="given")
     if git.is_full_sha(wanted):
         _ensure(repo, wanted)
-        return _base(repo, wanted, ref="", how="given")
-    for kind, how in (("heads", "merge-base"), ("tags", "given")):
-        tip = _fetched(repo, f"refs/{kind}/{wanted}")
-        if tip and how == "given":
-            return _base(repo, tip, ref=wanted, how="given")
-        if tip:
-            return _merge_base(repo, tip, ref=wanted, head=head)
+        return BaseCommit(sha=wanted, how="given")
+    if tip := _fetched(repo, f"refs/heads/{wanted}"):
+        return _merge_base(repo, tip, head=head)
+    if tip := _fetched(repo, f"refs/tags/{wanted}"):
+        return BaseCommit(sha=tip, how="given")
     raise GitFailed(
         command="git fetch",
         words=f"neither the checkout nor the remote has a branch, tag or commit {wanted!r}",
         complaint=Complaint.MISSING,
         hint="Name a branch, a tag or a whole commit SHA as the base.",
     )
-
-
-def _branch(repo: Repository, name: str) -> str:
-    tip = _local_branch(repo, name) or _fetched(repo, f"refs/heads/{name}")
-    if tip is None:
-        raise GitFailed(command="git fetch", words=f"the remote has no branch {name!r}", complaint=Complaint.MISSING)
-    return tip
 
 
 def _local_branch(repo: Repository, name: str) -> str | None:
@@ -160,34 +153,31 @@ def _default_branch(repo: Repository) -> str:
     return found[1] if found else "main"
 
 
-# --- history ---------------------------------------------------------------------------------------
-
-
-def _merge_base(repo: Repository, tip: str, *, ref: str, head: str) -> BaseCommit:
+def _merge_base(repo: Repository, tip: str, *, head: str) -> BaseCommit:
     """The merge base of `tip` and `head`, history fetched as needed; `tip` itself, with a note, where there is none."""
     _ensure(repo, tip)
-    found = _common_ancestor(repo, tip, head)
+    found = _find_merge_base(repo, tip, head)
     why = "they have no common ancestor"
     for depth in DEEPENING:
         if found or not repo.is_shallow:
             break
         try:
-            _deepen(repo, tip, head, depth)
+            _fetch_history(repo, tip, head, depth)
         except GitFailed as error:
             why = f"history could not be fetched ({error.words.splitlines()[-1]})"
             break
-        found = _common_ancestor(repo, tip, head)
+        found = _find_merge_base(repo, tip, head)
         why = f"they have no common ancestor in the last {depth:,} commits"
     if found:
-        return _base(repo, found, ref=ref, how="merge-base")
+        return BaseCommit(sha=found, how="merge-base")
     note = (
         f"the merge base of the base branch and head was not found: {why}. Comparing with the tip of the base branch "
         f"instead, which may include later merges; `fetch-depth: 0` avoids this."
     )
-    return _base(repo, tip, ref=ref, how="base", note=note)
+    return BaseCommit(sha=tip, how="base", note=note)
 
 
-def _common_ancestor(repo: Repository, tip: str, head: str) -> str | None:
+def _find_merge_base(repo: Repository, tip: str, head: str) -> str | None:
     try:
         return repo.run("merge-base", tip, head) or None
     except GitFailed as error:
@@ -196,7 +186,7 @@ def _common_ancestor(repo: Repository, tip: str, head: str) -> str | None:
         return None
 
 
-def _deepen(repo: Repository, tip: str, head: str, depth: int) -> None:
+def _fetch_history(repo: Repository, tip: str, head: str, depth: int) -> None:
     try:
         repo.fetch(tip, head, depth=depth)
     except GitFailed as error:
@@ -235,50 +225,3 @@ def _fetched(repo: Repository, name: str) -> str | None:
             return None
         raise
     return repo.resolve(f"refs/evalgate/fetched/{name.removeprefix('refs/')}")
-
-
-def _base(repo: Repository, sha: str, *, ref: str, how: How, note: str = "") -> BaseCommit:
-    return BaseCommit(sha=sha, ref=ref, committed_at=read_commit(repo, sha).committed_at, how=how, note=note)
-
-
-# --- commits ---------------------------------------------------------------------------------------
-
-_MERGED = re.compile(r"Merge ([0-9a-f]{40,64}) into ([0-9a-f]{40,64})")
-
-
-def is_test_merge(commit: Commit) -> bool:
-    """Whether it says that GitHub made it to test a pull request (`refs/pull/N/merge`): its subject names its parents.
-    Anybody can write that."""
-    found = _MERGED.fullmatch(commit.subject)
-    return found is not None and commit.parents == (found[2], found[1])
-
-
-def _is_tested_merge(commit: Commit, environ: Mapping[str, str]) -> bool:
-    """Whether the runner says so."""
-    is_merge_ref = re.fullmatch(r"refs/pull/\d+/merge", environ.get("GITHUB_REF", "")) is not None
-    return is_merge_ref and environ.get("GITHUB_SHA") == commit.sha and len(commit.parents) == 2
-
-
-def parse_commit(sha: str, data: bytes) -> Commit:
-    """The commit that a commit object describes; `committed_at` is "" where it is unreadable."""
-    head, _, message = data.decode("utf-8", "replace").partition("\n\n")
-    parents = []
-    committed_at = ""
-    for line in head.splitlines():
-        key, _, value = line.partition(" ")
-        if key == "parent":
-            parents.append(value)
-        elif key == "committer":
-            committed_at = _iso(value)
-    subject = message.lstrip("\n").split("\n", 1)[0]
-    return Commit(sha=sha, parents=tuple(parents), committed_at=committed_at, subject=subject)
-
-
-def _iso(committer: str) -> str:
-    found = re.search(r"> (\d{1,12}) [+-]\d{4}$", committer)
-    if found is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(int(found[1]), UTC).isoformat().replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return ""

@@ -1,4 +1,4 @@
-"""The bar that a head has to clear: its own rules or the base's, and where its own are the weaker ones."""
+"""Whose rules decide: head's own or the base's; and which of head's are relaxed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evalgate import agents as agents_module
 from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import loosening
-from evalgate.baseline.base import Base, BaseRules
+from evalgate.baseline import relaxed
+from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import Problem, Severity
@@ -24,7 +23,8 @@ RULES = (
     *("adk_compat", "skip_judged", "strict", "runs", "budget", "max_baseline_age"),
 )
 """Settings that are the base's under `policy: base`; those that a door gives are the same on both sides."""
-UNCHECKED = "Review its changes to evalgate.yml, evaluation files and criteria; fix the base."
+UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
+REVIEW = "Review its changes to evalgate.yml, evaluation files and criteria; fix the base."
 GATE_FILE_RULES = ("suites", "compare", "judge", "simulator", "tools")
 
 
@@ -47,162 +47,142 @@ class Rules:
     quarantined: frozenset[CaseKey] = frozenset()
 
 
-def of(settings: Settings, suites: tuple[Suite, ...], policy: Policy, base: Base | None) -> Rules:
+def of(settings: Settings, suites: tuple[Suite, ...], base: Base | None, *, policy: Policy | None = None) -> Rules:
     """Head's rules; with `policy: base` the base's where they are known: its policy, its criteria and thresholds for
     every suite that it has, its judges, and the cases that head deleted. The content of cases is head's, where head has
     them. What of the base's rules cannot be read is a problem, and head's stand in for just that.
 
     evalgate.yml is part of the change: where the base's own says `policy: base`, head's cannot take that back.
+    `policy`: head's, where it is not that of the settings.
     """
-    if base is None or base.rules is None:
+    own = load.policy_of(settings, suites) if policy is None else policy
+    project = BaseProject() if base is None else base.project
+    theirs, rules = project.settings, project.rules
+    if rules is None:
         return Rules(
             settings=settings,
             suites=suites,
-            policy=_at_least(policy, settings, base),
-            relaxed=_of_settings(settings, policy, base),
-            problems=_unknown(settings, base),
+            policy=_own_policy(own, settings, base),
+            relaxed=tuple(_relaxed(settings, suites, own, project, renamed={})),
+            problems=tuple(_unknown(settings, base)),
         )
-    theirs, rules = base.settings, base.rules
-    renamed = base.renamed or baseline_base.renames(rules.suites, suites)
-    relaxed = (
-        *(() if theirs is None else loosening.of_settings(theirs, settings, rules.suites)),
-        *loosening.of_rules(
-            loosening.ComparedRules(suites=tuple(map(_with_known_agent, rules.suites)), policy=rules.policy),
-            loosening.ComparedRules(suites=suites, policy=policy),
-            fingerprint=fingerprints.of_case,
-            which=agents_module.identity_of,
-            renamed=renamed,
-        ),
-    )
-    by_base = baseline_base.rules_of_base(settings, theirs)
-    problems = tuple(_faulty(rules, by_base=by_base))
+    renamed = project.renamed or baseline_base.renames(rules.suites, suites)
+    relaxed = tuple(_relaxed(settings, suites, own, project, renamed=renamed))
+    by_base = baseline_base.is_by_base(settings, theirs)
+    problems = tuple(_unreadable(rules, by_base=by_base))
     if not by_base:
-        return Rules(settings=settings, suites=suites, policy=policy, relaxed=relaxed, problems=problems)
-    ruling = settings if theirs is None else _ruled(settings, theirs)
+        return Rules(settings=settings, suites=suites, policy=own, relaxed=relaxed, problems=problems)
+    ruling = settings if theirs is None else _with_rules_of(theirs, settings)
     return Rules(
         settings=ruling,
-        suites=_restored(rules, suites, renamed, ruling),
-        policy=_with_new(_renamed(rules.policy, renamed), _new(rules, suites, renamed), ruling),
+        suites=tuple(_suites(rules, suites, renamed, ruling)),
+        policy=_policy(rules, suites, renamed, ruling),
         relaxed=relaxed,
         by_base=True,
         problems=problems,
     )
 
 
-def _with_known_agent(suite: Suite) -> Suite:
-    """The suite; without an agent where none was found, in whose place any is as good."""
-    return dataclasses.replace(suite, agent=AgentUse(driver="")) if baseline_base.is_unknown(suite.agent) else suite
+def _relaxed(
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    policy: Policy,
+    project: BaseProject,
+    *,
+    renamed: Mapping[str, str],
+) -> Iterator[RelaxedRule]:
+    """What head asks less than the base; of a base which has no evaluation file, than its evalgate.yml."""
+    theirs, rules = project.settings, project.rules
+    if rules is None:
+        if theirs is None or theirs.places is None:
+            return
+        rules = BaseRules(suites=(), policy=load.policy_of(theirs, ()))
+    if theirs is not None:
+        yield from relaxed.of_settings(theirs, settings, rules.suites)
+    yield from relaxed.of_rules(rules, suites, policy, renamed=renamed)
 
 
-def _of_settings(settings: Settings, policy: Policy, base: Base | None) -> tuple[RelaxedRule, ...]:
-    """What head's evalgate.yml asks less than that of a base which has no evaluation file."""
-    if base is None or base.settings is None or base.settings.places is None:
-        return ()
-    theirs, ours = (
-        loosening.ComparedRules(suites=(), policy=each) for each in (load.policy_of(base.settings, ()), policy)
-    )
-    return (
-        *loosening.of_settings(base.settings, settings),
-        *loosening.of_rules(theirs, ours, fingerprint=fingerprints.of_case, which=agents_module.identity_of),
-    )
+# -- What is not known of the base's rules --
 
 
-def _unknown(settings: Settings, base: Base | None) -> tuple[Problem, ...]:
+def _unknown(settings: Settings, base: Base | None) -> Iterator[Problem]:
     """That the base's rules are not known, where there are to be some."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
-        return ()
-    if base.problem:
-        return (_unchecked(settings, "the base's rules", base.problem),)
-    if settings.policy != "base":
-        return ()
-    message = "`policy: base`: the base has no evaluation files, so head's rules apply"
-    return (Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message),)
+        return
+    if base.problem and settings.policy != "base":
+        message = f"could not check whether this change relaxes the base's rules: {base.problem}"
+        yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=REVIEW)
+    elif base.problem:
+        message = f"`policy: base`: head's rules apply because the base's rules are unknown: {base.problem}"
+        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message, hint=REVIEW)
+    elif settings.policy == "base":
+        message = "`policy: base`: the base has no evaluation files, so head's rules apply"
+        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message)
 
 
-def _at_least(policy: Policy, settings: Settings, base: Base | None) -> Policy:
-    """Head's policy; where the base's was to decide and something is wrong with the base, head's cannot let that
-    pass."""
+def _own_policy(policy: Policy, settings: Settings, base: Base | None) -> Policy:
+    """Head's policy; where the base's was to decide and something is wrong with the base, head's cannot tolerate
+    that."""
     if base is None or not base.problem or base.no_agent or settings.policy != "base":
         return policy
     return dataclasses.replace(policy, fail_on=policy.fail_on | {FailOn.NOT_MEASURED})
 
 
-def _unchecked(settings: Settings, what: str, why: str) -> Problem:
-    if settings.policy == "base":
-        message = f"`policy: base`: head's rules apply because {what} are unknown: {why}"
-        return Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=UNCHECKED)
-    message = f"could not check whether this change relaxes {what}: {why}"
-    return Problem(severity=Severity.WARNING, code="base-rules-unchecked", message=message, hint=UNCHECKED)
-
-
-def _faulty(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
+def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
     """That files of the base cannot be read: whether head asks for less than they do is not known, and where the
     base's rules decide, head's stand in for those that are in them."""
-    if not rules.faults:
+    if not rules.errors:
         return
-    why = f"the base's {baseline_base.told_of(rules.faults)}"
+    why = f"the base's {baseline_base.first_of(rules.errors)}"
     lacking = rules.unruled if by_base else frozenset()
     if lacking:
         message = f"`policy: base`: head's criteria apply to {words.listed(sorted(lacking))}: {why}"
-        yield Problem(severity=Severity.WARNING, code="base-rules-unknown", message=message, hint=UNCHECKED)
-    wrong = {fault.place.file for fault in rules.faults if fault.place is not None}
+        yield Problem(severity=Severity.WARNING, code=UNKNOWN, message=message, hint=REVIEW)
+    wrong = {error.place.file for error in rules.errors if error.place is not None}
     files = (rules.unread | rules.unruled or wrong) - lacking
     if files:
         message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {why}"
-        yield Problem(severity=Severity.WARNING, code="base-rules-unchecked", message=message, hint=UNCHECKED)
+        yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=REVIEW)
 
 
-def _ruled(settings: Settings, theirs: Settings) -> Settings:
+# -- By the base's rules --
+
+
+def _with_rules_of(theirs: Settings, settings: Settings) -> Settings:
     """Head's settings with the base's rules in it, and its stores; where other things lie and how fast they go stays
     head's."""
-    names = (*RULES, *baseline_base.STORES)
-    rules = {name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
-    ruled = {name: getattr(theirs, name) for name in names}
-    return settings.model_copy(update={**ruled, "gate_file": settings.gate_file.model_copy(update=rules)})
-
-
-def _renamed(policy: Policy, renamed: Mapping[str, str]) -> Policy:
-    """The base's policy under head's names of evaluation files."""
-    known = policy.suite_pass_rate
-    rates = {ours: known[theirs] for ours, theirs in renamed.items() if theirs in known}
-    advisory = {ours for ours, theirs in renamed.items() if theirs in policy.advisory}
-    return dataclasses.replace(
-        policy,
-        suite_pass_rate={**known, **rates},
-        advisory=(policy.advisory - renamed.keys()) | advisory,
+    gate_file = settings.gate_file.model_copy(
+        update={name: getattr(theirs.gate_file, name) for name in GATE_FILE_RULES}
     )
+    rules = {name: getattr(theirs, name) for name in (*RULES, *baseline_base.STORES)}
+    return settings.model_copy(update={**rules, "gate_file": gate_file})
 
 
-def _new(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str]) -> list[Suite]:
-    """The files that the base has under no name."""
+def _policy(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings) -> Policy:
+    """The base's policy under head's names of evaluation files, with what the ruling evalgate.yml says of files that
+    the base has under no name."""
     known = {suite.key for suite in rules.suites} | renamed.keys()
-    return [suite for suite in ours if suite.key not in known]
-
-
-def _with_new(policy: Policy, new: list[Suite], ruling: Settings) -> Policy:
-    """The base's policy with what the ruling evalgate.yml says of files that the base does not have yet."""
-    own = load.policy_of(ruling, new)
-    keys = {suite.key for suite in new}
+    new = [suite for suite in ours if suite.key not in known]
+    own, policy = load.policy_of(ruling, new), baseline_base.under_new_names(rules.policy, renamed)
     return dataclasses.replace(
         policy,
         suite_pass_rate={**policy.suite_pass_rate, **own.suite_pass_rate},
-        advisory=(policy.advisory - keys) | own.advisory,
+        advisory=(policy.advisory - {suite.key for suite in new}) | own.advisory,
     )
 
 
-def _restored(
-    rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings
-) -> tuple[Suite, ...]:
+def _suites(rules: BaseRules, ours: tuple[Suite, ...], renamed: Mapping[str, str], ruling: Settings) -> Iterator[Suite]:
+    """Head's suites by the base's rules, then those that head deleted."""
     before = {suite.key: suite for suite in rules.suites}
-    kept = [(suite, before.get(renamed.get(suite.key, suite.key))) for suite in ours]
+    for suite in ours:
+        then = before.get(renamed.get(suite.key, suite.key))
+        yield suite if then is None else _by_rules_of(then, suite, ruling, rules)
     # without cases there is nothing to run, by criteria that cannot be read nothing could be decided
     known = {suite.key for suite in ours} | set(renamed.values()) | rules.unread | rules.unruled
-    deleted = [suite for suite in rules.suites if suite.key not in known]
     agents = {fingerprints.agent_key(suite.agent): suite.agent for suite in ours}
-    return (
-        *(suite if then is None else _with_base(suite, then, ruling, rules) for suite, then in kept),
-        *(dataclasses.replace(suite, agent=_agent_for(suite, agents)) for suite in deleted),
-    )
+    for suite in rules.suites:
+        if suite.key not in known:
+            yield dataclasses.replace(suite, agent=_agent_for(suite, agents))
 
 
 def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
@@ -216,22 +196,19 @@ def _agent_for(deleted: Suite, agents: Mapping[str, AgentUse]) -> AgentUse:
     return opening.absent(f"{deleted.key} was deleted, and the agent for its cases is unknown")
 
 
-def _with_base(suite: Suite, then: Suite, ruling: Settings, rules: BaseRules) -> Suite:
+def _by_rules_of(then: Suite, suite: Suite, ruling: Settings, rules: BaseRules) -> Suite:
     """Head's suite with the cases that head deleted and by the base's rules; by its own criteria where the base's
     cannot be read."""
     ids = {case.case_id for case in suite.eval_set.cases}
     deleted = tuple(case for case in then.eval_set.cases if case.case_id not in ids)
-    whole = dataclasses.replace(
-        suite, eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted))
-    )
-    if then.key in rules.unruled:
-        return whole
-    led = user.has_scenarios(then) or then.key in rules.led
+    readable = then.key not in rules.unruled
+    simulated = user.has_scenarios(then) or then.key in rules.simulated
     made = dataclasses.replace(
-        whole,
-        criteria=then.criteria,
-        criteria_source=then.criteria_source,
-        simulator=then.simulator if led else suite.simulator,
+        suite,
+        eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted)),
+        criteria=then.criteria if readable else suite.criteria,
+        criteria_source=then.criteria_source if readable else suite.criteria_source,
+        simulator=then.simulator if readable and simulated else suite.simulator,
     )
     # a file that got its first simulated user has no rules on it from the base's side yet
-    return made if led else user.settle((made,), ruling)[0]
+    return made if simulated or not readable else user.settle((made,), ruling)[0]

@@ -95,13 +95,8 @@ def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Sui
     Problems of agents do not count: none is run.
     """
     try:
-        found = discover.discover(
-            settings.root,
-            gate_file=settings.gate_file,
-            places=settings.places,
-            criteria_file=Path(settings.criteria) if settings.criteria else None,
-            specs=criteria.CRITERIA,
-        )
+        whole = settings.model_copy(update={"paths": (), "grep": ""})
+        found = discover.discover(whole, specs=criteria.CRITERIA)
         suites, problems = found.suites, [each for each in found.problems if each.code not in agents.CODES]
     except NothingToDo:
         suites, problems = (), []

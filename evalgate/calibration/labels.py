@@ -17,7 +17,7 @@ from evalgate.criteria.base import Verdicts
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire
-from evalgate.formats.json_source import Ledger
+from evalgate.formats.json_source import Problems
 from evalgate.judges import prompting
 from evalgate.model import (
     Case,
@@ -163,9 +163,9 @@ class _Reader:
         try:
             wire = LabelWire.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
         except ValidationError as error:
-            ledger = Ledger(line, file=self._file)
-            json_source.complain(error, raw, path=(), ledger=ledger)
-            self.problems += [_at_line(problem, number) for problem in ledger.problems()]
+            found = Problems(line, file=self._file)
+            found.validation(error, raw, path=())
+            self.problems += [_at_line(problem, number) for problem in found.all()]
             return None
         return None if unknown else wire
 

@@ -98,7 +98,7 @@ def _leave(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the 
 def run_command(action: Callable[[], int], *, debug: bool) -> int:
     """Run `action`; its exit code, or that of the error that it raised."""
     try:
-        with _interrupts():
+        with _interrupt_on_signal():
             return action()
     except EvalgateError as error:
         show_error(error)
@@ -135,7 +135,7 @@ def show_problems(problems: tuple[Problem, ...]) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[None]:
+def _interrupt_on_signal() -> Iterator[None]:
     """While a command is at work, Ctrl-C and SIGTERM are a KeyboardInterrupt, so that it tidies up."""
     signal.signal(signal.SIGTERM, _interrupt)
     outside = signal.getsignal(signal.SIGINT)

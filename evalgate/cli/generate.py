@@ -14,8 +14,9 @@ from evalgate.cli import commands
 from evalgate.config import load
 from evalgate.errors import ExitCode
 from evalgate.gate import generate as gate_generate
+from evalgate.gate import prepare, progress
 from evalgate.gate.generate import Order
-from evalgate.text import plain, words
+from evalgate.text import words
 
 SETTINGS = ("root", "config", "agent", "python", "requirements", "env", "seed", "cache", "debug")
 
@@ -48,9 +49,9 @@ def generate(values: dict[str, Any]) -> int:
         model=values["model"],
         into=values["into"] or "generated",
     )
-    files, count = gate_generate.generate(
-        settings, order, environ=os.environ, say=lambda line: click.echo(plain.one_line(line), err=True)
-    )
+    watcher = progress.PlainWatcher(sys.stderr)
+    context = prepare.make_context(settings, environ=os.environ, watcher=watcher)
+    files, count = gate_generate.generate(settings, order, context)
     for path in files:
         click.echo(f"wrote {os.path.relpath(path)}")
     if count < order.count:

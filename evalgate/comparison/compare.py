@@ -164,7 +164,7 @@ DUST = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScaledRule:
+class PolicyRule:
     """How the policy compares one criterion. `max_drop`: a share of the scale, or of base's mean where it is open."""
 
     name: str
@@ -180,11 +180,11 @@ class ScaledRule:
         return max(self.max_drop * reach, self.scale.resolution)
 
 
-def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool) -> ScaledRule:
+def rule_of(use: CriterionUse, policy: Policy, *, advisory: bool) -> PolicyRule:
     """How the policy compares a criterion. Informational ones decide only where the policy says so."""
     rule = policy.criteria.get(use.name, CriterionRule())
     informational = use.informational or use.threshold is None
-    return ScaledRule(
+    return PolicyRule(
         name=use.name,
         gating=not advisory and (not informational if rule.gating is None else rule.gating),
         lower_is_better=use.lower_is_better if rule.lower_is_better is None else rule.lower_is_better,
@@ -203,7 +203,7 @@ class CriterionResult:
     that nothing may be claimed.
     """
 
-    rule: ScaledRule
+    rule: PolicyRule
     samples: Sequence[Sample]
     fact: bool
     measured: Estimate | None
@@ -236,7 +236,7 @@ class CriterionResult:
             return PValue(worse=estimate.tails.rise, better=estimate.tails.drop)
         return PValue(worse=estimate.tails.drop, better=estimate.tails.rise)
 
-    def exceeds(self, *, worse: bool) -> bool:
+    def is_beyond_floor(self, *, worse: bool) -> bool:
         """Whether the difference exceeds the floor, as measured and with the missing put in against that."""
         against = self.at_best if worse else self.at_worst
         if self.measured is None or against is None:
@@ -293,7 +293,8 @@ def _ends(scale: Scale, samples: Sequence[Sample]) -> tuple[float, float]:
 # -- Head's run beside base's --
 
 DRAWS = 9_999
-"""Of the Monte Carlo tests and of the bootstrap."""
+"""Of the Monte Carlo tests and of the bootstrap; fewer for very many cases: the p-values stay valid, and 20,000 cases
+take the time of 2,000."""
 
 REPETITIONS = 4
 """As many runs, beyond the first of each side, must have been repetitions before an agent is called deterministic: one
@@ -301,11 +302,6 @@ case that is a coin toss looks like a fact, and worse, with a chance of 1/16 at 
 
 OVERALL = "trials that pass"
 """The name of the row over all deciding criteria."""
-
-
-def draws_for(cases: int) -> int:
-    """Fewer draws for very many cases: the p-values stay valid, and 2,000 cases take the same time as 20,000."""
-    return max(1_999, min(DRAWS, 20_000_000 // max(cases, 1)))
 
 
 def compare(
@@ -325,7 +321,7 @@ def compare(
     `run_together`: whether all of the base was run side by side with head; None: as the origin says. The others: as
     `compare_runs`.
     """
-    problem = "" if _shares_no_case(head, unpaired) else _never_ran(base)
+    problem = "" if _is_all_unpaired(head, unpaired) else _base_problem(base)
     if problem:
         return Comparison(origin=origin, problem=problem, relaxed=relaxed)
     run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
@@ -362,16 +358,16 @@ def compare_runs(
     `run_together`: whether both sides were run side by side; where not, nothing is said of what is read from a clock.
     """
     table = comparison_cases.of(head, base, policy=policy, unpaired=unpaired, unreliable=unreliable)
-    comparer = _Comparer(
+    criteria = _Criteria(
         table,
         policy=policy,
         # a case whose two sides differ is about to be run again, and may yet turn out to be a coin toss
-        steady=stage is not Stage.FIRST and _steady(table.pairs),
+        steady=stage is not Stage.FIRST and _is_deterministic(table.pairs),
         share=repeats.SHARES[stage],
         run_together=run_together,
     )
-    rows = comparer.rows()
-    overall = comparer.overall()
+    rows = criteria.rows()
+    overall = criteria.overall()
     outcomes = [pairing.outcomes(pair) for pair in table.deciding]
     return Comparison(
         origin=origin,
@@ -390,11 +386,12 @@ def compare_runs(
         relaxed=relaxed,
         alpha=policy.alpha,
         seed=head.seed,
-        draws=comparer.draws,
+        draws=criteria.draws,
+        decided=table.head.verdicts,
     )
 
 
-def _steady(pairs: Sequence[Pair]) -> bool:
+def _is_deterministic(pairs: Sequence[Pair]) -> bool:
     """Whether every case ran twice or more on each side and the agent did the same each time, and that often enough: it
     is deterministic."""
     sides = [side for pair in pairs for side in (pair.head, pair.base)]
@@ -407,11 +404,11 @@ def _steady(pairs: Sequence[Pair]) -> bool:
     )
 
 
-class _Comparer:
-    """Compares the criteria of a table's cases. `share`: of alpha that this stage may spend."""
+class _Criteria:
+    """The criteria of a table's cases, compared. `share`: of alpha that this stage may spend."""
 
     def __init__(self, table: Table, *, policy: Policy, steady: bool, share: float, run_together: bool) -> None:
-        self.draws = draws_for(len(table.pairs))
+        self.draws = max(1_999, min(DRAWS, 20_000_000 // max(len(table.pairs), 1)))
         self._table, self._policy, self._steady, self._share = table, policy, steady, share
         self._run_together = run_together
         self._truncated = bool(table.head.run.truncated or table.base.run.truncated)
@@ -423,9 +420,9 @@ class _Comparer:
         gating = {name: result for name, result in deciding.items() if result.rule.gating}
         others = {name: result for name, result in deciding.items() if not result.rule.gating}
         return (
-            *self._family(gating, self._table.deciding, advisory=False),
-            *self._family(others, self._table.deciding, advisory=False),
-            *self._family(shown, self._table.shown, advisory=True),
+            *self._compared(gating, self._table.deciding, advisory=False),
+            *self._compared(others, self._table.deciding, advisory=False),
+            *self._compared(shown, self._table.shown, advisory=True),
         )
 
     def overall(self) -> CriterionComparison | None:
@@ -434,13 +431,13 @@ class _Comparer:
         if not pairs:
             return None
         uses = [use for pair in pairs for use in pairing.deciding(pair.uses)]
-        rule = ScaledRule(
+        rule = PolicyRule(
             name=OVERALL, gating=False, lower_is_better=False, scale=Scale(), max_drop=self._policy.max_drop
         )
         result = self._result(
             rule, [pairing.outcomes(pair) for pair in pairs], is_judged=any(use.is_judged for use in uses)
         )
-        (row,) = self._family({OVERALL: result}, pairs, advisory=False)
+        (row,) = self._compared({OVERALL: result}, pairs, advisory=False)
         return row
 
     def _results(self, pairs: Sequence[Pair], *, advisory: bool) -> dict[str, CriterionResult]:
@@ -454,7 +451,7 @@ class _Comparer:
             results[name] = self._result(rule, samples, is_judged=name in judged)
         return results
 
-    def _result(self, rule: ScaledRule, samples: Sequence[Sample], *, is_judged: bool) -> CriterionResult:
+    def _result(self, rule: PolicyRule, samples: Sequence[Sample], *, is_judged: bool) -> CriterionResult:
         """`is_judged`: a judge scores it, whose scores vary though the agent does not. A difference is a fact only
         where so many coin tosses would look like it with a chance below alpha."""
         fact = (
@@ -483,7 +480,7 @@ class _Comparer:
             clock_based=rule.scale.clocked and not self._run_together,
         )
 
-    def _family(
+    def _compared(
         self, results: Mapping[str, CriterionResult], pairs: Sequence[Pair], *, advisory: bool
     ) -> list[CriterionComparison]:
         """The rows of criteria that are adjusted for each other.
@@ -504,8 +501,8 @@ class _Comparer:
         alpha, rows = self._policy.alpha, []
         for name, result in results.items():
             missing = result.missing(min_measured=self._policy.min_measured, truncated=self._truncated)
-            regressed = max(worse[name], worse_at_best[name]) < alpha and result.exceeds(worse=True)
-            improved = max(better[name], better_at_worst[name]) < alpha and result.exceeds(worse=False)
+            regressed = max(worse[name], worse_at_best[name]) < alpha and result.is_beyond_floor(worse=True)
+            improved = max(better[name], better_at_worst[name]) < alpha and result.is_beyond_floor(worse=False)
             p_values = (measured[name], PValue(worse=worse[name], better=better[name])) if name in sampled else None
             rows.append(
                 CriterionComparison(
@@ -564,13 +561,13 @@ def clock_based(policy: Policy, suites: Iterable[Suite]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(named) if policy.criteria.get(name, CriterionRule()).gating)
 
 
-def _shares_no_case(head: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> bool:
+def _is_all_unpaired(head: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> bool:
     """Whether every case is new or changed, so that nothing could be compared whatever became of the base."""
     keys = [(suite.key, case.case_id) for suite in head.suites for case in suite.eval_set.cases]
     return bool(keys) and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys)
 
 
-def _never_ran(base: Run) -> str:
+def _base_problem(base: Run) -> str:
     """Why no trial of the base can be used at all; "" where one can."""
     if not base.trials:
         return "no base result could be compared"

@@ -65,11 +65,6 @@ class Side:
     first: int
     patterns: tuple[Pattern | None, ...]
 
-    @property
-    def unrun(self) -> bool:
-        """Whether a trial is missing altogether."""
-        return None in self.trials
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
@@ -90,8 +85,8 @@ def pair(
     later runs count only where both sides have them: a stored base may have more. Without, there is one stage, and
     the sides may have different numbers of runs.
     """
-    head_slots = _slots(head_trials.get(key, ()), head.expected(*key))
-    base_slots = _slots(base_trials.get(key, ()), base.expected(*key))
+    head_slots = _by_repeat(head_trials.get(key, ()), head.expected(*key))
+    base_slots = _by_repeat(base_trials.get(key, ()), base.expected(*key))
     first = head.repeats if head.more else max(len(head_slots), len(base_slots))
     if len(head_slots) <= first or len(base_slots) <= first:
         head_slots, base_slots = head_slots[:first], base_slots[:first]
@@ -104,7 +99,7 @@ def pair(
     )
 
 
-def _slots(trials: Sequence[GradedTrial], expected: int) -> tuple[GradedTrial | None, ...]:
+def _by_repeat(trials: Sequence[GradedTrial], expected: int) -> tuple[GradedTrial | None, ...]:
     by_repeat = {trial.key.repeat: trial for trial in trials}
     return tuple(by_repeat.get(repeat) for repeat in range(max([expected, *(repeat + 1 for repeat in by_repeat)])))
 
@@ -183,7 +178,7 @@ def _sample(pair: Pair, *, head: tuple[float | None, ...], base: tuple[float | N
         base=base,
         head_first=pair.head.first,
         base_first=pair.base.first,
-        unrun=pair.head.unrun or pair.base.unrun,
+        unrun=None in (*pair.head.trials, *pair.base.trials),
         failed=_failed(pair.head, head) or _failed(pair.base, base),
         patterns=(pair.head.patterns, pair.base.patterns) if again else None,
     )

@@ -36,16 +36,22 @@ def detectable(outcomes: Sequence[Sample], *, alpha: float, floor: float, fact: 
     if fact:
         return dataclasses.replace(told, drop=_beyond_floor(1, len(paired), floor))
     first = [_first(sample) for sample in paired]
-    further = [stage for sample in paired if (stage := _further(sample)) is not None]
+    further = [
+        stage
+        for sample in paired
+        if (stage := _stage(sample.head[sample.head_first :], sample.base[sample.base_first :])) is not None
+    ]
     variances = [stage.variance for stage in first]
-    noise = _Noise(
-        test=_error([*first, *further]),
-        spread=math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in first)) / len(paired),
+    all_runs = [*first, *further]
+    # of a drop that every run shows alike
+    test_error = math.sqrt(math.fsum(2 * stage.variance * stage.runs for stage in all_runs)) / math.fsum(
+        stage.runs for stage in all_runs
     )
+    first_error = math.sqrt(math.fsum(2 * stage.variance / stage.runs for stage in first)) / len(paired)
     would = [(k, _smallest(variances, k, alpha=alpha, floor=floor)) for k in REPEATS if k > min(head, base) + more]
     return dataclasses.replace(
         told,
-        drop=_bound(noise, len(paired), stages, alpha=alpha, floor=floor),
+        drop=_bound((test_error, first_error), len(paired), stages, alpha=alpha, floor=floor),
         would=tuple((k, drop) for k, drop in would if drop is not None),
     )
 
@@ -66,22 +72,13 @@ class _Stage:
     runs: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Noise:
-    """Standard errors of a drop: as the test sees it, and as it is reported."""
-
-    test: float
-    spread: float
-
-
 def _first(sample: Sample) -> _Stage:
     stage = _stage(sample.head[: sample.head_first], sample.base[: sample.base_first])
     # where all of it is missing on one side, the whole case has to do
-    return stage or _Stage(variance=variance(sample), runs=_worth(_known_count(sample.head), _known_count(sample.base)))
-
-
-def _further(sample: Sample) -> _Stage | None:
-    return _stage(sample.head[sample.head_first :], sample.base[sample.base_first :])
+    return stage or _Stage(
+        variance=_variance([*sample.head, *sample.base]),
+        runs=_worth(_known_count(sample.head), _known_count(sample.base)),
+    )
 
 
 def _stage(head: Sequence[float | None], base: Sequence[float | None]) -> _Stage | None:
@@ -95,19 +92,9 @@ def _worth(head: int, base: int) -> float:
     return 2 * head * base / (head + base)
 
 
-def _error(stages: Sequence[_Stage]) -> float:
-    """The standard error of a drop that every run shows alike."""
-    noise = math.fsum(2 * stage.variance * stage.runs for stage in stages)
-    return math.sqrt(noise) / math.fsum(stage.runs for stage in stages)
-
-
-def variance(sample: Sample) -> float:
-    """The variance of one run of a case, from both sides together: unbiased where they are alike."""
-    return _variance([*sample.head, *sample.base])
-
-
 def _variance(outcomes: Sequence[float | None]) -> float:
-    values = [value for value in outcomes if value is not None]
+    """The variance of one run of a case, from both sides together: unbiased where they are alike."""
+    values = _known_values(outcomes)
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
@@ -115,17 +102,20 @@ def _variance(outcomes: Sequence[float | None]) -> float:
 def _smallest(variances: Sequence[float], runs: int, *, alpha: float, floor: float) -> float | None:
     """As `detectable`, for so many runs of every case."""
     error = math.sqrt(2 * math.fsum(variances) / runs) / len(variances)
-    return _bound(_Noise(test=error, spread=error), len(variances), ((runs, runs),), alpha=alpha, floor=floor)
+    return _bound((error, error), len(variances), ((runs, runs),), alpha=alpha, floor=floor)
 
 
-def _bound(noise: _Noise, cases: int, stages: Sequence[tuple[int, int]], *, alpha: float, floor: float) -> float | None:
-    """None where not even breaking every case would be seen."""
+def _bound(
+    errors: tuple[float, float], cases: int, stages: Sequence[tuple[int, int]], *, alpha: float, floor: float
+) -> float | None:
+    """None where not even breaking every case would be seen. `errors`: standard errors of a drop, as the test sees it
+    and as it is reported."""
     discrete = _beyond_floor(fewest_broken(stages, alpha=alpha), cases, floor)
     if discrete is None:
         return None
     normal = NormalDist()
     sure = normal.inv_cdf(POWER)
-    drop = max(discrete, (normal.inv_cdf(1 - alpha) + sure) * noise.test, floor + sure * noise.spread)
+    drop = max(discrete, (normal.inv_cdf(1 - alpha) + sure) * errors[0], floor + sure * errors[1])
     return drop if drop <= 1 else None
 
 
@@ -150,7 +140,7 @@ def fewest_broken(stages: Sequence[tuple[int, int]], *, alpha: float) -> int:
 
 
 def _known_count(values: Sequence[float | None]) -> int:
-    return sum(value is not None for value in values)
+    return len(_known_values(values))
 
 
 # -- Shares of counts --

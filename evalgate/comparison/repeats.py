@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from evalgate.comparison import pairing, tests
-from evalgate.comparison.pairing import Pattern
 from evalgate.comparison.tests import Stratum
 from evalgate.errors import Problem, Severity
 from evalgate.model import (
@@ -42,7 +41,7 @@ def new_failures(comparison: Comparison, *, policy: Policy, unreliable: frozense
     `unreliable` cases do not block at all.
     """
     keys = (
-        (case.suite, case.case_id)
+        case.key
         for case in comparison.cases
         if case.origin is FailureOrigin.NEW and case.status is CaseStatus.PAIRED and case.base is not None
     )
@@ -70,7 +69,7 @@ def needed(candidates: int, *, ways: int, repeats: int, minimum: int, alpha: flo
     """
     if candidates <= 0:
         return 0
-    before = _pairs(ways * candidate_chance(repeats, alpha=alpha), alpha)
+    before = _pairs(ways * new_failure_chance(repeats, alpha=alpha), alpha)
     after = _pairs(candidates, alpha)
     return max(minimum, before if before <= _pairs(1, alpha) else after)
 
@@ -81,7 +80,7 @@ def _pairs(expected: float, alpha: float) -> int:
 
 
 @lru_cache(maxsize=256)
-def candidate_chance(repeats: int, *, alpha: float) -> float:
+def new_failure_chance(repeats: int, *, alpha: float) -> float:
     """The most that chance can do to make a new failure of an unchanged case, over all pass probabilities.
 
     A new failure: head never passes and base always, or the case's own exact test says that head is worse.
@@ -146,7 +145,7 @@ def settle(
     fresh_head, fresh_base = _by_repeat(head.confirmations), _by_repeat(base.confirmations)
 
     def settled(case: CaseComparison) -> CaseComparison:
-        key = (case.suite, case.case_id)
+        key = case.key
         if key not in only:
             return case
         heads, bases = fresh_head.get(key, {}), fresh_base.get(key, {})
@@ -171,11 +170,6 @@ def _looks(case: CaseComparison, uses: Sequence[CriterionUse]) -> list[Sequence[
     if newly and len(newly) < len(pairing.deciding(uses)):
         looks.append(newly)
     return looks or [uses]
-
-
-def looks_at_most(suites: Iterable[Suite]) -> int:
-    """In how many ways the fresh runs of one case may be looked at."""
-    return 2 if any(len(pairing.deciding(suite.criteria)) > 1 for suite in suites) else 1
 
 
 def _by_repeat(trials: Iterable[GradedTrial]) -> Mapping[CaseKey, Mapping[int, GradedTrial]]:
@@ -221,13 +215,9 @@ def undecided(
         deciding = pairing.deciding(uses)
         trials = (*head_trials.get(key, ()), *base_trials.get(key, ()))
         patterns = [pairing.pattern_of(trial, deciding) for trial in trials if trial.key.repeat < head.repeats]
-        if _differ(patterns):
+        if any(len({each for each in column if each is not None}) > 1 for column in zip(*patterns, strict=True)):
             found.append(key)
     return tuple(found)
-
-
-def _differ(patterns: list[Pattern]) -> bool:
-    return any(len({each for each in column if each is not None}) > 1 for column in zip(*patterns, strict=True))
 
 
 def early(comparison: Comparison, *, policy: Policy) -> bool:
@@ -272,8 +262,10 @@ def ask(
     `parts`: on how many machines, of which none knows what the others find: each makes enough runs for as many new
     failures everywhere."""
     found, planned = frozenset(cases), tuple(suites)
+    # as a whole, and by what it newly fails
+    looks = 2 if any(len(pairing.deciding(suite.criteria)) > 1 for suite in planned) else 1
     pairs = needed(
-        len(found) * parts * looks_at_most(planned),
+        len(found) * parts * looks,
         ways=ways(planned),
         repeats=repeats,
         minimum=policy.confirm,
@@ -302,9 +294,7 @@ def alone(base: Run) -> frozenset[CaseKey]:
 
 def unconfirmed(comparison: Comparison) -> frozenset[CaseKey]:
     """New failures of which too few fresh runs could be measured."""
-    return frozenset(
-        (case.suite, case.case_id) for case in comparison.cases if case.origin is FailureOrigin.UNCONFIRMED
-    )
+    return frozenset(case.key for case in comparison.cases if case.origin is FailureOrigin.UNCONFIRMED)
 
 
 def without_base(policy: Policy, suites: Collection[str], *, is_at_hand: bool) -> tuple[Problem, ...]:

@@ -24,7 +24,7 @@ from evalgate.model import Interval
 FEW = 64
 """Up to so many different values, a resample is drawn as counts of values instead of case by case."""
 
-BOOTSTRAP_CHUNK = 4_000_000
+CHUNK = 4_000_000
 """Numbers held at once while sampling: 32 MB."""
 
 
@@ -47,7 +47,7 @@ def interval(differences: Sequence[float], *, draws: int, seed: int, confidence:
 def _bounds(values: Sequence[float], *, draws: int, seed: int, confidence: float) -> tuple[float, float]:
     import numpy as np  # noqa: PLC0415 - 0.1 s of import that a run without a base does not need
 
-    means = resampled_means(values, draws=draws, seed=seed)
+    means = _bootstrap_means(values, draws=draws, seed=seed)
     cases = len(values)
     outer = (1 - confidence) / 2
     reach = math.sqrt(cases / (cases - 1)) * student(1 - outer, freedom=cases - 1)
@@ -56,7 +56,7 @@ def _bounds(values: Sequence[float], *, draws: int, seed: int, confidence: float
     return float(low), float(high)
 
 
-def resampled_means(values: Sequence[float], *, draws: int, seed: int) -> Any:
+def _bootstrap_means(values: Sequence[float], *, draws: int, seed: int) -> Any:
     """Means of `draws` resamples with replacement, an array."""
     import numpy as np  # noqa: PLC0415 - as above
 
@@ -68,7 +68,7 @@ def resampled_means(values: Sequence[float], *, draws: int, seed: int) -> Any:
         return random.multinomial(cases, shares, size=draws) @ np.asarray(list(counts)) / cases
     array = np.asarray(values)
     means = np.empty(draws)
-    step = max(1, BOOTSTRAP_CHUNK // cases)
+    step = max(1, CHUNK // cases)
     for start in range(0, draws, step):
         size = min(step, draws - start)
         means[start : start + size] = array[random.integers(0, cases, size=(size, cases))].mean(axis=1)
@@ -114,9 +114,6 @@ Floats: TypeAlias = Any
 TABLE = 1000
 """Up to so many ways to choose head's runs in a stratum, all of them are tabulated; beyond, runs are shuffled."""
 
-PERMUTATION_CHUNK = 4_000_000
-"""Numbers held at once while sampling: 32 MB."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
@@ -140,11 +137,6 @@ class Tails:
 
     drop: float
     rise: float
-
-    @property
-    def swapped(self) -> Tails:
-        """The same with head and base exchanged."""
-        return Tails(drop=self.rise, rise=self.drop)
 
 
 NOTHING = Tails(drop=1.0, rise=1.0)
@@ -243,7 +235,8 @@ def monte_carlo(strata: Iterable[ScoredStratum], *, draws: int, seed: int) -> Ta
         tails = _sampled(forth, draws=draws, seed=seed)
         # the sides are each other's mirror image: so are their tails
         return Tails(drop=max(tails.drop, tails.rise), rise=max(tails.drop, tails.rise)) if forth == back else tails
-    return _sampled(back, draws=draws, seed=seed).swapped
+    tails = _sampled(back, draws=draws, seed=seed)
+    return Tails(drop=tails.rise, rise=tails.drop)
 
 
 def _sampled(strata: Sequence[tuple[tuple[float, ...], tuple[float, ...]]], *, draws: int, seed: int) -> Tails:
@@ -258,14 +251,14 @@ def _sampled(strata: Sequence[tuple[tuple[float, ...], tuple[float, ...]]], *, d
         # sorted, so that which runs were head's does not even change what is drawn
         pool = np.sort(np.asarray(pools), axis=1)
         ways = math.comb(head_runs + base_runs, head_runs)
-        totals += (_tabulated if ways <= TABLE else _shuffled)(pool, head_runs, draws, random)
+        totals += (_sums_from_table if ways <= TABLE else _sums_of_shuffles)(pool, head_runs, draws, random)
     observed = math.fsum(value for head, _ in strata for value in head)
     dust = 1e-11 * (1 + math.fsum(abs(value) for pair in strata for side in pair for value in side))
     drops, rises = int((totals <= observed + dust).sum()), int((totals >= observed - dust).sum())
     return Tails(drop=(1 + drops) / (1 + draws), rise=(1 + rises) / (1 + draws))
 
 
-def _tabulated(pool: Floats, head_runs: int, draws: int, random: Generator) -> Floats:
+def _sums_from_table(pool: Floats, head_runs: int, draws: int, random: Generator) -> Floats:
     """Sums of head's scores: every stratum's possible sums are listed once, and drawn from."""
     import numpy as np  # noqa: PLC0415 - as above
 
@@ -275,7 +268,7 @@ def _tabulated(pool: Floats, head_runs: int, draws: int, random: Generator) -> F
     for place in range(head_runs):
         sums += pool[:, chosen[:, place]]
     totals = np.empty(draws)
-    rows, step = np.arange(strata), max(1, PERMUTATION_CHUNK // strata)
+    rows, step = np.arange(strata), max(1, CHUNK // strata)
     for start in range(0, draws, step):
         size = min(step, draws - start)
         picks = random.integers(0, len(chosen), size=(size, strata))
@@ -283,13 +276,13 @@ def _tabulated(pool: Floats, head_runs: int, draws: int, random: Generator) -> F
     return totals
 
 
-def _shuffled(pool: Floats, head_runs: int, draws: int, random: Generator) -> Floats:
+def _sums_of_shuffles(pool: Floats, head_runs: int, draws: int, random: Generator) -> Floats:
     """Sums of head's scores: random keys choose which runs of a stratum are head's."""
     import numpy as np  # noqa: PLC0415 - as above
 
     strata, runs = pool.shape
     totals = np.empty(draws)
-    step = max(1, PERMUTATION_CHUNK // (strata * runs))
+    step = max(1, CHUNK // (strata * runs))
     for start in range(0, draws, step):
         size = min(step, draws - start)
         keys = random.random((size, strata, runs))

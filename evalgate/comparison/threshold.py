@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from evalgate.model import (
-    AgentFailure,
     CaseKey,
     CaseVerdict,
     CriterionUse,
@@ -56,7 +55,7 @@ class Counts:
 
 def count(cases: Sequence[CaseVerdict], *, allowed: Collection[CaseKey] = ()) -> Counts:
     """The counts of a suite's cases."""
-    own = [case for case in cases if (case.suite, case.case_id) not in allowed]
+    own = [case for case in cases if case.key not in allowed]
     failed = sum(case.kind is VerdictKind.FAIL for case in own)
     return Counts(
         total=len(cases),
@@ -129,10 +128,11 @@ def judge_case(
     verdicts = tuple(
         judge_criterion(use, [trial.grades.get(use.name) for trial in trials], repeats=repeats) for use in criteria
     )
-    kind, reason = combine(verdicts, adk_compat=adk_compat)
+    kind, reason = _case_kind(verdicts, adk_compat=adk_compat)
     failures = [trial.failure for trial in trials if trial.failure is not None]
     if failures and kind is not VerdictKind.FAIL:
-        reason = _of_failure(failures[0])
+        who = "simulated user" if failures[0].kind is FailureKind.SIMULATOR else "agent"
+        reason = f"{who} failed: {failures[0].message}"
         if adk_compat:
             kind = VerdictKind.FAIL
     elif not trials:
@@ -143,7 +143,6 @@ def judge_case(
         kind=kind,
         criteria=verdicts,
         reason=reason,
-        seconds=sum(trial.seconds for trial in trials),
         doubtful=kind is VerdictKind.NOT_MEASURED and any(map(_is_doubtful, criteria, verdicts)),
     )
 
@@ -184,11 +183,6 @@ def judge_criterion(use: CriterionUse, grades: Sequence[Grade | None], *, repeat
     )
 
 
-def _of_failure(failure: AgentFailure) -> str:
-    who = "simulated user" if failure.kind is FailureKind.SIMULATOR else "agent"
-    return f"{who} failed: {failure.message}"
-
-
 def mean_of(values: Sequence[float]) -> float:
     """The mean, rounded once: what `statistics.mean` says of scores, 25 times as fast."""
     near = math.fsum(values) / len(values)
@@ -216,7 +210,7 @@ def reaches(value: float, use: CriterionUse) -> bool:
     return value <= use.threshold if use.lower_is_better else value >= use.threshold
 
 
-def combine(verdicts: Iterable[CriterionVerdict], *, adk_compat: bool) -> tuple[VerdictKind, str]:
+def _case_kind(verdicts: Iterable[CriterionVerdict], *, adk_compat: bool) -> tuple[VerdictKind, str]:
     """The case's kind from its criteria's, and the reason in words."""
     deciding = [verdict for verdict in verdicts if verdict.kind is not None]
     failed = [verdict.name for verdict in deciding if verdict.kind is VerdictKind.FAIL]

@@ -23,6 +23,7 @@ from evalgate.model import (
     GateKind,
     GateVerdict,
     GradedTrial,
+    NonBlocking,
     NotEvaluated,
     Policy,
     Run,
@@ -70,6 +71,7 @@ SAID: Mapping[FailureOrigin, str] = {
 }
 
 NONE = Allowed()
+NO_VERDICTS: Mapping[CaseKey, CaseVerdict] = {}
 
 
 def find(
@@ -82,7 +84,7 @@ def find(
     """
     if comparison is None or comparison.base is None:
         return Allowed(unreliable=unreliable)
-    failures = {(case.suite, case.case_id): case for case in comparison.cases if case.origin is not None}
+    failures = {case.key: case for case in comparison.cases if case.origin is not None}
     origins = {key: case.origin for key, case in failures.items() if case.origin is not None}
     if policy.threshold is not ThresholdRule.NEW:
         return Allowed(origins=origins, unreliable=unreliable)
@@ -102,30 +104,26 @@ def find(
 # -- What a comparison found, in sentences that a reviewer understands in ten seconds --
 
 
-def regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
+def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that fell furthest for its floor in full, the others by name."""
     worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.rule.floor, 1e-9))
     others = [f"`{row.name}`" for row in rows if row is not worst]
     rest = f" {words.listed(others)} regressed as well." if others else ""
     turned = _turned(worst)
-    return f"{moved(worst)}{f': {turned}' if turned else ''}.{rest}"
+    return f"{_change_sentence(worst)}{f': {turned}' if turned else ''}.{rest}"
 
 
-def moved(row: CriterionComparison) -> str:
+def _change_sentence(row: CriterionComparison) -> str:
     """`` `x` dropped from 0.95 to 0.71 (-0.24, 95 % CI -0.38 to -0.10) ``."""
     delta = row.delta or 0.0
     if delta == 0:
         return f"`{row.name}` stayed at {_value(row.head)}"
-    verb = _verb(row, delta)
+    verb = "rose" if delta > 0 else "fell" if row.rule.lower_is_better else "dropped"
     base, head, _ = words.compared(row.base, row.head)
-    return f"`{row.name}` {verb} from {base} to {head} ({difference(row)})"
+    return f"`{row.name}` {verb} from {base} to {head} ({_difference(row)})"
 
 
-def _verb(row: CriterionComparison, delta: float) -> str:
-    return "rose" if delta > 0 else "dropped" if not row.rule.lower_is_better else "fell"
-
-
-def difference(row: CriterionComparison) -> str:
+def _difference(row: CriterionComparison) -> str:
     """`-0.24, 95 % CI -0.38 to -0.10`, or that it is no sample."""
     if row.delta is None:
         return "unknown"
@@ -144,7 +142,7 @@ def _turned(row: CriterionComparison) -> str:
     return f"{broke}, {row.cases.fixed} {'was' if row.cases.fixed == 1 else 'were'} fixed" if row.cases.fixed else broke
 
 
-def not_measured(rows: Sequence[CriterionComparison]) -> str:
+def _not_measured_sentence(rows: Sequence[CriterionComparison]) -> str:
     """How much of the worst-measured criterion is missing."""
     if timed := next((row for row in rows if row.clock_based), None):
         return (
@@ -157,25 +155,22 @@ def not_measured(rows: Sequence[CriterionComparison]) -> str:
     return f"Too few scores to compare `{worst.name}` with the base: {lack}{others}."
 
 
-def cut_short(truncated: str) -> str:
-    """That a budget ended the run before the sides could be compared."""
-    return f"The comparison with the base was cut short ({truncated}): no result."
-
-
-def inconclusive(rows: Sequence[CriterionComparison]) -> str:
+def _inconclusive_sentence(rows: Sequence[CriterionComparison]) -> str:
     """The criterion that could have fallen furthest."""
-    worst = max(rows, key=_possible)
-    return f"{moved(worst)}, not statistically significant with {words.counted(worst.cases.compared, 'case')}."
+    worst = max(rows, key=_largest_drop)
+    return (
+        f"{_change_sentence(worst)}, not statistically significant with {words.counted(worst.cases.compared, 'case')}."
+    )
 
 
-def _possible(row: CriterionComparison) -> float:
+def _largest_drop(row: CriterionComparison) -> float:
     if row.interval is None:
         return row.drop or 0.0
     far = row.interval.high if row.rule.lower_is_better else -row.interval.low
     return far / max(row.rule.floor, 1e-9)
 
 
-def passed(rows: Sequence[CriterionComparison]) -> str:
+def _passed_sentence(rows: Sequence[CriterionComparison]) -> str:
     """That nothing fell by more than is tolerated."""
     cases = words.counted(max(row.cases.compared for row in rows), "compared case")
     better = [f"`{row.name}`" for row in rows if row.change is Change.IMPROVED]
@@ -185,14 +180,14 @@ def passed(rows: Sequence[CriterionComparison]) -> str:
     return f"No regression in {cases}{beyond}{rose}."
 
 
-def nothing_paired(cases: Sequence[CaseComparison]) -> str:
+def _unpaired_sentence(cases: Sequence[CaseComparison]) -> str:
     """Why no case could be compared, and what would help."""
     counts = Counter(case.status for case in cases)
     told = words.listed(f"{counts[each]} {each.value}" for each in CaseStatus if counts[each])
-    return f"No case can be compared with the base: {told}.{_way_out(counts)}"
+    return f"No case can be compared with the base: {told}.{_unpaired_hint(counts)}"
 
 
-def _way_out(counts: Mapping[CaseStatus, int]) -> str:
+def _unpaired_hint(counts: Mapping[CaseStatus, int]) -> str:
     if counts[CaseStatus.CHANGED]:
         return " Use `baseline: auto` to rerun the base on the same cases."
     if counts[CaseStatus.NEW] and counts[CaseStatus.REMOVED]:
@@ -212,16 +207,19 @@ SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE
 """Most severe first: the most severe of the suites' kinds is the verdict's kind."""
 
 
-def threshold_gate(run: Run, policy: Policy, *, allowed: Allowed = NONE) -> Verdict:
+def threshold_gate(
+    run: Run, policy: Policy, *, allowed: Allowed = NONE, decided: Mapping[CaseKey, CaseVerdict] = NO_VERDICTS
+) -> Verdict:
     """The threshold gate's verdict on a run. Every case of every suite counts, whether or not it ran, but for those of
     advisory suites and those that `allowed` takes out. A run without cases has measured nothing; one that its budget
-    ended is inconclusive at best."""
-    verdicts = case_verdicts(run, pairing.uses_by_case(run), policy=policy)
+    ended is inconclusive at best. `decided`: its cases, where they are decided already."""
+    uses = pairing.uses_by_case(run)
+    verdicts = decided if decided.keys() == uses.keys() else case_verdicts(run, uses, policy=policy)
     suites = tuple(_judge_suite(suite, verdicts, policy=policy, allowed=allowed) for suite in run.suites)
     deciding = [suite for suite in suites if not suite.advisory]
     kind = _worst(deciding, run)
     toothless = bool(suites) and not deciding
-    kinds = () if toothless else (kind, *_hidden(deciding, run))
+    kinds = () if toothless else (kind, *_all_kinds(deciding, run))
     blocked_by = worst_of(blocking(GateKind.THRESHOLD, policy).intersection(kinds))
     quarantined = [case for suite in suites for case in suite.cases if case.quarantined]
     by_severity = all(suite.suite in policy.advisory for suite in suites)
@@ -264,7 +262,7 @@ def worst_of(kinds: Collection[VerdictKind]) -> VerdictKind | None:
     return next((each for each in SEVERITY if each in kinds), None)
 
 
-def _hidden(suites: Sequence[SuiteVerdict], run: Run) -> frozenset[VerdictKind]:
+def _all_kinds(suites: Sequence[SuiteVerdict], run: Run) -> frozenset[VerdictKind]:
     """The kinds that a more severe one keeps out of sight; what the policy blocks on may be among them."""
     kinds = {kind for suite in suites for kind in (suite.kind, *suite.beside)}
     if run.truncated:
@@ -331,13 +329,13 @@ def _judge_suite(
 ) -> SuiteVerdict:
     keys = [(suite.key, case.case_id) for case in suite.eval_set.cases]
     quarantined = allowed.unreliable if suite.key not in policy.advisory else frozenset()
-    cases = tuple(_marked(verdicts[key], key, quarantined=quarantined, allowed=allowed) for key in keys)
+    cases = tuple(_marked(verdicts[key], quarantined=quarantined, allowed=allowed) for key in keys)
     counted = [verdicts[key] for key in keys if key not in allowed.unreliable]
     required = policy.suite_pass_rate.get(suite.key, policy.pass_rate)
     kind, reason = comparison_threshold.judge(
         comparison_threshold.count(counted), required=required, min_measured=policy.min_measured
     )
-    failures = {(case.suite, case.case_id) for case in counted if case.kind is VerdictKind.FAIL}
+    failures = {case.key for case in counted if case.kind is VerdictKind.FAIL}
     settled = comparison_threshold.count(
         [_unconfirmed(case, allowed) for case in counted], allowed=failures & allowed.failures
     )
@@ -355,15 +353,16 @@ def _judge_suite(
     )
 
 
-def _marked(case: CaseVerdict, key: CaseKey, *, quarantined: Collection[CaseKey], allowed: Allowed) -> CaseVerdict:
-    is_allowed = case.kind is VerdictKind.FAIL and key in allowed.failures
-    if key not in quarantined and not is_allowed:
-        return case
-    return dataclasses.replace(case, quarantined=key in quarantined, allowed=is_allowed)
+def _marked(case: CaseVerdict, *, quarantined: Collection[CaseKey], allowed: Allowed) -> CaseVerdict:
+    if case.key in quarantined:
+        return dataclasses.replace(case, nonblocking=NonBlocking.QUARANTINED)
+    if case.kind is VerdictKind.FAIL and case.key in allowed.failures:
+        return dataclasses.replace(case, nonblocking=NonBlocking.ALLOWED)
+    return case
 
 
 def _unconfirmed(case: CaseVerdict, allowed: Allowed) -> CaseVerdict:
-    unconfirmed = (case.suite, case.case_id) in allowed.unconfirmed
+    unconfirmed = case.key in allowed.unconfirmed
     return dataclasses.replace(case, kind=VerdictKind.INCONCLUSIVE) if unconfirmed else case
 
 
@@ -377,13 +376,13 @@ def _sentence(
     by: VerdictKind | None,
 ) -> str:
     """What there is to say of `kind`; where another kind blocks, `by`, of that one, with the failures behind it."""
-    counted = [case for suite in suites for case in suite.cases if (case.suite, case.case_id) not in allowed.unreliable]
+    counted = [case for suite in suites for case in suite.cases if case.key not in allowed.unreliable]
     cases = len(counted)
     failed = [case for case in counted if case.kind is VerdictKind.FAIL]
     unmeasured = sum(case.kind is VerdictKind.NOT_MEASURED for case in counted)
     told = by or kind
     where = words.listed((suite.suite for suite in suites if told in (suite.kind, *suite.beside)), limit=3)
-    origins = allowed.in_words((case.suite, case.case_id) for case in failed)
+    origins = allowed.in_words(case.key for case in failed)
     match told:
         case VerdictKind.PASS:
             return _pass_sentence(cases, noun, failed=len(failed), unmeasured=unmeasured, origins=origins)
@@ -429,7 +428,9 @@ def decide(
     decide (`admission`).
     """
     allowed = find(run, policy, comparison=comparison, unreliable=unreliable)
-    threshold = threshold_gate(run, policy, allowed=allowed)
+    # what a budget cut short after the comparison is decided anew
+    decided = NO_VERDICTS if comparison is None or run.truncated else comparison.decided
+    threshold = threshold_gate(run, policy, allowed=allowed, decided=decided)
     regression = None if comparison is None else regression_gate(run, comparison, policy)
     gates = (*threshold.gates, *(() if regression is None else (regression,)))
     return Verdict(
@@ -468,21 +469,21 @@ def _judge_rows(rows: Sequence[CriterionComparison], *, truncated: str) -> Mappi
     by_change = {change: [row for row in rows if row.change is change] for change in Change}
     found: dict[VerdictKind, str] = {}
     if regressed := by_change[Change.REGRESSED]:
-        found[VerdictKind.FAIL] = regressed_sentence(regressed)
+        found[VerdictKind.FAIL] = _regressed_sentence(regressed)
     if unknown := [*by_change[Change.NOT_MEASURED], *(row for row in by_change[Change.REGRESSED] if row.short)]:
-        found[VerdictKind.NOT_MEASURED] = not_measured(unknown)
+        found[VerdictKind.NOT_MEASURED] = _not_measured_sentence(unknown)
     if truncated:
-        found[VerdictKind.INCONCLUSIVE] = cut_short(truncated)
+        found[VerdictKind.INCONCLUSIVE] = f"The comparison with the base was cut short ({truncated}): no result."
     elif undecided := by_change[Change.INCONCLUSIVE]:
-        found[VerdictKind.INCONCLUSIVE] = inconclusive(undecided)
-    return found or {VerdictKind.PASS: passed(rows)}
+        found[VerdictKind.INCONCLUSIVE] = _inconclusive_sentence(undecided)
+    return found or {VerdictKind.PASS: _passed_sentence(rows)}
 
 
 def _without_rows(comparison: Comparison, policy: Policy) -> GateVerdict | None:
     deciding = [case for case in comparison.cases if case.suite not in policy.advisory]
     if not deciding or comparison.criteria:
         return None
-    return _gate({VerdictKind.NOT_MEASURED: nothing_paired(deciding)}, policy)
+    return _gate({VerdictKind.NOT_MEASURED: _unpaired_sentence(deciding)}, policy)
 
 
 def _gate(found: Mapping[VerdictKind, str], policy: Policy) -> GateVerdict:

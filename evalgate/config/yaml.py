@@ -52,12 +52,12 @@ def _size(node: Any, known: dict[int, int], above: set[int]) -> int:
         raise RecursionError
     if id(node) not in known:
         above.add(id(node))
-        known[id(node)] = 1 + sum(_size(child, known, above) for child in _nodes_of(node))
+        known[id(node)] = 1 + sum(_size(child, known, above) for child in _values_of(node))
         above.discard(id(node))
     return known[id(node)]
 
 
-def _nodes_of(node: Any) -> Iterator[Any]:
+def _values_of(node: Any) -> Iterator[Any]:
     if isinstance(node, yaml.MappingNode):
         for pair in node.value:
             yield from pair
@@ -73,7 +73,7 @@ def _duplicate_keys(top: Any, file: str) -> Iterator[Problem]:
         if id(node) in done:
             continue
         done.add(id(node))
-        pending.extend(_nodes_of(node))
+        pending.extend(_values_of(node))
         seen: dict[tuple[str, str], int] = {}
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:

@@ -1,4 +1,4 @@
-"""Whether the agents that somebody named are there, as far as that can be told without running anything."""
+"""The agents of a checkout: which one a file runs, whether it is there, and the fingerprint of what it is made of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import assert_never
 
 from evalgate import agents
 from evalgate.config import gate_file as config_gate_file
@@ -19,16 +18,14 @@ from evalgate.config import globs
 from evalgate.config.gate_file import AgentRule, GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
-from evalgate.discovery import walk as discovery_walk
-from evalgate.discovery.walk import IgnoreRules, Tree
+from evalgate.discovery import walk
+from evalgate.discovery.walk import Entries, IgnoreRules, Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, EvalSet
 from evalgate.text import words
 
-# -- The fingerprint of what an agent is made of --
-
-# -- The files that an agent may be made of --
+# -- The files that an agent may be made of, and their fingerprint --
 
 FOR_PEOPLE = ("readme", "changelog", "contributing", "code_of_conduct", "security", "license", "licence", "notice")
 """How the names of files begin that no agent is made of; within its own folder they count as well."""
@@ -43,7 +40,7 @@ _OURS = {"journal.jsonl": b'{"journal":', "results.json": b'{"schema_version":'}
 """How the files begin that tell such a folder."""
 
 
-def walk(root: Path, *, apart: Collection[str] = (), own: str | None = None) -> Iterator[str]:
+def code_files(root: Path, *, apart: Collection[str] = (), own: str | None = None) -> Iterator[str]:
     """Paths relative to `root`, posix, in a fixed order.
 
     Left out: what a .gitignore of the tree names, hidden folders and files, environments, `node_modules`, caches,
@@ -60,80 +57,44 @@ def walk(root: Path, *, apart: Collection[str] = (), own: str | None = None) -> 
         seen.add(own)
         yield own
     for path in _files(root, "", apart, ignored=True):
-        if path not in seen and not _is_for_people(path):
+        name = path.rpartition("/")[2].lower()
+        is_code = name.endswith((".py", ".js", ".ts", ".json", ".yml", ".yaml", ".toml"))
+        if path not in seen and (is_code or not name.startswith(FOR_PEOPLE)):
             yield path
 
 
 def _files(root: Path, start: str, apart: Collection[str], *, ignored: bool) -> Iterator[str]:
     """All files below the prefix `start`; with `ignored` without what git ignores."""
-    pending: list[tuple[str, IgnoreRules]] = [(start, IgnoreRules())]
-    while pending:
-        prefix, above = pending.pop()
-        entries = _entries(root / prefix)
-        if prefix and not discovery_walk.ENVIRONMENT_MARKS.isdisjoint(entries):
-            continue
-        rules = _rules(prefix, entries, above) if ignored else above
+    pending = [(start, IgnoreRules())]
+    for prefix, entries, rules in walk.visit(root, pending, tell=lambda _: None, reads_rules=ignored):
         written = REPORTS if _is_output(entries) else frozenset()
         for name, entry in entries.items():
             path = f"{prefix}{name}"
-            if name.startswith(".") or name in discovery_walk.SKIPPED_FOLDERS or path in apart or name in written:
+            if name.startswith(".") or name in walk.SKIPPED_FOLDERS or path in apart or name in written:
                 continue
-            if _is_folder(entry):
-                if not rules.ignores(f"{path}/"):
+            if walk.is_folder(entry):
+                if not rules.match(f"{path}/"):
                     pending.append((f"{path}/", rules))
-            elif not rules.ignores(path) and not _evaluates(path):
+            elif not rules.match(path) and not _is_evaluation(path):
                 yield path
 
 
-def _entries(folder: Path) -> Mapping[str, os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as listing:
-            return {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
-    except OSError:
-        return {}
-
-
-def _is_output(entries: Mapping[str, os.DirEntry[str]]) -> bool:
+def _is_output(entries: Entries) -> bool:
     """Whether a run wrote into the folder: only what it wrote is left out, never what else lies there."""
-    return any(name in entries and _begins(Path(entries[name].path), head) for name, head in _OURS.items())
+    for name, head in _OURS.items():
+        try:
+            if name in entries:
+                with Path(entries[name].path).open("rb") as file:
+                    if file.read(len(head)) == head:
+                        return True
+        except OSError:
+            continue
+    return False
 
 
-def _begins(path: Path, head: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(head)) == head
-    except OSError:
-        return False
-
-
-def _rules(prefix: str, entries: Mapping[str, os.DirEntry[str]], above: IgnoreRules) -> IgnoreRules:
-    entry = entries.get(".gitignore")
-    if entry is None or not entry.is_file(follow_symlinks=False):
-        return above
-    try:
-        text = Path(entry.path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return above
-    return above.extended(prefix, discovery_walk.parse_rules(text, file=f"{prefix}.gitignore")[0])
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return False
-
-
-def _evaluates(path: str) -> bool:
+def _is_evaluation(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return (
-        discovery_walk.is_evaluation_name(name) or name in discovery_walk.CONFIG_NAMES or path in config_gate_file.NAMES
-    )
-
-
-def _is_for_people(path: str) -> bool:
-    name = path.rpartition("/")[2].lower()
-    return name.startswith(FOR_PEOPLE) and not name.endswith((".py", ".js", ".ts", ".json", ".yml", ".yaml", ".toml"))
+    return walk.is_evaluation_name(name) or name in walk.CONFIG_NAMES or path in config_gate_file.NAMES
 
 
 WHOLE_BYTES = 4 * 1024 * 1024
@@ -167,28 +128,20 @@ class AgentCode:
     def fingerprint(self, use: AgentUse) -> str:
         """16 hex digits; "" where the agent's code is elsewhere, and nothing can be told of it.
 
-        An agent may import and read what it likes, so all of the checkout counts that `source_files.walk` sees; of
+        An agent may import and read what it likes, so all of the checkout counts that `code_files` gives; of
         recordings only the recordings.
         """
-        key = fingerprints.agent_key(use)
-        if key not in self._known:
-            self._known[key] = self._read(use)
-        return self._known[key]
-
-    def _read(self, use: AgentUse) -> str:
-        driver = agents.DRIVERS.get(use.driver)
+        key, driver = fingerprints.agent_key(use), agents.DRIVERS.get(use.driver)
         if driver is None or driver.is_remote:
             return ""
-        files = driver.files(use.options, SeenCheckout(self._root, apart=self._apart))
-        seen = hashlib.sha256()
-        for path in sorted(files):
-            seen.update(os.fsencode(path) + b"\0" + self._content(path) + b"\0")
-        return seen.hexdigest()[:16]
-
-    def _content(self, path: str) -> bytes:
-        if path not in self._contents:
-            self._contents[path] = hashlib.sha256(_content(self._root / path)).digest()
-        return self._contents[path]
+        if key not in self._known:
+            seen = hashlib.sha256()
+            for path in sorted(driver.files(use.options, SeenCheckout(self._root, apart=self._apart))):
+                if path not in self._contents:
+                    self._contents[path] = hashlib.sha256(_content(self._root / path)).digest()
+                seen.update(os.fsencode(path) + b"\0" + self._contents[path] + b"\0")
+            self._known[key] = seen.hexdigest()[:16]
+        return self._known[key]
 
 
 def _content(path: Path) -> bytes:
@@ -219,9 +172,13 @@ def offers_agent(source: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "root_agent" in source
     names = set(_bound_names(module.body))
-    if names & ENTRY_NAMES:
-        return True
-    return "app" in names and ("google.adk" in source or _imports_app_from_sibling(module.body))
+    from_agent = (
+        {alias.asname or alias.name for alias in statement.names}
+        for statement in module.body
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").split(".")[-1] == "agent"
+    )  # `from .agent import app` is what ADK's own templates write in `__init__.py`
+    is_app = "app" in names and ("google.adk" in source or any("app" in imported for imported in from_agent))
+    return is_app or not names.isdisjoint(ENTRY_NAMES)
 
 
 def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
@@ -246,16 +203,6 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
                 yield from _bound_names(inner)
             case _:
                 pass
-
-
-def _imports_app_from_sibling(body: list[ast.stmt]) -> bool:
-    """`from .agent import app`: what ADK's own templates write in `__init__.py`."""
-    return any(
-        isinstance(statement, ast.ImportFrom)
-        and (statement.module or "").split(".")[-1] == "agent"
-        and any((alias.asname or alias.name) == "app" for alias in statement.names)
-        for statement in body
-    )
 
 
 # -- Which agent an evaluation file runs, where nobody said so --
@@ -294,15 +241,15 @@ class AgentFolders:
         """The folders of this name that hold an agent."""
         return [folder for folder in self._by_name.get(name, ()) if self.holds_agent(folder)]
 
-    def directly_in(self, folder: str) -> list[str]:
+    def below(self, folder: str) -> list[str]:
         """The folders right below `folder` that hold an agent."""
-        return sorted(below for below in self._children.get(folder, ()) if self.holds_agent(below))
+        return sorted(child for child in self._children.get(folder, ()) if self.holds_agent(child))
 
-    def outermost(self) -> list[str]:
+    def agents(self) -> list[str]:
         """Every agent that lies in no other agent's folder: sub-agents are left out."""
         found: list[str] = []
         for folder in sorted(self.files, key=_depth):
-            if not any(_lies_in(folder, above) for above in found) and self.holds_agent(folder):
+            if not any(_is_within(folder, above) for above in found) and self.holds_agent(folder):
                 found.append(folder)
         return sorted(found)
 
@@ -323,28 +270,17 @@ class Ambiguous:
     sought: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Absent:
-    """No folder would do."""
-
-
-Finding = Found | Ambiguous | Absent
-
-
-def find_agent(key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = "") -> Finding:
+def find_agent(key: str, *, folders: AgentFolders, app_name: str = "", named_by: str = "") -> Found | Ambiguous | None:
     """The agent of the evaluation file `key`: `app_name` first (told by case `named_by`), then the nearest."""
-    if app_name:
-        finding = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders)
-        if not isinstance(finding, Absent):
-            return finding
-    return _find_nearest(key, folders=folders)
+    named = _find_by_name(key, app_name=app_name, named_by=named_by, folders=folders) if app_name else None
+    return named or _find_nearest(key, folders=folders)
 
 
-def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolders) -> Finding:
+def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolders) -> Found | Ambiguous | None:
     """Up from the file: the first folder that is, or has beneath it, an agent's folder of that name; the shallowest."""
     candidates = folders.named(app_name)
     for above in _ancestors(key):
-        within = [folder for folder in candidates if _lies_in(folder, above)]
+        within = [folder for folder in candidates if _is_within(folder, above)]
         if not within:
             continue
         depth = min(_depth(folder) for folder in within)
@@ -352,71 +288,25 @@ def _find_by_name(key: str, *, app_name: str, named_by: str, folders: AgentFolde
         if len(shallowest) == 1:
             return Found(folder=shallowest[0], found_by=f"session_input.app_name of case {named_by}")
         return Ambiguous(candidates=tuple(sorted(shallowest)), sought=f"a folder named {app_name!r} with an agent")
-    return Absent()
+    return None
 
 
-def _find_nearest(key: str, *, folders: AgentFolders) -> Finding:
+def _find_nearest(key: str, *, folders: AgentFolders) -> Found | Ambiguous | None:
     """Up from the file: the first folder that holds an agent, or whose direct children do; else the only one."""
     for above in _ancestors(key):
         if folders.holds_agent(above):
             return Found(folder=above, found_by="nearest agent above the file")
-        below = folders.directly_in(above)
+        below = folders.below(above)
         if len(below) == 1:
             return Found(folder=below[0], found_by=f"only agent in {'the root' if above == '.' else above + '/'}")
         if below:
             return Ambiguous(candidates=tuple(below), sought="the nearest agent")
-    everywhere = folders.outermost()
+    everywhere = folders.agents()
     if len(everywhere) == 1:
         return Found(folder=everywhere[0], found_by="only agent of the repository")
     if everywhere:
         return Ambiguous(candidates=tuple(everywhere), sought="the only agent of the repository")
-    return Absent()
-
-
-def ambiguous_problem(key: str, finding: Ambiguous) -> Problem:
-    """Several agents would do: the candidates, and how to say which."""
-    return Problem(
-        severity=Severity.ERROR,
-        code="ambiguous-agent",
-        message=f"looking for {finding.sought}, there are {len(finding.candidates)}: "
-        f"{words.listed(finding.candidates, limit=8)}",
-        place=Place(file=key),
-        hint=_snippet(key, path=finding.candidates[0]),
-    )
-
-
-def absent_problem(keys: list[str]) -> Problem:
-    """No agent for these files: what was looked for, and how to name one."""
-    files = "" if len(keys) == 1 else f" for {words.counted(len(keys), 'evaluation file')} ({words.listed(keys)})"
-    return Problem(
-        severity=Severity.ERROR,
-        code="no-agent",
-        message=f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
-        f"or a root_agent.yaml",
-        place=Place(file=keys[0]),
-        hint=_snippet("**" if len(keys) > 1 else keys[0], path="path/to/agent"),
-    )
-
-
-def unmatched_name_problem(key: str, *, app_name: str, finding: Found) -> Problem:
-    """No folder is named as the session's app: which agent is run instead."""
-    return Problem(
-        severity=Severity.NOTE,
-        code="app-name-unmatched",
-        message=f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
-        f"`{finding.folder}` ({finding.found_by})",
-        place=Place(file=key),
-    )
-
-
-def _snippet(glob: str, *, path: str) -> str:
-    return (
-        "Set it in evalgate.yml:\n"
-        "      agents:\n"
-        f'        - suites: ["{glob}"]\n'
-        "          driver: adk\n"
-        f"          path: {path}"
-    )
+    return None
 
 
 def _ancestors(key: str) -> Iterator[str]:
@@ -424,7 +314,7 @@ def _ancestors(key: str) -> Iterator[str]:
     return (str(folder) for folder in PurePosixPath(key).parents)
 
 
-def _lies_in(folder: str, above: str) -> bool:
+def _is_within(folder: str, above: str) -> bool:
     return above in (".", folder) or folder.startswith(f"{above}/")
 
 
@@ -443,51 +333,44 @@ CODES = frozenset({"no-agent", "ambiguous-agent", "app-name-unmatched", "mixed-a
 """Of all problems that finding an agent may have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentChoices:
-    """The agent by suite key; `problems` in the order of the keys."""
-
-    by_key: Mapping[str, AgentUse]
-    problems: tuple[Problem, ...]
-
-
 def choose_agents(
-    sets: Mapping[str, EvalSet], *, gate_file: GateFile, files: Mapping[str, frozenset[str]], read: ReadSource
-) -> AgentChoices:
-    """A rule of the gate file wins (of several the last); one of the default driver without an agent only adds options.
+    sets: Mapping[str, EvalSet], *, gate_file: GateFile, tree: Tree
+) -> tuple[dict[str, AgentUse], list[Problem]]:
+    """The agent by suite key, and what is wrong, in the order of the keys. Nothing is imported.
 
-    `files`: names of possible agent files by folder. Nothing is imported.
+    A rule of the gate file wins (of several the last); one of the default driver without an agent only adds options.
     """
-    folders = AgentFolders(files=files, read=read)
+    folders = AgentFolders(files=tree.agent_files, read=tree.read_source)
     argument = agents.DRIVERS[agents.DEFAULT].argument
-    by_key: dict[str, AgentUse] = {}
+    chosen: dict[str, AgentUse] = {}
     problems: list[Problem] = []
     absent: list[str] = []
     for key in sorted(sets):
         rule, said_by = _last_rule(key, gate_file)
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
-            by_key[key] = dataclasses.replace(use, found_by=said_by)
+            chosen[key] = dataclasses.replace(use, found_by=said_by)
             continue
-        app_name, case_id, told = _app_name(key, sets[key])
-        problems.extend(told)
-        finding = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
-        by_key[key] = UNKNOWN
-        match finding:
-            case Found(folder=folder, found_by=found_by):
-                options = {**(rule.options if rule else {}), argument: folder}
-                by_key[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=found_by)
-                if app_name and folder != "." and folder.rpartition("/")[2] != app_name:
-                    problems.append(unmatched_name_problem(key, app_name=app_name, finding=finding))
-            case Ambiguous():
-                problems.append(ambiguous_problem(key, finding))
-            case Absent():
-                absent.append(key)
-            case _:
-                assert_never(finding)
+        app_name, case_id = _app_name(key, sets[key], problems)
+        found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
+        chosen[key] = UNKNOWN
+        if isinstance(found, Found):
+            options = {**(rule.options if rule else {}), argument: found.folder}
+            chosen[key] = AgentUse(driver=agents.DEFAULT, options=options, found_by=found.found_by)
+            if app_name and found.folder != "." and found.folder.rpartition("/")[2] != app_name:
+                message = f"session_input.app_name is {app_name!r}, but no folder of that name has an agent; using "
+                message += f"`{found.folder}` ({found.found_by})"
+                problems.append(_problem("app-name-unmatched", Severity.NOTE, message, key))
+        elif found is not None:
+            message = f"looking for {found.sought}, there are {len(found.candidates)}: "
+            message += words.listed(found.candidates, limit=8)
+            hint = _rule_example(key, path=found.candidates[0])
+            problems.append(_problem("ambiguous-agent", Severity.ERROR, message, key, hint))
+        else:
+            absent.append(key)
     if absent:
-        problems.append(absent_problem(absent))
-    return AgentChoices(by_key=by_key, problems=tuple(problems))
+        problems.append(_no_agent(absent))
+    return chosen, problems
 
 
 def _last_rule(key: str, gate_file: GateFile) -> tuple[AgentRule | None, str]:
@@ -498,27 +381,45 @@ def _last_rule(key: str, gate_file: GateFile) -> tuple[AgentRule | None, str]:
     return None, ""
 
 
-def _app_name(key: str, eval_set: EvalSet) -> tuple[str, str, list[Problem]]:
-    """The app that the file's sessions name, the case that names it first, and a warning where there are several."""
+def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:
+    """The app that the file's sessions name, and the case that names it first; several are a problem."""
     named: dict[str, str] = {}
     for case in eval_set.cases:
         if case.session is not None and case.session.app_name:
             named.setdefault(case.session.app_name, case.case_id)
-    if not named:
-        return "", "", []
-    app_name, case_id = next(iter(named.items()))
-    if len(named) == 1:
-        return app_name, case_id, []
-    problem = Problem(
-        severity=Severity.WARNING,
-        code="mixed-app-names",
-        message=f"the file's sessions name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
-        f"used for the whole file",
-        place=Place(file=key),
-        hint="Split the file by agent, or set the agent in evalgate.yml.",
-    )
-    return app_name, case_id, [problem]
+    app_name, case_id = next(iter(named.items()), ("", ""))
+    if len(named) > 1:
+        message = f"the file's sessions name {len(named)} apps: {words.listed(named)}; only the first ({app_name}) is "
+        message += "used for the whole file"
+        hint = "Split the file by agent, or set the agent in evalgate.yml."
+        problems.append(_problem("mixed-app-names", Severity.WARNING, message, key, hint))
+    return app_name, case_id
 
+
+def _no_agent(keys: list[str]) -> Problem:
+    """No agent for these files: what was looked for, and how to name one."""
+    files = "" if len(keys) == 1 else f" for {words.counted(len(keys), 'evaluation file')} ({words.listed(keys)})"
+    message = f"no agent found{files}: no folder has an agent.py or __init__.py with `root_agent` or an ADK `app`, "
+    message += "or a root_agent.yaml"
+    hint = _rule_example("**" if len(keys) > 1 else keys[0], path="path/to/agent")
+    return _problem("no-agent", Severity.ERROR, message, keys[0], hint)
+
+
+def _rule_example(glob: str, *, path: str) -> str:
+    return (
+        "Set it in evalgate.yml:\n"
+        "      agents:\n"
+        f'        - suites: ["{glob}"]\n'
+        "          driver: adk\n"
+        f"          path: {path}"
+    )
+
+
+def _problem(code: str, severity: Severity, message: str, file: str, hint: str = "") -> Problem:
+    return Problem(severity=severity, code=code, message=message, place=Place(file=file), hint=hint)
+
+
+# -- What drivers may see of a checkout, and whether the agents that a rule names are there --
 
 _RULE = re.compile(r"agents\[(\d+)\]$")
 
@@ -526,29 +427,27 @@ _RULE = re.compile(r"agents\[(\d+)\]$")
 class SeenCheckout:
     """What drivers may look at (base.Checkout), each looked for once it is asked for.
 
-    `apart`: folders and files that are no part of any agent, see `source_files.walk`.
+    `apart`: folders and files that are no part of any agent, see `code_files`. `tree`: of an earlier walk.
     """
 
-    def __init__(self, root: Path, *, apart: Collection[str] = ()) -> None:
+    def __init__(self, root: Path, *, apart: Collection[str] = (), tree: Tree | None = None) -> None:
         self.root = root
         self._apart = apart
+        self._walked = tree
 
     def code(self, own: str | None = None) -> Iterator[str]:
         """See base.Checkout."""
-        return walk(self.root, apart=self._apart, own=own)
+        return code_files(self.root, apart=self._apart, own=own)
 
     def below(self, folder: str) -> Iterator[str]:
         """See base.Checkout."""
         for where, folders, files in os.walk(self.root / folder):
-            folders[:] = sorted(
-                name for name in folders if name != ".git" and name not in discovery_walk.SKIPPED_FOLDERS
-            )
+            folders[:] = sorted(name for name in folders if name != ".git" and name not in walk.SKIPPED_FOLDERS)
             yield from (os.path.relpath(os.path.join(where, name), self.root) for name in files)  # noqa: PTH118 - many
 
     def agent_folders(self) -> Sequence[str]:
         """See base.Checkout."""
-        read = functools.partial(discovery_walk.read_source, self.root)
-        return AgentFolders(files=self._tree.agent_files, read=read).outermost()
+        return AgentFolders(files=self._tree.agent_files, read=self._tree.read_source).agents()
 
     def json_files(self) -> Sequence[str]:
         """See base.Checkout."""
@@ -556,16 +455,16 @@ class SeenCheckout:
 
     @functools.cached_property
     def _tree(self) -> Tree:
-        return discovery_walk.walk(self.root)
+        return self._walked or Tree(self.root)
 
 
-def problems(uses: Iterable[AgentUse], *, root: Path, places: Locator | None) -> Iterator[Problem]:
+def problems(uses: Iterable[AgentUse], *, tree: Tree, places: Locator | None) -> Iterator[Problem]:
     """What is wrong with the places of agents that a rule names, each agent once. `places`: of evalgate.yml, where it
     names them.
 
     An error for what no environment could make right, a warning for what may be installed.
     """
-    checkout = SeenCheckout(root)
+    checkout = SeenCheckout(tree.root, tree=tree)
     told = set()
     for use in uses:
         rule, driver = _RULE.search(use.found_by), agents.DRIVERS.get(use.driver)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from evalgate import formats
-from evalgate.config.gate_file import GateFile
-from evalgate.config.yaml import Locator
+from evalgate import agents, formats
+from evalgate.config.settings import Settings
 from evalgate.criteria.base import CriterionSpec
 from evalgate.discovery import agents as discovery_agents
 from evalgate.discovery import criteria, hints, select, walk
-from evalgate.discovery.agents import AgentChoices
-from evalgate.discovery.criteria import CriteriaFinder, Sources
+from evalgate.discovery.criteria import CriteriaFinder
 from evalgate.discovery.select import Files, Selection
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem, Severity
@@ -25,7 +23,7 @@ from evalgate.text import decoding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """The suites in the order of their paths, and everything that is wrong with what was found.
+    """The suites in the order of their paths, everything that is wrong with what was found, and the tree it is in.
 
     A file that cannot be read has problems and no suite; `unread`: what is known of such files all the same, their
     criteria and agents.
@@ -33,122 +31,78 @@ class Discovery:
 
     suites: tuple[Suite, ...]
     problems: tuple[Problem, ...]
-    unread: tuple[Suite, ...] = ()
+    unread: tuple[Suite, ...]
+    tree: Tree
 
 
-def discover(
-    root: Path,
-    *,
-    selections: Sequence[str] = (),
-    grep: str = "",
-    gate_file: GateFile | None = None,
-    places: Locator | None = None,
-    criteria_file: Path | None = None,
-    specs: Mapping[str, CriterionSpec],
-) -> Discovery:
-    """Find what is to be evaluated; nothing is imported or run.
+def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tree | None = None) -> Discovery:
+    """Find what is to be evaluated below `settings.root`; nothing is imported or run. `tree`: the walk of it, where
+    it is known.
 
-    `places`: of what stands in the gate file. `criteria_file`: for every suite, relative to `root` unless absolute.
     Raises NothingToDo where no file or case is left and no problem explains it.
     """
-    rules = gate_file or GateFile()
-    seen, chosen, unmatched = _select(root, [_relative(text, root) for text in selections], rules.exclude)
-    keys = {key for each in chosen for key in each.keys} if selections else set(seen.evaluation_files)
-    read = _read_sets(root, sorted(keys), named=_named(chosen))
+    rules, root = settings.gate_file, settings.root
+    tree, chosen, unmatched = _select(settings, tree)
+    keys = {key for each in chosen for key in each.keys} if settings.paths else set(tree.evaluation_files)
+    read = _read_sets(tree, sorted(keys), named=_named(chosen))
     sets, unknown = select.pick_cases(read.sets, chosen)
-    if grep:
-        sets = select.grep_cases(sets, grep)
-    problems = (*unmatched, *seen.problems, *read.problems, *unknown)
-    outside = tuple(each for each in unmatched if each.code == "outside-root")
-    if not sets and not _any_error((*seen.problems, *read.problems, *outside)):
+    if settings.grep:
+        sets = select.find_cases(sets, settings.grep)
+    problems = (*unmatched, *tree.problems, *read.problems, *unknown)
+    decisive = (*tree.problems, *read.problems, *(each for each in unmatched if each.code == "outside-root"))
+    if not sets and not any(problem.severity is Severity.ERROR for problem in decisive):
         cases = sum(len(each.cases) for each in read.sets.values())
-        raise hints.nothing_found(seen, cases=cases, files=len(read.sets), grep=grep, problems=problems)
+        raise hints.nothing_found(tree, cases=cases, files=len(read.sets), grep=settings.grep, problems=problems)
 
-    finder = CriteriaFinder(
-        sources=Sources(
-            root=root, config_files=seen.config_files, explicit=criteria_file, gate_file=rules, places=places
-        ),
-        specs=specs,
-    )
-    agents = discovery_agents.choose_agents(
-        sets, gate_file=rules, files=seen.agent_files, read=lambda path: walk.read_source(root, path)
-    )
+    finder = CriteriaFinder(tree, settings, specs=specs)
     # the configs of files that cannot be read may be wrong as well: all is told at once
-    empty = {key: EvalSet(eval_set_id="", cases=()) for key in read.failed}
-    known = discovery_agents.choose_agents(
-        empty, gate_file=rules, files=seen.agent_files, read=lambda path: walk.read_source(root, path)
-    )
-    unread = _suites(empty, read, finder=finder, agents=known)
-    suites = _suites(sets, read, finder=finder, agents=agents)
+    empty = {key: EvalSet(eval_set_id="", cases=()) for key in sorted(read.failed)}
+    unread, _ = _suites(empty, read, finder=finder, settings=settings)
+    suites, agent_problems = _suites(sets, read, finder=finder, settings=settings)
     on_defaults = [suite.key for suite in suites if suite.criteria_source.origin is ConfigOrigin.DEFAULTS]
-    defaults = criteria.defaults_problems(on_defaults, seen.config_files)
-    found = (*problems, *finder.problems, *defaults, *agents.problems)
-    unheeded = (
-        *hints.ignored_files(seen, within=_ignored_within(seen, selections), run=keys, exclude=rules.exclude),
-        *hints.copied_configs(seen, suites),
-        *hints.misnamed_configs(seen, (*suites, *unread)),
-        *(() if selections or grep else hints.misnamed_files(seen, run=keys, exclude=rules.exclude)),
-        *_idle_patterns(rules, places, seen, keys=keys, strangers=read.strangers, root=root),
-    )
-    names = () if selections or grep else _idle_names(rules, places, (*suites, *unread), known=specs)
-    return Discovery(suites=suites, problems=(*found, *unheeded, *names), unread=unread)
-
-
-def _idle_patterns(
-    rules: GateFile, places: Locator | None, seen: Tree, *, keys: Collection[str], strangers: frozenset[str], root: Path
-) -> Iterator[Problem]:
+    every, is_whole = (*suites, *unread), not settings.paths and not settings.grep
+    names = {*specs, *(use.name for suite in every for use in suite.criteria)}
     named = {name for name in hints.exact_names(rules) if (root / name).is_file()}
-    return hints.pattern_problems(
-        rules,
-        places=places,
-        found={*seen.evaluation_files, *keys, *named} - strangers,
-        left_out=(*seen.excluded, *seen.ignored, *strangers),
+    unheeded = (
+        *hints.ignored_files(tree, within=_ignored_within(tree, settings), run=keys, exclude=rules.exclude),
+        *hints.ignored_configs(tree, suites),
+        *hints.misnamed_configs(tree, every),
+        *(hints.misnamed_files(tree, run=keys, exclude=rules.exclude) if is_whole else ()),
+        *hints.pattern_problems(
+            settings,
+            found={*tree.evaluation_files, *keys, *named} - read.others,
+            left_out=(*tree.excluded, *tree.ignored, *read.others),
+        ),
+        *(hints.name_problems(settings, names=names) if is_whole else ()),
     )
+    defaults = criteria.defaults_problems(on_defaults, tree.config_files)
+    found = (*problems, *finder.problems, *defaults, *agent_problems, *unheeded)
+    return Discovery(suites=suites, problems=found, unread=unread, tree=tree)
 
 
-def _idle_names(
-    rules: GateFile, places: Locator | None, suites: Iterable[Suite], *, known: Iterable[str]
-) -> tuple[Problem, ...]:
-    used = {use.name for suite in suites for use in suite.criteria}
-    return tuple(hints.name_problems(rules, places=places, known=known, used=used))
+# -- Which files --
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are agents-cli's.
-
-    `strangers`: files that are called like evaluation files and are none.
-    """
-
-    sets: dict[str, EvalSet]
-    failed: frozenset[str]
-    datasets: frozenset[str]
-    strangers: frozenset[str]
-    problems: tuple[Problem, ...]
-
-
-def _select(
-    root: Path, texts: Sequence[str], exclude: Sequence[str]
-) -> tuple[Tree, list[Selection], tuple[Problem, ...]]:
+def _select(settings: Settings, tree: Tree | None) -> tuple[Tree, list[Selection], tuple[Problem, ...]]:
     """The tree, walked a second time where a selection names a folder that was passed over, and the selections."""
-    seen = walk.walk(root, exclude=exclude)
-    files = _files(root, seen)
-    passed_over = select.folders_named(texts, files=files)
+    root, exclude = settings.root, settings.gate_file.exclude
+    texts = [_relative(text, root) for text in settings.paths]
+    tree = tree or Tree(root, exclude=exclude)
+    passed_over = select.folders_named(texts, files=_files(root, tree.evaluation_files))
     if passed_over:
-        seen = walk.walk(root, exclude=exclude, also=passed_over)
-        files = _files(root, seen)
+        tree = Tree(root, exclude=exclude, also=passed_over)
+    files = _files(root, tree.evaluation_files)
     parsed = [select.parse_selection(text, files=files) for text in texts]
     chosen = [each for each in parsed if isinstance(each, Selection)]
     beside = {(PurePosixPath(key).parent / name).as_posix() for key in _named(chosen) for name in walk.CONFIG_NAMES}
-    unseen = {path for path in beside - seen.config_files if _is_within(path, root) and (root / path).is_file()}
-    seen = dataclasses.replace(seen, config_files=seen.config_files | unseen)
-    return seen, chosen, tuple(each for each in parsed if isinstance(each, Problem))
+    tree.config_files |= {path for path in beside if _is_within(path, root) and (root / path).is_file()}
+    return tree, chosen, tuple(each for each in parsed if isinstance(each, Problem))
 
 
-def _files(root: Path, seen: Tree) -> Files:
+def _files(root: Path, found: tuple[str, ...], *, is_file: Callable[[str], bool] | None = None) -> Files:
     return Files(
-        found=seen.evaluation_files,
-        is_file=lambda path: (root / path).is_file(),
+        found=found,
+        is_file=is_file or (lambda path: (root / path).is_file()),
         is_folder=lambda path: _is_within(path, root) is True and (root / path).is_dir(),
         is_outside=lambda path: _is_within(path, root) is False,
     )
@@ -167,12 +121,12 @@ def _named(chosen: Iterable[Selection]) -> set[str]:
     return {key for each in chosen if each.is_file for key in each.keys}
 
 
-def _ignored_within(seen: Tree, selections: Sequence[str]) -> set[str]:
+def _ignored_within(tree: Tree, settings: Settings) -> set[str]:
     """The evaluation files that git ignores, of those that are selected by folder or glob; without selections all."""
-    if not selections or not seen.ignored:
-        return set(seen.ignored)
-    files = dataclasses.replace(_files(seen.root, seen), found=seen.ignored, is_file=lambda _: False)
-    parsed = (select.parse_selection(_relative(text, seen.root), files=files) for text in selections)
+    if not settings.paths or not tree.ignored:
+        return set(tree.ignored)
+    files = _files(tree.root, tree.ignored, is_file=lambda _: False)
+    parsed = (select.parse_selection(_relative(text, tree.root), files=files) for text in settings.paths)
     return {key for each in parsed if isinstance(each, Selection) for key in each.keys}
 
 
@@ -191,71 +145,76 @@ def _relative(text: str, root: Path) -> str:
     return (folder.relative_to(root.resolve()) / path.name).as_posix() if inside else text.strip()
 
 
-def _read_sets(root: Path, keys: Sequence[str], *, named: set[str]) -> _Read:
+# -- What is in them --
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Evaluation sets by key; `failed`: keys that could not be read; `datasets`: those that are agents-cli's.
+
+    `others`: files that are called like evaluation files and are none.
+    """
+
+    sets: dict[str, EvalSet]
+    failed: set[str]
+    datasets: set[str]
+    others: set[str]
+    problems: list[Problem]
+
+
+def _read_sets(tree: Tree, keys: Sequence[str], *, named: Collection[str]) -> _Read:
     """Read the files; those that are evaluation files by nothing but their name are passed over unless `named`."""
-    sets: dict[str, EvalSet] = {}
-    failed: set[str] = set()
-    datasets: set[str] = set()
-    strangers: set[str] = set()
-    problems: list[Problem] = []
+    read = _Read(sets={}, failed=set(), datasets=set(), others=set(), problems=[])
     for key in keys:
-        data = walk.read_bytes(root, key)
+        is_meant = key in named or walk.is_own_name(key)
+        data = tree.read(key)
         text = data if isinstance(data, Problem) else decoding.decode(data, file=key)
         if isinstance(text, Problem):
-            told = _of_common_name(text, key, data) if key not in named and not walk.is_certain_name(key) else text
-            if told is not None:
-                problems.append(told)
-            (failed if told is not None and told.severity is Severity.ERROR else strangers).add(key)
+            told = text if is_meant else _of_common_name(text, data, key)
+            read.problems.extend([told] if told is not None else [])
+            (read.failed if told is not None and told.severity is Severity.ERROR else read.others).add(key)
             continue
-        kind = formats.recognise(text, file=key)
+        kind = formats.kind_of(text, file=key)
         if kind is FileKind.DATASET:
-            datasets.add(key)
-        elif kind is not FileKind.EVAL_SET and key not in named and not walk.is_certain_name(key):
-            strangers.add(key)
+            read.datasets.add(key)
+        elif kind is not FileKind.EVAL_SET and not is_meant:
+            read.others.add(key)
             continue
-        read = formats.parse_eval_set(text, file=key)
-        problems.extend(read.problems)
-        if read.eval_set is None:
-            failed.add(key)
+        reading = formats.parse_eval_set(text, file=key)
+        read.problems.extend(reading.problems)
+        if reading.eval_set is None:
+            read.failed.add(key)
         else:
-            sets[key] = read.eval_set
-    return _Read(
-        sets=sets,
-        failed=frozenset(failed),
-        datasets=frozenset(datasets),
-        strangers=frozenset(strangers),
-        problems=tuple(problems),
-    )
+            read.sets[key] = reading.eval_set
+    return read
 
 
-def _of_common_name(problem: Problem, key: str, data: bytes | Problem) -> Problem | None:
+def _of_common_name(problem: Problem, data: bytes | Problem, key: str) -> Problem | None:
     """The problem of a file whose name others use too: as grave as any where its content is ADK's, else none.
 
     A warning where nobody can tell.
     """
     if isinstance(data, Problem):
         return dataclasses.replace(problem, severity=Severity.WARNING)
-    kind = formats.recognise(data.decode("utf-8", errors="replace"), file=key)
+    kind = formats.kind_of(data.decode("utf-8", errors="replace"), file=key)
     return problem if kind in formats.CASE_FILES else None
 
 
 def _suites(
-    sets: Mapping[str, EvalSet], read: _Read, *, finder: CriteriaFinder, agents: AgentChoices
-) -> tuple[Suite, ...]:
+    sets: Mapping[str, EvalSet], read: _Read, *, finder: CriteriaFinder, settings: Settings
+) -> tuple[tuple[Suite, ...], list[Problem]]:
+    """A suite for each set, and what is wrong with their agents."""
+    uses, problems = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=finder.tree)
     suites = []
     for key in sorted(sets):
-        found = finder.criteria_of(key, is_dataset=key in read.datasets)
+        found, source = finder.criteria_of(key, is_dataset=key in read.datasets)
         suite = Suite(
             key=key,
             eval_set=sets[key],
-            criteria=found.criteria,
-            criteria_source=found.source,
-            agent=agents.by_key[key],
-            simulator=found.simulator,
+            criteria=found,
+            criteria_source=source,
+            agent=agents.with_defaults(uses[key], settings),
+            simulator=finder.simulator_of(source),
         )
         suites.append(suite)
-    return tuple(suites)
-
-
-def _any_error(problems: Sequence[Problem]) -> bool:
-    return any(problem.severity is Severity.ERROR for problem in problems)
+    return tuple(suites), problems

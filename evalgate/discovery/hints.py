@@ -1,15 +1,15 @@
-"""What to say when nothing is left to evaluate: where we looked, what was passed over, what may be meant."""
+"""What may have been meant: rules that match nothing, files that git ignores or that are nearly named right."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from evalgate.config import globs
 from evalgate.config.gate_file import GateFile
-from evalgate.config.yaml import Locator
+from evalgate.config.settings import Settings
 from evalgate.discovery import criteria, walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import NothingToDo, Place, Problem, Severity
@@ -23,23 +23,21 @@ Places = Callable[..., Place]
 MOST_LOOKED_AT = 2_000
 
 
-def pattern_problems(
-    gate_file: GateFile, *, places: Locator | None, found: Collection[str], left_out: Collection[str]
-) -> Iterator[Problem]:
+def pattern_problems(settings: Settings, *, found: Collection[str], left_out: Collection[str]) -> Iterator[Problem]:
     """A warning for each rule of `agents`, `suites` and `exclude` whose globs match no evaluation file.
 
     Of a rule with several globs, those that name a file exactly are told alone. `found`: all evaluation files of the
     repository, whatever a run selects. `left_out`: those that are excluded or that git ignores, for `exclude`. Who
     excludes what is not there may only be careful: that is told where a name like it is there.
     """
-    where: Places = places if places is not None else lambda *_: Place(file="evalgate.yml")
+    gate_file, where = settings.gate_file, _places(settings)
     for index, agent in enumerate(gate_file.agents):
         yield from _of_rule(agent.suites, ("agents", index, "suites"), found, where)
     for index, suite in enumerate(gate_file.suites):
         yield from _of_rule(suite.match, ("suites", index, "match"), found, where)
     every = {*found, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
-        idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped_anyway(pattern)
+        idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped(pattern)
         if idle and _nearest_name(pattern, every):
             yield _idle_rule(f"`exclude`: `{pattern}`", [pattern], every, where("exclude", index))
 
@@ -48,27 +46,23 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
     """The files that rules of `agents` and `suites` name exactly: they may be called as nobody would find them."""
     patterns = [pattern for agent in gate_file.agents for pattern in agent.suites]
     patterns += [pattern for suite in gate_file.suites for pattern in suite.match]
-    return frozenset(pattern for pattern in patterns if not _has_signs(pattern))
+    return frozenset(pattern for pattern in patterns if not _is_glob(pattern))
 
 
-def name_problems(
-    gate_file: GateFile, *, places: Locator | None, known: Iterable[str], used: Iterable[str]
-) -> Iterator[Problem]:
-    """A warning for each criterion under `compare` and `judge: criteria` that is neither `known` nor `used`."""
-    where: Places = places if places is not None else lambda *_: Place(file="evalgate.yml")
-    names = {*known, *used}
-    given = [(("compare", name), name) for name in gate_file.compare]
-    given += [(("judge", "criteria", name), name) for name in gate_file.judge.criteria]  # type: ignore[misc]  # longer
-    for path, name in given:
-        if name not in names:
-            close = words.nearest(name, names)
-            yield Problem(
-                severity=Severity.WARNING,
-                code="rule-matches-nothing",
-                message=f"`{'.'.join(path)}`: no suite has a criterion with this name",
-                place=where(*path),
-                hint=f"Did you mean `{close}`?" if close else "Remove the rule, or correct its name.",
-            )
+def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
+    """A warning for each criterion under `compare` and `judge: criteria` that is none of `names`."""
+    gate_file, where = settings.gate_file, _places(settings)
+    compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
+    for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
+        if path[-1] not in names:
+            close = words.nearest(path[-1], names)
+            hint = f"Did you mean `{close}`?" if close else "Remove the rule, or correct its name."
+            message = f"`{'.'.join(path)}`: no suite has a criterion with this name"
+            yield _warning("rule-matches-nothing", message, where(*path), hint)
+
+
+def _places(settings: Settings) -> Places:
+    return settings.places if settings.places is not None else lambda *_: Place(file="evalgate.yml")
 
 
 def _of_rule(
@@ -80,11 +74,11 @@ def _of_rule(
         yield _idle_rule(f"{rule}: {shown}", patterns, found, where(*path))
         return
     for index, pattern in enumerate(patterns):
-        if not _has_signs(pattern) and not _matches_any([pattern], found):
+        if not _is_glob(pattern) and not _matches_any([pattern], found):
             yield _idle_rule(f"{rule}: `{pattern}`", [pattern], found, where(*path, index))
 
 
-def _has_signs(pattern: str) -> bool:
+def _is_glob(pattern: str) -> bool:
     return any(sign in pattern for sign in "*?[!")
 
 
@@ -92,7 +86,7 @@ def _matches_any(patterns: Sequence[str], found: Iterable[str]) -> bool:
     return any(globs.matches(path, patterns) for path in found)
 
 
-def _is_skipped_anyway(pattern: str) -> bool:
+def _is_skipped(pattern: str) -> bool:
     """Whether the pattern is of folders that no walk enters, whatever lies in them."""
     folders = [part for part in pattern.removeprefix("!").split("/") if part.strip("*")]
     return any(part in walk.SKIPPED_FOLDERS or part.startswith(".") for part in folders)
@@ -100,13 +94,14 @@ def _is_skipped_anyway(pattern: str) -> bool:
 
 def _idle_rule(what: str, patterns: Sequence[str], found: Iterable[str], place: Place) -> Problem:
     close = next(filter(None, (_nearest_name(pattern, found) for pattern in patterns)), None)
-    return Problem(
-        severity=Severity.WARNING,
-        code="rule-matches-nothing",
-        message=f"{what} matches no evaluation file, so the rule has no effect",
-        place=place,
-        hint=f"Did you mean `{close}`?" if close else "`evalgate list` shows all files.",
+    hint = f"Did you mean `{close}`?" if close else "`evalgate list` shows all files."
+    return _warning(
+        "rule-matches-nothing", f"{what} matches no evaluation file, so the rule has no effect", place, hint
     )
+
+
+def _warning(code: str, message: str, place: Place, hint: str) -> Problem:
+    return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
 
 
 def _nearest_name(pattern: str, found: Iterable[str]) -> str | None:
@@ -139,18 +134,27 @@ def ignored_files(
     (a build makes such), nor for what `exclude` takes out.
     """
     left = [path for path in tree.ignored if path.endswith("evalset.json") and path in within and path not in run]
-    copies = _Copies(tree, run)
-    missed = [path for path in left if not globs.matches(path, exclude) and not copies.has(path)]
+    by_name: dict[str, list[str]] = {}
+    for key in run:
+        by_name.setdefault(key.rpartition("/")[2], []).append(key)
+    digest = functools.lru_cache(maxsize=None)(functools.partial(_digest, tree))
+    missed = []
+    for path in left:
+        content = by_name.get(path.rpartition("/")[2]) and digest(path)
+        is_copy = content and any(digest(key) == content for key in by_name[path.rpartition("/")[2]])
+        if not is_copy and not globs.matches(path, exclude):
+            missed.append(path)
     if missed:
         it, they = ("it", "it is") if len(missed) == 1 else ("them", "they are")
-        yield _passed_over(
-            missed[0],
+        yield _warning(
+            "ignored-by-git",
             f"git ignores {words.listed(f'`{path}`' for path in missed)}, so {they} not evaluated",
+            Place(file=missed[0]),
             f"Name {it} to evaluate {it} anyway, remove {it} from .gitignore, or `exclude` {it} in evalgate.yml.",
         )
 
 
-def copied_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
+def ignored_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     """A warning for each config that git ignores and that would otherwise be the nearest of a suite."""
     ignored = tree.ignored_configs - tree.config_files
     every = tree.config_files | ignored
@@ -161,38 +165,17 @@ def copied_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
             if nearest is not None and nearest in ignored:
                 served.setdefault(nearest, []).append(suite.key)
     for path, keys in served.items():
-        yield _passed_over(
-            path,
+        yield _warning(
+            "ignored-by-git",
             f"git ignores `{path}`, so it is not read; other criteria apply to {words.listed(keys)}",
+            Place(file=path),
             "Remove it from .gitignore, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
 
-class _Copies:
-    """Which files stand elsewhere under the same name, byte for byte, and are evaluated there."""
-
-    def __init__(self, tree: Tree, run: Iterable[str]) -> None:
-        self._tree = tree
-        self._run: defaultdict[str, list[str]] = defaultdict(list)
-        for key in run:
-            self._run[key.rpartition("/")[2]].append(key)
-        self._contents: dict[str, frozenset[bytes]] = {}
-
-    def has(self, path: str) -> bool:
-        name = path.rpartition("/")[2]
-        if name not in self._run:
-            return False
-        if name not in self._contents:
-            self._contents[name] = frozenset(filter(None, map(self._digest, self._run[name])))
-        return self._digest(path) in self._contents[name]
-
-    def _digest(self, path: str) -> bytes | None:
-        content = walk.read_bytes(self._tree.root, path)
-        return hashlib.sha256(content).digest() if isinstance(content, bytes) else None
-
-
-def _passed_over(file: str, message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.WARNING, code="ignored-by-git", message=message, place=Place(file=file), hint=hint)
+def _digest(tree: Tree, path: str) -> bytes | None:
+    content = tree.read(path)
+    return hashlib.sha256(content).digest() if isinstance(content, bytes) else None
 
 
 # -- Files whose names are nearly right --
@@ -201,24 +184,25 @@ MOST_READ = 100
 LARGEST_BYTES = 1024 * 1024
 
 
-def misnamed_files(seen: Tree, *, run: Collection[str], exclude: Sequence[str]) -> Iterator[Problem]:
+def misnamed_files(tree: Tree, *, run: Collection[str], exclude: Sequence[str]) -> Iterator[Problem]:
     """A warning for files that are nearly called like evaluation files and hold cases."""
-    left = [path for path in seen.near_names if path not in run and not globs.matches(path, exclude)]
-    missed = [path for path in left[:MOST_READ] if holds_cases(seen, path)]
+    left = [path for path in tree.near_names if path not in run and not globs.matches(path, exclude)]
+    missed = [path for path in left[:MOST_READ] if holds_cases(tree, path)]
     if missed:
         it, are = ("it", "is") if len(missed) == 1 else ("each", "are")
-        yield _near_name(
-            missed[0],
+        yield _warning(
+            "near-name",
             f"{words.listed(f'`{path}`' for path in missed)} {are} not evaluated: the name must end in "
             f"`.evalset.json` (lower case)",
+            Place(file=missed[0]),
             f"Rename {it} to *.evalset.json, name {it} in the run, or `exclude` {it} in evalgate.yml.",
         )
 
 
-def misnamed_configs(seen: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
+def misnamed_configs(tree: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     """A warning for each file that is nearly called test_config.json, and nearer to a suite than what counts for it."""
-    near = {path for path in seen.near_names if walk.is_near_config(path) and _holds(seen, path, b"criteria")}
-    dashed = {path for path in seen.config_files if path.endswith("test-config.json")}  # told with ADK's defaults
+    near = {path for path in tree.near_names if walk.is_near_config(path) and _holds(tree, path, b"criteria")}
+    dashed = {path for path in tree.config_files if path.endswith("test-config.json")}  # told with ADK's defaults
     missed: dict[str, list[Suite]] = {}
     for suite in suites if near or dashed else ():
         if suite.criteria_source.origin in FOUND:
@@ -228,17 +212,18 @@ def misnamed_configs(seen: Tree, suites: Iterable[Suite]) -> Iterator[Problem]:
     for path, meant in missed.items():
         file = meant[0].criteria_source.file
         used = f"using `{file}`" if file else "using ADK's defaults"
-        yield _near_name(
-            path,
+        yield _warning(
+            "near-name",
             f"`{path}` is ignored because its name is not `test_config.json`; {used} for "
             f"{words.listed(suite.key for suite in meant)}",
+            Place(file=path),
             "Rename it to test_config.json, or name it as `config` of a rule under `suites` in evalgate.yml.",
         )
 
 
-def holds_cases(seen: Tree, path: str) -> bool:
+def holds_cases(tree: Tree, path: str) -> bool:
     """Whether the file holds what only an evaluation set holds."""
-    return _holds(seen, path, b"eval_cases", b"evalCases")
+    return _holds(tree, path, b"eval_cases", b"evalCases")
 
 
 def _nearest_config(suite: Suite, near: Collection[str]) -> str | None:
@@ -252,14 +237,12 @@ def _nearest_config(suite: Suite, near: Collection[str]) -> str | None:
     return None
 
 
-def _holds(seen: Tree, path: str, *marks: bytes) -> bool:
-    data = walk.read_bytes(seen.root, path, largest=LARGEST_BYTES)
+def _holds(tree: Tree, path: str, *marks: bytes) -> bool:
+    data = tree.read(path, largest=LARGEST_BYTES)
     return isinstance(data, bytes) and any(mark in data for mark in marks)
 
 
-def _near_name(file: str, message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.WARNING, code="near-name", message=message, place=Place(file=file), hint=hint)
-
+# -- Nothing is left to evaluate --
 
 MOST_LOOKALIKES_READ = 300
 
@@ -278,24 +261,19 @@ def nothing_found(tree: Tree, *, cases: int, files: int, grep: str, problems: It
         hint += f"{words.listed(tree.evaluation_files)}."
     else:
         message = "no evaluation file was found"
-        hint = "\n    ".join(_where_we_looked(tree))
+        hint = "\n    ".join(_where(tree))
     return NothingToDo(message, hint=hint, problems=told)
 
 
-def _where_we_looked(tree: Tree) -> Iterator[str]:
+def _where(tree: Tree) -> Iterator[str]:
     yield (
         "Looked for *.evalset.json, and for *.test.json and *-dataset.json with ADK's content, in all folders except "
         "hidden ones, Python environments, node_modules and git-ignored ones."
     )
     if tree.ignored:
         yield f"Git ignores {words.listed(tree.ignored)}: name the file to evaluate it anyway."
-    alike = list(_lookalikes(tree))
+    others = sorted({*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]})
+    alike = [path for path in others if holds_cases(tree, path)]
     if alike:
         verb = "looks" if len(alike) == 1 else "look"
         yield f"{words.listed(alike)} {verb} like an evaluation set: rename to *.evalset.json, or name it."
-
-
-def _lookalikes(tree: Tree) -> Iterator[str]:
-    for path in sorted({*tree.near_names[:MOST_LOOKALIKES_READ], *tree.other_json[:MOST_LOOKALIKES_READ]}):
-        if holds_cases(tree, path):
-            yield path

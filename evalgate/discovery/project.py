@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,13 +13,11 @@ from evalgate.config.settings import Settings
 from evalgate.criteria import judges as criteria_judges
 from evalgate.discovery import agents as discovery_agents
 from evalgate.discovery import discover, lint
+from evalgate.discovery.walk import Tree
 from evalgate.errors import Problem, Severity
 from evalgate.model import AgentUse, Suite
 from evalgate.simulation import user
 from evalgate.text import words
-
-METRICLESS = frozenset(name for name, driver in agents.DRIVERS.items() if not driver.runs_metrics)
-"""Drivers that run no custom metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +39,20 @@ class Project:
         return any(problem.severity in worst for problem in self.problems)
 
 
-def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
-    """Find and check all that a run needs. Raises NothingToDo where nothing matched."""
-    found = discover.discover(
-        settings.root,
-        selections=settings.paths,
-        grep=settings.grep,
-        gate_file=settings.gate_file,
-        places=settings.places,
-        criteria_file=Path(settings.criteria) if settings.criteria else None,
-        specs=criteria.CRITERIA,
-    )
-    suites = tuple(
-        dataclasses.replace(suite, agent=agents.with_defaults(suite.agent, settings)) for suite in found.suites
-    )
-    suites = user.settle(suites, settings)
-    linted = (
-        *lint.lint_rules(settings, settings.gate_file.suites, given=settings.given, places=settings.places),
-        *lint.lint(suites, specs=criteria.CRITERIA, metricless=METRICLESS, adk_compat=settings.adk_compat),
-    )
+def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None = None) -> Project:
+    """Find and check all that a run needs. `tree`: the walk of the root, where it is known. Raises NothingToDo where
+    nothing matched."""
+    found = discover.discover(settings, specs=criteria.CRITERIA, tree=tree)
+    suites = user.settle(found.suites, settings)
+    linted = (*lint.lint_rules(settings), *lint.lint(suites, adk_compat=settings.adk_compat))
     told = found.problems
     if _may_name_agents(settings.problems):
         told = tuple(each for each in told if each.code not in discovery_agents.CODES)
+    missing = discovery_agents.problems(
+        [suite.agent for suite in suites], tree=found.tree, places=None if settings.agent else settings.places
+    )
     tools = toolbox.check(settings, settings.gate_file.tools, root=settings.root, suites=suites)
-    problems = (*settings.problems, *told, *linted, *_agent_problems(settings, suites), *tools)
+    problems = (*settings.problems, *told, *linted, *_option_problems(suites), *missing, *tools)
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = criteria_judges.defaults_of(settings)
     suites = criteria_judges.settle_suites(suites, defaults)
@@ -75,12 +60,11 @@ def prepare(settings: Settings, *, environ: Mapping[str, str]) -> Project:
         problems = (*problems, *unready(settings, suites, environ=environ))
     elif not settings.skip_judged:
         problems = (*problems, *criteria_judges.missing(suites, defaults, environ))
-    unread = tuple(dataclasses.replace(each, agent=agents.with_defaults(each.agent, settings)) for each in found.unread)
     return Project(
         suites=suites,
         problems=tuple(dict.fromkeys(problems)),
         of_files=found.problems,
-        unread=criteria_judges.settle_suites(unread, defaults),
+        unread=criteria_judges.settle_suites(found.unread, defaults),
     )
 
 
@@ -101,42 +85,30 @@ def unready(settings: Settings, suites: Iterable[Suite], *, environ: Mapping[str
     return (*judges, *user.missing(listed, defaults, environ))
 
 
-def _option_problems(suites: Iterable[Suite]) -> list[Problem]:
-    problems: list[Problem] = []
+def _option_problems(suites: Iterable[Suite]) -> Iterator[Problem]:
     seen: list[AgentUse] = []
     for suite in suites:
-        if suite.agent in seen:
+        use = suite.agent
+        if use in seen:
             continue
-        seen.append(suite.agent)
-        if suite.agent.driver not in agents.DRIVERS:
-            close = words.nearest(suite.agent.driver, agents.DRIVERS)
+        seen.append(use)
+        driver = agents.DRIVERS.get(use.driver)
+        if driver is None:
+            close = words.nearest(use.driver, agents.DRIVERS)
             hint = f"Did you mean `{close}`?" if close else f"Drivers: {', '.join(agents.DRIVERS)}."
-            problems.append(_agent_problem(f"`{suite.agent.driver}` is not a known agent driver", hint))
+            yield _problem("agent-options", f"`{use.driver}` is not a known agent driver", hint)
             continue
         try:
-            agents.options_of(suite.agent)
+            agents.options_of(use)
         except ValidationError as error:
-            fields = agents.DRIVERS[suite.agent.driver].options.model_fields
-            problems.extend(_agent_problem(*_option_words(each, suite.agent, fields)) for each in error.errors())
-    return problems
+            for each in error.errors():
+                path, hint = ".".join(str(step) for step in each["loc"]) or "options", ""
+                if each["type"] == "extra_forbidden":
+                    fields = driver.options.model_fields
+                    close = words.nearest(str(each["loc"][-1]), fields)
+                    hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
+                yield _problem("agent-options", f"agent with driver `{use.driver}`: `{path}`: {each['msg']}", hint)
 
 
-def _agent_problems(settings: Settings, suites: Sequence[Suite]) -> tuple[Problem, ...]:
-    """What is wrong with the agents' options, and agents that are named and are not there."""
-    places = None if settings.agent else settings.places
-    uses = [suite.agent for suite in suites]
-    missing = discovery_agents.problems(uses, root=settings.root, places=places)
-    return (*_option_problems(suites), *missing)
-
-
-def _option_words(each: Any, use: AgentUse, fields: Mapping[str, Any]) -> tuple[str, str]:
-    path = ".".join(str(step) for step in each["loc"]) or "options"
-    hint = ""
-    if each["type"] == "extra_forbidden":
-        close = words.nearest(str(each["loc"][-1]), fields)
-        hint = f"Did you mean `{close}`?" if close else f"The driver takes: {', '.join(fields)}."
-    return f"agent with driver `{use.driver}`: `{path}`: {each['msg']}", hint
-
-
-def _agent_problem(message: str, hint: str) -> Problem:
-    return Problem(severity=Severity.ERROR, code="agent-options", message=message, hint=hint)
+def _problem(code: str, message: str, hint: str) -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)

@@ -15,17 +15,6 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.model import Case, EvalSet, Text
 from evalgate.text import words
 
-# -- How a conversation opens --
-
-
-def opening_text(case: Case) -> str:
-    """The first thing that the user says; empty where that is nothing or no text."""
-    if case.scenario is not None:
-        return case.scenario.starting_prompt
-    if not case.conversation:
-        return ""
-    return "\n".join(part.text for part in case.conversation[0].user_content.parts if isinstance(part, Text))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -60,22 +49,23 @@ def parse_selection(text: str, *, files: Files) -> Selection | Problem:
     A file that is named exactly is taken whatever its name is and whether git ignores it or not.
     """
     if not text.strip():
-        return _empty(text)
-    keys = _matching(text, files)
+        message = f"{text!r} matches no evaluation file: it is empty"
+        return _problem(message, "Is a variable not set? Without a selection all evaluation files are used.")
+    keys = _matched(text, files)
     if keys:
-        return Selection(text=text, keys=keys, is_file=keys == (_normal(text),))
-    for position in _colons(text):
-        keys = _matching(text[:position], files)
+        return Selection(text=text, keys=keys, is_file=keys == (_path(text),))
+    for position in _ends(text):
+        keys = _matched(text[:position], files)
         case_ids = tuple(each.strip() for each in text[position + 1 :].split(",") if each.strip())
         if keys and case_ids:
-            return Selection(text=text, keys=keys, case_ids=case_ids, is_file=keys == (_normal(text[:position]),))
+            return Selection(text=text, keys=keys, case_ids=case_ids, is_file=keys == (_path(text[:position]),))
     return _unmatched(text, files)
 
 
 def folders_named(texts: Iterable[str], *, files: Files) -> list[str]:
     """The folders that selections name, in which the walk found nothing: it may have passed them over."""
-    named = (_normal(part) for text in texts for part in (text, *(text[:at] for at in _colons(text))))
-    return sorted({path for path in named if path and files.is_folder(path) and not _beneath(path, files.found)})
+    named = (_path(part) for text in texts for part in (text, *(text[:at] for at in _ends(text))))
+    return sorted({path for path in named if path and files.is_folder(path) and not _below(path, files.found)})
 
 
 def pick_cases(
@@ -103,11 +93,11 @@ def pick_cases(
         if ids is None:
             picked[key] = sets[key]
         elif kept := tuple(case for case in sets[key].cases if case.case_id in ids):
-            picked[key] = dataclasses.replace(sets[key], cases=kept)
+            picked[key] = _with_cases(sets[key], kept)
     return picked, tuple(problems)
 
 
-def grep_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
+def find_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
     """The sets reduced to cases whose id or first user text matches `pattern`; sets without any are dropped.
 
     The pattern is a regular expression, or plain text where it is not a valid one; case is ignored.
@@ -123,73 +113,70 @@ def grep_cases(sets: Mapping[str, EvalSet], pattern: str) -> dict[str, EvalSet]:
         return bool(search(case.case_id) or search(opening_text(case)))
 
     picked = {key: tuple(case for case in each.cases if matches(case)) for key, each in sets.items()}
-    return {key: dataclasses.replace(sets[key], cases=kept) for key, kept in picked.items() if kept}
+    return {key: _with_cases(sets[key], kept) for key, kept in picked.items() if kept}
 
 
-def _matching(text: str, files: Files) -> tuple[str, ...]:
-    path = _normal(text)
+def _with_cases(eval_set: EvalSet, cases: tuple[Case, ...]) -> EvalSet:
+    return dataclasses.replace(eval_set, cases=cases)
+
+
+def opening_text(case: Case) -> str:
+    """The first thing that the user says; empty where that is nothing or no text."""
+    if case.scenario is not None:
+        return case.scenario.starting_prompt
+    if not case.conversation:
+        return ""
+    return "\n".join(part.text for part in case.conversation[0].user_content.parts if isinstance(part, Text))
+
+
+def _matched(text: str, files: Files) -> tuple[str, ...]:
+    path = _path(text)
     if not path:
         return ()
     if path in files.found or files.is_file(path):
         return (path,)
     if files.is_folder(path):
-        return tuple(_beneath(path, files.found))
+        return tuple(_below(path, files.found))
     if any(sign in path for sign in "*?["):
         pattern = f"\\{path}" if path[0] in "!#" else path
         return tuple(key for key in files.found if globs.matches(key, (pattern,)))
     return ()
 
 
-def _normal(text: str) -> str:
+def _path(text: str) -> str:
     stripped = text.strip()
     return posixpath.normpath(stripped) if stripped else ""
 
 
-def _beneath(folder: str, keys: Iterable[str]) -> list[str]:
+def _below(folder: str, keys: Iterable[str]) -> list[str]:
     return [key for key in keys if folder == "." or key.startswith(f"{folder}/")]
 
 
-def _colons(text: str) -> Iterator[int]:
+def _ends(text: str) -> Iterator[int]:
     """Positions of the colons that may end a path, last first; not the one of a Windows drive."""
     for match in reversed(list(re.finditer(":", text))):
         if not (match.start() == 1 and text[0].isalpha() and text[2:3] in ("/", "\\")):
             yield match.start()
 
 
-def _empty(text: str) -> Problem:
-    return Problem(
-        severity=Severity.ERROR,
-        code="selection-unmatched",
-        message=f"{text!r} matches no evaluation file: it is empty",
-        hint="Is a variable not set? Without a selection all evaluation files are used.",
-    )
-
-
 def _unmatched(text: str, files: Files) -> Problem:
-    path = next((text[:at] for at in _colons(text)), text)
-    if files.is_outside(_normal(path)):
-        return Problem(
-            severity=Severity.ERROR,
-            code="outside-root",
-            message=f"{text!r} is outside the repository",
-            hint="Use a path within the root, or change `root`.",
-        )
+    path = next((text[:at] for at in _ends(text)), text)
+    if files.is_outside(_path(path)):
+        message = f"{text!r} is outside the repository"
+        return _problem(message, "Use a path within the root, or change `root`.", code="outside-root")
     close = words.nearest(path, files.found)
     if close is None:
         by_name = {PurePosixPath(key).name: key for key in files.found}
         name = words.nearest(PurePosixPath(path).name, by_name)
         close = by_name[name] if name else None
-    if files.is_folder(_normal(path)):
-        message = f"the folder {text!r} holds no evaluation file"
-    else:
-        message = f"{text!r} matches no evaluation file"
-    if close:
-        hint = f"Did you mean `{close}`?"
-    elif files.found:
-        hint = f"There are {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
-    else:
-        hint = ""
-    return Problem(severity=Severity.ERROR, code="selection-unmatched", message=message, hint=hint)
+    is_folder = files.is_folder(_path(path))
+    message = f"the folder {text!r} holds no evaluation file" if is_folder else f"{text!r} matches no evaluation file"
+    there = f"There are {words.counted(len(files.found), 'evaluation file')}: {words.listed(files.found)}."
+    return _problem(message, f"Did you mean `{close}`?" if close else there if files.found else "")
+
+
+def _problem(message: str, hint: str, *, code: str = "selection-unmatched") -> Problem:
+    return Problem(severity=Severity.ERROR, code=code, message=message, hint=hint)
 
 
 def _unknown_cases(selection: Selection, sets: Mapping[str, EvalSet]) -> Iterator[Problem]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from evalgate.formats.criteria_file import parse_criteria, parse_dataset_config
-from evalgate.formats.evalset import parse_eval_set
-from evalgate.formats.kinds import CriteriaReading, Dialect, EvalSetReading, FileKind, recognise
+from evalgate.formats.eval_set import parse_eval_set
+from evalgate.formats.kind import CriteriaReading, Dialect, EvalSetReading, FileKind, kind_of
 
 CASE_FILES: Mapping[FileKind, Callable[..., EvalSetReading]] = MappingProxyType(
     {
@@ -32,8 +32,8 @@ __all__ = [
     "Dialect",
     "EvalSetReading",
     "FileKind",
+    "kind_of",
     "parse_criteria",
     "parse_dataset_config",
     "parse_eval_set",
-    "recognise",
 ]

@@ -1,4 +1,4 @@
-"""Cases as JSON-ready values in ADK's shape of an EvalCase, without nulls and defaults."""
+"""ADK's shapes of cases, turns and events: read into our nouns, and written from them without nulls and defaults."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from sys import intern
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from evalgate.errors import Place
@@ -46,7 +45,7 @@ class StepEvent(Event):
     final: bool = False
 
 
-def assemble(
+def turn_of_steps(
     user_content: Content,
     events: Sequence[StepEvent],
     *,
@@ -76,13 +75,8 @@ def assemble(
 
 
 def _answer(events: Sequence[StepEvent]) -> StepEvent | None:
-    chosen: StepEvent | None = None
-    for event in events:
-        if not event.final or event.content is None or not event.content.parts:
-            continue
-        if chosen is None or not _has_text(chosen) or _has_text(event):
-            chosen = event
-    return chosen
+    said = [event for event in events if event.final and event.content is not None and event.content.parts]
+    return next(reversed([event for event in said if _has_text(event)] or said), None)
 
 
 def _has_text(event: Event) -> bool:
@@ -96,19 +90,18 @@ def _has_calls(event: Event) -> bool:
 
 
 def _is_step(event: Event) -> bool:
-    if event.grounding is not None:
-        return True
-    for part in event.content.parts if event.content else ():
-        match part:
-            case Text():
-                if part.text:
-                    return True
-            case ToolCall() | ToolResponse():
-                return True
-            case Attachment():
-                if part.data.get("inline_data") or part.data.get("inlineData"):
-                    return True
-    return False
+    parts = event.content.parts if event.content else ()
+    return event.grounding is not None or any(_says_something(part) for part in parts)
+
+
+def _says_something(part: Part) -> bool:
+    match part:
+        case Text():
+            return bool(part.text)
+        case ToolCall() | ToolResponse():
+            return True
+        case Attachment():
+            return bool(part.data.get("inline_data") or part.data.get("inlineData"))
 
 
 def _plain(event: StepEvent, *, keep_content: bool) -> Event:
@@ -120,10 +113,8 @@ def _plain(event: StepEvent, *, keep_content: bool) -> Event:
 
 # -- google.genai's Content and Part as they stand in evaluation files, sessions and protocol messages --
 
-_ATTACHED = {"inline_data", "file_data", "executable_code", "code_execution_result", "tool_call", "tool_response"}
 
-
-class FunctionCallWire(Wire):
+class ToolCallWire(Wire):
     """google.genai FunctionCall."""
 
     id: str | None = None
@@ -137,7 +128,7 @@ class FunctionCallWire(Wire):
         return ToolCall(name=intern(self.name or ""), args=self.args, id=self.id)
 
 
-class FunctionResponseWire(Wire):
+class ToolResponseWire(Wire):
     """google.genai FunctionResponse."""
 
     id: str | None = None
@@ -152,7 +143,30 @@ class FunctionResponseWire(Wire):
         return ToolResponse(name=intern(self.name or ""), response=self.response, id=self.id)
 
 
-class PartWire(Wire):
+class AttachmentWire(Wire):
+    """What a google.genai Part may hold beside text, calls and responses: it is kept as it is."""
+
+    inline_data: dict[str, Any] | None = None
+    file_data: dict[str, Any] | None = None
+    executable_code: dict[str, Any] | None = None
+    code_execution_result: dict[str, Any] | None = None
+    tool_call: dict[str, Any] | None = None
+    tool_response: dict[str, Any] | None = None
+
+
+class PartDetailsWire(AttachmentWire):
+    """What a google.genai Part says of its content."""
+
+    thought_signature: str | None = None
+    video_metadata: dict[str, Any] | None = None
+    media_resolution: Any = None
+    part_metadata: dict[str, Any] | None = None
+    audio_transcription: Any = None
+    media_processing: Any = None
+    speech_metadata: Any = None
+
+
+class PartWire(PartDetailsWire):
     """google.genai Part, of which only text, calls and responses are read further.
 
     It is meant to hold one kind of content, and google.genai takes several; ADK reads each of them.
@@ -160,23 +174,10 @@ class PartWire(Wire):
 
     text: str | None = None
     thought: bool | None = None
-    function_call: FunctionCallWire | None = None
-    function_response: FunctionResponseWire | None = None
-    inline_data: dict[str, Any] | None = None
-    file_data: dict[str, Any] | None = None
-    executable_code: dict[str, Any] | None = None
-    code_execution_result: dict[str, Any] | None = None
-    thought_signature: str | None = None
-    video_metadata: dict[str, Any] | None = None
-    media_resolution: Any = None
-    tool_call: dict[str, Any] | None = None
-    tool_response: dict[str, Any] | None = None
-    part_metadata: dict[str, Any] | None = None
-    audio_transcription: Any = None
-    media_processing: Any = None
-    speech_metadata: Any = None
+    function_call: ToolCallWire | None = None
+    function_response: ToolResponseWire | None = None
 
-    def nouns(self) -> tuple[Part, ...]:
+    def contents(self) -> tuple[Part, ...]:
         """One part for each kind of content: a text, a call, a response, and an attachment for all others."""
         found: list[Part] = []
         if self.text is not None:
@@ -187,8 +188,9 @@ class PartWire(Wire):
             found.append(self.function_response.noun())
         if not found:
             return (Attachment(data=self.model_dump(mode="json", exclude_none=True)),)
-        if any(getattr(self, name) is not None for name in _ATTACHED):
-            found.append(Attachment(data=self.model_dump(mode="json", exclude_none=True, include=_ATTACHED)))
+        attached = AttachmentWire.model_fields.keys()
+        if any(getattr(self, name) is not None for name in attached):
+            found.append(Attachment(data=self.model_dump(mode="json", exclude_none=True, include=set(attached))))
         return tuple(found)
 
 
@@ -201,7 +203,7 @@ class ContentWire(Wire):
     def noun(self) -> Content:
         """The content; no parts and an empty list of parts are the same."""
         role = intern(self.role) if self.role else self.role
-        return Content(parts=tuple(noun for part in self.parts or () for noun in part.nouns()), role=role)
+        return Content(parts=tuple(noun for part in self.parts or () for noun in part.contents()), role=role)
 
 
 # -- ADK's Invocation and what belongs to it, as written in evaluation files, results and protocol messages --
@@ -213,9 +215,7 @@ STRICT = "as ADK"
 class UsageWire(Wire):
     """google.genai usage metadata: the counts are read, the rest (details by modality, traffic type) is dropped."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
-    )
+    model_config = ConfigDict(extra="ignore")
 
     prompt_token_count: Count = None
     cached_content_token_count: Count = None
@@ -239,9 +239,7 @@ class UsageWire(Wire):
 class EventWire(Wire):
     """ADK's InvocationEvent; ADK ignores unknown keys here, and so do we."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
-    )
+    model_config = ConfigDict(extra="ignore")
 
     author: str
     content: ContentWire | None = None
@@ -263,8 +261,8 @@ class EventWire(Wire):
 class IntermediateDataWire(Wire):
     """ADK's two ways to record the steps of a turn: by kind (IntermediateData) or as events (InvocationEvents)."""
 
-    tool_uses: list[FunctionCallWire] | None = None
-    tool_responses: list[FunctionResponseWire] | None = None
+    tool_uses: list[ToolCallWire] | None = None
+    tool_responses: list[ToolResponseWire] | None = None
     intermediate_responses: list[tuple[str, list[PartWire]]] | None = None
     invocation_events: list[EventWire] | None = None
 
@@ -283,11 +281,6 @@ class IntermediateDataWire(Wire):
             )
         return self
 
-    @property
-    def itemized(self) -> bool:
-        """Whether the steps are events; ADK reads `{}` as the by-kind form."""
-        return self.invocation_events is not None
-
     def events(self) -> tuple[Event, ...]:
         """The steps as events; the by-kind form gives calls, then responses, then texts."""
         if self.invocation_events is not None:
@@ -296,7 +289,7 @@ class IntermediateDataWire(Wire):
         responses = tuple(response.noun() for response in self.tool_responses or ())
         events = [Event(author="", content=Content(parts=parts)) for parts in (calls, responses) if parts]
         for author, parts in self.intermediate_responses or ():
-            nouns = (noun for part in parts for noun in part.nouns())
+            nouns = (noun for part in parts for noun in part.contents())
             said = tuple(noun for noun in nouns if isinstance(noun, Text | Attachment))
             events.append(Event(author=author, content=Content(parts=said)))
         return tuple(events)
@@ -329,6 +322,12 @@ class AgentDetailsWire(Wire):
     instructions: str = ""
     tool_declarations: list[Any] = Field(default_factory=list)
 
+    def noun(self) -> AgentDetails:
+        """The agent."""
+        return AgentDetails(
+            name=self.name, instructions=self.instructions, tool_declarations=tuple(self.tool_declarations)
+        )
+
 
 class AppDetailsWire(Wire):
     """ADK's AppDetails."""
@@ -337,17 +336,24 @@ class AppDetailsWire(Wire):
 
     def noun(self) -> tuple[AgentDetails, ...]:
         """The agents in the order in which they were recorded."""
-        return tuple(
-            AgentDetails(
-                name=agent.name,
-                instructions=agent.instructions,
-                tool_declarations=tuple(agent.tool_declarations),
-            )
-            for agent in self.agent_details.values()
-        )
+        return tuple(agent.noun() for agent in self.agent_details.values())
 
 
-class InvocationWire(Wire):
+class TimingsWire(Wire):
+    """How long a turn took, as ADK writes it into an Invocation."""
+
+    duration: Seconds = None
+    model_duration: Seconds = None
+    tool_duration: Seconds = None
+
+    def timings(self) -> Timings | None:
+        """None where nothing was measured."""
+        if self.duration is None:
+            return None
+        return Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
+
+
+class InvocationWire(TimingsWire):
     """ADK's Invocation."""
 
     invocation_id: str = ""
@@ -355,42 +361,93 @@ class InvocationWire(Wire):
     final_response: ContentWire | None = None
     intermediate_data: IntermediateDataWire | None = None
     creation_timestamp: float = 0.0
-    duration: Seconds = None
-    model_duration: Seconds = None
-    tool_duration: Seconds = None
     rubrics: list[RubricWire] | None = None
     app_details: AppDetailsWire | None = None
 
     def noun(self) -> Invocation:
-        """The invocation; timings only where a duration was measured."""
+        """The invocation. ADK reads steps that are `{}` as the by-kind form."""
         steps = self.intermediate_data
-        timings = None
-        if self.duration is not None:
-            timings = Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
         return Invocation(
             user_content=self.user_content.noun(),
             final_response=self.final_response.noun() if self.final_response else None,
             events=steps.events() if steps is not None else None,
-            itemized=steps is None or steps.itemized,
+            itemized=steps is None or steps.invocation_events is not None,
             invocation_id=self.invocation_id,
             rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
             agents=self.app_details.noun() if self.app_details else (),
-            timings=timings,
+            timings=self.timings(),
         )
+
+
+# -- Events as ADK sessions and agents-cli traces store them --
+
+
+class SessionEventWire(EventWire):
+    """ADK's Event, as far as evaluation reads it."""
+
+    author: Annotated[str, BeforeValidator(lambda author: "" if author is None else author)] = ""
+    invocation_id: str | None = None
+    partial: bool | None = None
+    error_code: str | None = None
+    long_running_tool_ids: list[str] | None = None
+    actions: dict[str, Any] | None = None
+
+    def step(self, *, final: bool | None = None) -> StepEvent:
+        """The event, and whether it is a final response: as it is said, else as ADK takes it."""
+        event = self.noun()
+        return StepEvent(
+            author=event.author,
+            content=event.content,
+            usage=event.usage,
+            model_version=event.model_version,
+            grounding=event.grounding,
+            final=self._is_final(event.content) if final is None else final,
+        )
+
+    def _is_final(self, content: Content | None) -> bool:
+        actions = self.actions or {}
+        if actions.get("skip_summarization") or actions.get("skipSummarization") or self.long_running_tool_ids:
+            return True
+        parts = content.parts if content else ()
+        if self.partial or any(isinstance(part, ToolCall) for part in parts):
+            return False
+        if self.error_code:
+            return True
+        last = parts[-1] if parts else None
+        ran_code = isinstance(last, Attachment) and last.data.get("code_execution_result") is not None
+        return not ran_code and not any(isinstance(part, ToolResponse) for part in parts)
+
+
+def turn_of(events: Sequence[SessionEventWire], *, invocation_id: str = "") -> Invocation:
+    """One turn. The user's content is that of the user's last event; without one it is empty.
+
+    Without a single event of the agent nothing is known of the steps.
+    """
+    steps = [event.step() for event in events]
+    asked = [step.content for step in steps if step.author.lower() == "user" and step.content is not None]
+    user_content = asked[-1] if asked else Content()
+    if all(step.author.lower() == "user" for step in steps):
+        return Invocation(user_content=user_content, invocation_id=invocation_id)
+    return turn_of_steps(user_content, steps, invocation_id=invocation_id)
+
+
+def turns_of(events: Sequence[SessionEventWire]) -> tuple[Invocation, ...]:
+    """The turns of a session: events that share an invocation id, in the order of each id's first event."""
+    groups: dict[str, list[SessionEventWire]] = {}
+    for event in events:
+        groups.setdefault(event.invocation_id or "", []).append(event)
+    return tuple(turn_of(group, invocation_id=name) for name, group in groups.items())
 
 
 # -- ADK's EvalCase and what belongs to it, as written in evaluation files --
 
 BUILT_IN_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
-_OPEN = ConfigDict(
-    alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, protected_namespaces=()
-)
 
 
 class SessionInputWire(Wire):
     """ADK's SessionInput; ADK keeps unknown keys here and reads none of them."""
 
-    model_config = _OPEN
+    model_config = ConfigDict(extra="ignore")
 
     app_name: str
     user_id: str
@@ -400,14 +457,14 @@ class SessionInputWire(Wire):
     def noun(self) -> SessionInput:
         """The session that a case starts from."""
         if not self.state:
-            return _stateless(self.app_name, self.user_id, self.session_id)
+            return _session_from(self.app_name, self.user_id, self.session_id)
         return SessionInput(
             app_name=intern(self.app_name), user_id=intern(self.user_id), session_id=self.session_id, state=self.state
         )
 
 
 @functools.lru_cache(maxsize=256)
-def _stateless(app_name: str, user_id: str, session_id: str | None) -> SessionInput:
+def _session_from(app_name: str, user_id: str, session_id: str | None) -> SessionInput:
     """All cases of a file mostly start from the same session: one value for all of them."""
     return SessionInput(app_name=app_name, user_id=user_id, session_id=session_id)
 
@@ -478,7 +535,7 @@ class ScenarioWire(Wire):
 class EvalCaseWire(Wire):
     """ADK's EvalCase; ADK keeps unknown keys here and reads none of them."""
 
-    model_config = _OPEN
+    model_config = ConfigDict(extra="ignore")
 
     eval_id: str
     conversation: list[InvocationWire] | None = None
@@ -519,57 +576,57 @@ class EvalCaseWire(Wire):
 
 def invocation_json(invocation: Invocation) -> dict[str, Any]:
     """ADK's Invocation; its steps in the form in which they were recorded: ADK's metrics tell the two apart."""
-    written: dict[str, Any] = {"user_content": content_json(invocation.user_content)}
-    if invocation.invocation_id:
-        written["invocation_id"] = invocation.invocation_id
-    if invocation.final_response is not None:
-        written["final_response"] = content_json(invocation.final_response)
-    if invocation.events is not None:
-        write = _as_events if invocation.itemized else _by_kind
-        written["intermediate_data"] = write(invocation.events)
-    if invocation.timings is not None:
-        written.update(_timings_json(invocation.timings))
-    if invocation.rubrics:
-        written["rubrics"] = [rubric_json(rubric) for rubric in invocation.rubrics]
-    if invocation.agents:
-        written["app_details"] = {"agent_details": {agent.name: agent_json(agent) for agent in invocation.agents}}
-    return written
+    steps, timings = None, invocation.timings
+    if invocation.events is not None and invocation.itemized:
+        steps = {"invocation_events": [event_json(event) for event in invocation.events]}
+    elif invocation.events is not None:
+        steps = _by_kind(invocation.events)
+    agents = {agent.name: agent_json(agent) for agent in invocation.agents}
+    return _given(
+        user_content=content_json(invocation.user_content),
+        invocation_id=invocation.invocation_id or None,
+        final_response=invocation.final_response and content_json(invocation.final_response),
+        intermediate_data=steps,
+        duration=timings and timings.total_s,
+        model_duration=timings and timings.model_s,
+        tool_duration=timings and timings.tool_s,
+        rubrics=[rubric_json(rubric) for rubric in invocation.rubrics] or None,
+        app_details={"agent_details": agents} if agents else None,
+    )
 
 
 def content_json(content: Content) -> dict[str, Any]:
     """google.genai's Content."""
-    parts = [part_json(part) for part in content.parts]
-    return {"parts": parts} if content.role is None else {"role": content.role, "parts": parts}
+    return _given(role=content.role, parts=[part_json(part) for part in content.parts])
 
 
 def part_json(part: Part) -> dict[str, Any]:
     """google.genai's Part."""
-    if isinstance(part, Text):
-        return {"text": part.text, "thought": True} if part.thought else {"text": part.text}
-    if isinstance(part, ToolCall):
-        return {"function_call": _call_json(part)}
-    if isinstance(part, ToolResponse):
-        return {"function_response": _response_json(part)}
-    return dict(part.data)
+    match part:
+        case Text():
+            return {"text": part.text, "thought": True} if part.thought else {"text": part.text}
+        case ToolCall():
+            return {"function_call": _call_json(part)}
+        case ToolResponse():
+            return {"function_response": _response_json(part)}
+        case Attachment():
+            return dict(part.data)
 
 
 def event_json(event: Event) -> dict[str, Any]:
     """ADK's InvocationEvent."""
-    written: dict[str, Any] = {"author": event.author}
-    if event.content is not None:
-        written["content"] = content_json(event.content)
-    if event.grounding is not None:
-        written["grounding_metadata"] = dict(event.grounding)
-    if event.usage is not None:
-        written["usage_metadata"] = _usage_json(event.usage)
-    if event.model_version is not None:
-        written["model_version"] = event.model_version
-    return written
+    return _given(
+        author=event.author,
+        content=event.content and content_json(event.content),
+        grounding_metadata=None if event.grounding is None else dict(event.grounding),
+        usage_metadata=event.usage and _usage_json(event.usage),
+        model_version=event.model_version,
+    )
 
 
 def rubric_json(rubric: Rubric) -> dict[str, Any]:
     """ADK's Rubric."""
-    return _present(
+    return _given(
         rubric_id=rubric.rubric_id,
         rubric_content={"text_property": rubric.text},
         description=rubric.description,
@@ -579,16 +636,11 @@ def rubric_json(rubric: Rubric) -> dict[str, Any]:
 
 def agent_json(agent: AgentDetails) -> dict[str, Any]:
     """ADK's AgentDetails."""
-    written: dict[str, Any] = {"name": agent.name}
-    if agent.instructions:
-        written["instructions"] = agent.instructions
-    if agent.tool_declarations:
-        written["tool_declarations"] = list(agent.tool_declarations)
-    return written
-
-
-def _as_events(events: tuple[Event, ...]) -> dict[str, Any]:
-    return {"invocation_events": [event_json(event) for event in events]}
+    return _given(
+        name=agent.name,
+        instructions=agent.instructions or None,
+        tool_declarations=list(agent.tool_declarations) or None,
+    )
 
 
 def _by_kind(events: tuple[Event, ...]) -> dict[str, Any]:
@@ -599,7 +651,7 @@ def _by_kind(events: tuple[Event, ...]) -> dict[str, Any]:
         for author, own in spoken
         if not any(isinstance(part, ToolCall | ToolResponse) for part in own)
     ]
-    return _present(
+    return _given(
         tool_uses=[_call_json(part) for part in parts if isinstance(part, ToolCall)] or None,
         tool_responses=[_response_json(part) for part in parts if isinstance(part, ToolResponse)] or None,
         intermediate_responses=texts or None,
@@ -607,16 +659,16 @@ def _by_kind(events: tuple[Event, ...]) -> dict[str, Any]:
 
 
 def _call_json(call: ToolCall) -> dict[str, Any]:
-    return _present(id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args))
+    return _given(id=call.id, name=call.name or None, args=None if call.args is None else dict(call.args))
 
 
 def _response_json(response: ToolResponse) -> dict[str, Any]:
     said = None if response.response is None else dict(response.response)
-    return _present(id=response.id, name=response.name or None, response=said)
+    return _given(id=response.id, name=response.name or None, response=said)
 
 
 def _usage_json(usage: Usage) -> dict[str, Any]:
-    return _present(
+    return _given(
         prompt_token_count=usage.prompt_tokens,
         cached_content_token_count=usage.cached_tokens,
         candidates_token_count=usage.candidates_tokens,
@@ -626,39 +678,29 @@ def _usage_json(usage: Usage) -> dict[str, Any]:
     )
 
 
-def _timings_json(timings: Timings) -> dict[str, Any]:
-    return _present(duration=timings.total_s, model_duration=timings.model_s, tool_duration=timings.tool_s)
-
-
-def _present(**values: Any) -> dict[str, Any]:
+def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def case_json(case: Case) -> dict[str, Any]:
-    """What `wire.cases.EvalCaseWire` reads; nothing that a criterion or an agent may see is left out."""
-    written: dict[str, Any] = {"eval_id": case.case_id}
-    if case.conversation is not None:
-        written["conversation"] = [invocation_json(turn) for turn in case.conversation]
-    if case.scenario is not None:
-        written["conversation_scenario"] = scenario_json(case.scenario)
-    if case.session is not None:
-        written["session_input"] = _session_json(case.session)
-    if case.rubrics:
-        written["rubrics"] = [rubric_json(rubric) for rubric in case.rubrics]
-    if case.expects_state:
-        written["final_session_state"] = dict(case.expects_state)
-    return written
+    """What `EvalCaseWire` reads; nothing that a criterion or an agent may see is left out."""
+    return _given(
+        eval_id=case.case_id,
+        conversation=None if case.conversation is None else [invocation_json(turn) for turn in case.conversation],
+        conversation_scenario=case.scenario and scenario_json(case.scenario),
+        session_input=case.session and _session_json(case.session),
+        rubrics=[rubric_json(rubric) for rubric in case.rubrics] or None,
+        final_session_state=dict(case.expects_state) if case.expects_state else None,
+    )
 
 
 def scenario_json(scenario: ConversationScenario) -> dict[str, Any]:
     """ADK's ConversationScenario; a built-in persona by its id."""
-    written: dict[str, Any] = {
-        "starting_prompt": scenario.starting_prompt,
-        "conversation_plan": scenario.conversation_plan,
-    }
-    if scenario.persona is not None:
-        written["user_persona"] = _persona_json(scenario.persona)
-    return written
+    return _given(
+        starting_prompt=scenario.starting_prompt,
+        conversation_plan=scenario.conversation_plan,
+        user_persona=scenario.persona and _persona_json(scenario.persona),
+    )
 
 
 def _persona_json(persona: Persona) -> Any:
@@ -677,9 +719,9 @@ def _persona_json(persona: Persona) -> Any:
 
 
 def _session_json(session: SessionInput) -> dict[str, Any]:
-    written: dict[str, Any] = {"app_name": session.app_name, "user_id": session.user_id}
-    if session.session_id is not None:
-        written["session_id"] = session.session_id
-    if session.state:
-        written["state"] = dict(session.state)
-    return written
+    return _given(
+        app_name=session.app_name,
+        user_id=session.user_id,
+        session_id=session.session_id,
+        state=dict(session.state) if session.state else None,
+    )

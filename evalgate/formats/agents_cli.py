@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalgate.errors import Place
-from evalgate.formats import json_source, repair, sessions
+from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
-from evalgate.formats.json_source import Ledger, Path, described
+from evalgate.formats.json_source import Path, Problems, described
 from evalgate.model import Case, Content, ConversationScenario, Invocation, Rubric, SessionInput
 from evalgate.model.shapes import to_snake
 
@@ -28,27 +28,27 @@ def is_dataset_case(raw: Any) -> bool:
     return bool(keys & _SIGNS) and not keys & _ADK_SIGNS
 
 
-def read_case(raw: Any, *, path: Path, place: Place, ledger: Ledger, recorded: bool = False) -> Case | None:
-    """The case at `path`; None where it cannot be understood, and the ledger says why.
+def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorded: bool = False) -> Case | None:
+    """The case at `path`; None where it cannot be understood, which is then a problem.
 
     `recorded`: read what the agent answered (`responses`) instead of what it should answer (`reference`).
     """
-    reader = _Reader(fields={to_snake(key): value for key, value in raw.items()}, path=path, ledger=ledger)
-    before = ledger.failed
+    reader = _Reader(fields={to_snake(key): value for key, value in raw.items()}, path=path, problems=problems)
+    before = problems.failed
     scenario = reader.scenario()
-    turns = reader.turns() if scenario is None else ()
-    if turns:
-        turns = reader.answered(turns, reader.answer(recorded=recorded), overwrite=not recorded)
-    if scenario is None and not turns and ledger.failed == before:
-        ledger.error(
-            "no-conversation", "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`", path=path
-        )
+    turns = reader.turns() if scenario is None else []
+    answer = reader.answer(recorded=recorded) if turns else None
+    if answer is not None and (not recorded or turns[-1].final_response is None):
+        turns[-1] = dataclasses.replace(turns[-1], final_response=answer)
+    if scenario is None and not turns and problems.failed == before:
+        message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
+        problems.error("no-conversation", message, path=path)
     reader.tell_unused()
-    if ledger.failed > before:
+    if problems.failed > before:
         return None
     return Case(
         case_id=reader.case_id(),
-        conversation=turns if scenario is None else None,
+        conversation=tuple(turns) if scenario is None else None,
         scenario=scenario,
         session=reader.session(),
         rubrics=reader.rubrics(),
@@ -60,14 +60,14 @@ def read_case(raw: Any, *, path: Path, place: Place, ledger: Ledger, recorded: b
 class _Reader:
     fields: dict[str, Any]
     path: Path
-    ledger: Ledger
+    problems: Problems
 
     def case_id(self) -> str:
         given = self.fields.get("eval_case_id")
         if given is not None:
             return str(given)
         made = f"case_{self.path[-1] if self.path else 0}"
-        self.ledger.note("missing-eval-id", f"the case has no `eval_case_id`; using {made}", path=self.path)
+        self.problems.note("missing-eval-id", f"the case has no `eval_case_id`; using {made}", path=self.path)
         return made
 
     def scenario(self) -> ConversationScenario | None:
@@ -79,15 +79,15 @@ class _Reader:
         try:
             return ScenarioWire.model_validate(wanted).noun()
         except ValidationError as error:
-            json_source.complain(error, wanted, path=where, ledger=self.ledger)
+            self.problems.validation(error, wanted, path=where)
             return None
 
-    def turns(self) -> tuple[Invocation, ...]:
+    def turns(self) -> list[Invocation]:
         made = [*self._history(), *self._recorded_turns()]
         prompt = self._content("prompt", role="user")
         if prompt is not None and not (made and made[-1].user_content == prompt):
             made.append(Invocation(user_content=prompt))
-        return tuple(made)
+        return made
 
     def answer(self, *, recorded: bool) -> Content | None:
         """The expected answer of the last turn, or the one that was recorded."""
@@ -101,15 +101,7 @@ class _Reader:
             value, path = value["response"], (*path, "response")
         if value is None:
             return None
-        return repair.read_content(value, role="model", path=path, ledger=self.ledger)
-
-    def answered(
-        self, turns: tuple[Invocation, ...], answer: Content | None, *, overwrite: bool
-    ) -> tuple[Invocation, ...]:
-        last = turns[-1]
-        if answer is None or (last.final_response is not None and not overwrite):
-            return turns
-        return (*turns[:-1], dataclasses.replace(last, final_response=answer))
+        return repair.read_content(value, role="model", path=path, problems=self.problems)
 
     def session(self) -> SessionInput | None:
         for key in ("session_input", "session_inputs"):
@@ -120,7 +112,7 @@ class _Reader:
                 try:
                     return SessionInputWire.model_validate(defaults | known).noun()
                 except ValidationError as error:
-                    json_source.complain(error, known, path=(*self.path, key), ledger=self.ledger)
+                    self.problems.validation(error, known, path=(*self.path, key))
         return None
 
     def rubrics(self) -> tuple[Rubric, ...]:
@@ -136,7 +128,7 @@ class _Reader:
     def tell_unused(self) -> None:
         for key in sorted(self.fields.keys() - _READ):
             if not key.startswith("_"):
-                self.ledger.note("unused-key", f"`{key}` is not read", path=(*self.path, key))
+                self.problems.note("unused-key", f"`{key}` is not read", path=(*self.path, key))
 
     def _history(self) -> list[Invocation]:
         """Earlier messages: each of the user begins a turn, each of the agent answers it."""
@@ -146,7 +138,7 @@ class _Reader:
             where = (*self.path, "conversation_history", i)
             raw = message.get("content", message) if isinstance(message, dict) else message
             author = str(message.get("author") or "") if isinstance(message, dict) else ""
-            content = repair.read_content(raw, role="user", path=where, ledger=self.ledger)
+            content = repair.read_content(raw, role="user", path=where, problems=self.problems)
             if content is None:
                 continue
             if (author or content.role or "user") == "user":
@@ -160,27 +152,27 @@ class _Reader:
         turns = data.get("turns") if isinstance(data, dict) else None
         if turns is not None and not isinstance(turns, list):
             message = f"expected a list, found {described(turns)}"
-            self.ledger.error("wrong-type", message, path=(*self.path, "agent_data", "turns"))
+            self.problems.error("wrong-type", message, path=(*self.path, "agent_data", "turns"))
         made: list[Invocation] = []
         for i, turn in enumerate(turns if isinstance(turns, list) else ()):
             where: Path = (*self.path, "agent_data", "turns", i)
             raw = turn.get("events") if isinstance(turn, dict) else None
             if not isinstance(raw, list):
-                self.ledger.error("missing-key", "`events` is missing", path=where)
+                self.problems.error("missing-key", "`events` is missing", path=where)
                 continue
             read = [
-                sessions.read_event(event, path=(*where, "events", j), ledger=self.ledger)
+                repair.read_event(event, path=(*where, "events", j), problems=self.problems)
                 for j, event in enumerate(raw)
             ]
             name = turn.get("turn_id") or turn.get("turnId") or ""
-            made.append(sessions.turn_of([event for event in read if event], invocation_id=str(name)))
+            made.append(adk_shapes.turn_of([event for event in read if event], invocation_id=str(name)))
         return made
 
     def _content(self, key: str, *, role: str) -> Content | None:
         raw = self.fields.get(key)
         if raw is None:
             return None
-        return repair.read_content(raw, role=role, path=(*self.path, key), ledger=self.ledger)
+        return repair.read_content(raw, role=role, path=(*self.path, key), problems=self.problems)
 
 
 def _rubric(raw: dict[str, Any], *, number: int) -> Rubric:

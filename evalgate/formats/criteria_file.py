@@ -15,8 +15,8 @@ from pydantic.alias_generators import to_camel
 from evalgate.config.gate_file import GenerationConfig
 from evalgate.errors import Place
 from evalgate.formats import json_source
-from evalgate.formats.json_source import Ledger, Path, described
-from evalgate.formats.kinds import CriteriaReading
+from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.kind import CriteriaReading
 from evalgate.model import CriterionUse, SimulatorUse, shapes
 from evalgate.model.shapes import Wire
 from evalgate.text import templates, words
@@ -28,41 +28,39 @@ _LONGEST = 1_000_000  # characters
 
 def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
     """Read an eval_config.yaml (or .json). It never gives criteria: agents-cli's metrics have no thresholds."""
-    ledger = Ledger(text, file=file)
-    value = _load(text, ledger)
-    if ledger.failed:
-        return CriteriaReading(problems=ledger.problems())
+    problems = Problems(text, file=file)
+    value = _load(text, problems)
+    if problems.failed:
+        return CriteriaReading(problems=problems.all())
     if not isinstance(value, dict):
         message = f"expected a mapping with `metrics_to_run`, found {described(value)}"
-        ledger.error("not-a-config", message, place=Place(file=file, line=1))
-        return CriteriaReading(problems=ledger.problems())
+        problems.error("not-a-config", message, place=Place(file=file, line=1))
+        return CriteriaReading(problems=problems.all())
     names = _names(value)
     listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
-    ledger.warn(
-        "no-thresholds",
-        f"agents-cli metrics{listed} have no thresholds, so every answer would pass",
-        place=Place(file=file, line=1),
-        hint='put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`',
-    )
-    return CriteriaReading(problems=ledger.problems())
+    message = f"agents-cli metrics{listed} have no thresholds, so this file checks nothing"
+    hint = 'put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`'
+    problems.warning("no-thresholds", message, place=Place(file=file, line=1), hint=hint)
+    return CriteriaReading(problems=problems.all())
 
 
-def _load(text: str, ledger: Ledger) -> Any:
+def _load(text: str, problems: Problems) -> Any:
     if len(text) > _LONGEST:
-        ledger.error("file-too-large", f"the file has {len(text):,} characters", place=Place(file=ledger.file, line=1))
+        message = f"the file has {len(text):,} characters"
+        problems.error("file-too-large", message, place=Place(file=problems.file, line=1))
         return None
     try:
-        if ledger.file.lower().endswith(".json"):
+        if problems.file.lower().endswith(".json"):
             return json.loads(text.lstrip("\ufeff"))
         return yaml.safe_load(text)
     except (yaml.MarkedYAMLError, json.JSONDecodeError) as error:
-        ledger.error("yaml-syntax", _complaint(error), place=_place(error, ledger.file))
+        problems.error("yaml-syntax", _complaint(error), place=_place(error, problems.file))
     except yaml.YAMLError as error:
-        ledger.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=ledger.file))
+        problems.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=problems.file))
     except RecursionError:
-        ledger.error("yaml-too-deep", "the values are nested too deeply", place=Place(file=ledger.file))
+        problems.error("yaml-too-deep", "the values are nested too deeply", place=Place(file=problems.file))
     except ValueError as error:  # impossible dates and endless numbers
-        ledger.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=ledger.file))
+        problems.error("yaml-syntax", f"this is not YAML: {error}", place=Place(file=problems.file))
     return None
 
 
@@ -113,20 +111,20 @@ class SimulatorWire(Wire):
     stop_signal: str = _DEFAULTS.stop_signal
 
 
-def parse_simulator(raw: Any, *, path: Path, ledger: Ledger) -> SimulatorUse | None:
-    """The simulated user as configured; None where it cannot be understood, which the ledger then says."""
+def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse | None:
+    """The simulated user as configured; None where it cannot be understood, which is then a problem."""
     if not isinstance(raw, dict):
-        ledger.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
+        problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
         return None
-    before = ledger.failed
-    _tell_unknown_user_keys(raw, path, ledger)
+    before = problems.failed
+    _tell_unknown_user_keys(raw, path, problems)
     try:
         wire = SimulatorWire.model_validate(raw)
     except ValidationError as error:
-        json_source.complain(error, raw, path=path, ledger=ledger)
+        problems.validation(error, raw, path=path)
         return None
-    _check(wire, path, ledger)
-    if ledger.failed > before:
+    _check(wire, path, problems)
+    if problems.failed > before:
         return None
     limit = wire.max_allowed_invocations
     return SimulatorUse(
@@ -136,41 +134,41 @@ def parse_simulator(raw: Any, *, path: Path, ledger: Ledger) -> SimulatorUse | N
         custom_instructions=wire.custom_instructions,
         include_function_calls=wire.include_function_calls,
         stop_signal=wire.stop_signal,
-        place=ledger.place_of(path),
+        place=problems.place_of(path),
     )
 
 
-def _tell_unknown_user_keys(raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
+def _tell_unknown_user_keys(raw: dict[str, Any], path: Path, problems: Problems) -> None:
     given = {shapes.field(key) for key in raw}
     for key in raw:
         if shapes.field(key) not in SimulatorWire.model_fields:
             near = words.nearest(key, [name for name in SimulatorWire.model_fields if name not in given])
             hint = f"did you mean `{near}`?" if near else f"known: {', '.join(SimulatorWire.model_fields)}"
-            ledger.warn("unknown-key", f"unknown key `{key}` in a simulated user", path=(*path, key), hint=hint)
+            problems.warning("unknown-key", f"unknown key `{key}` in a simulated user", path=(*path, key), hint=hint)
 
 
-def _check(wire: SimulatorWire, path: Path, ledger: Ledger) -> None:
+def _check(wire: SimulatorWire, path: Path, problems: Problems) -> None:
     if wire.type == "llm_audio":
         message = "audio from a simulated user is not supported; its turns are sent as text only"
-        ledger.error("not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`')
+        problems.error("not-supported", message, path=(*path, "type"), hint='use `"type": "llm_backed"`')
     elif wire.type is not None and wire.type not in TYPES:
         near = words.nearest(wire.type, TYPES)
         hint = f"did you mean `{near}`?" if near else f"ADK has {words.listed(TYPES)}"
         message = f"`{wire.type[:60]}` is not a known type of simulated user"
-        ledger.error("wrong-value", message, path=(*path, "type"), hint=hint)
+        problems.error("wrong-value", message, path=(*path, "type"), hint=hint)
     if wire.max_allowed_invocations == 0:
         message = "with 0 turns the agent is never called"
         hint = "ADK's default is 20; -1 means no limit"
-        ledger.error("wrong-value", message, path=(*path, "max_allowed_invocations"), hint=hint)
+        problems.error("wrong-value", message, path=(*path, "max_allowed_invocations"), hint=hint)
     if not wire.model.strip():
-        ledger.error("wrong-value", "the model name is missing", path=(*path, "model"))
+        problems.error("wrong-value", "the model name is missing", path=(*path, "model"))
     if not wire.stop_signal.strip():
-        ledger.error("wrong-value", "an empty stop signal would end every conversation", path=(*path, "stop_signal"))
+        problems.error("wrong-value", "an empty stop signal would end every conversation", path=(*path, "stop_signal"))
     problem = "" if wire.custom_instructions is None else templates.problem_of(wire.custom_instructions)
     if problem:
         hint = "ADK requires {{ stop_signal }}, {{ conversation_plan }} and {{ conversation_history }}"
         message = f"the instructions cannot be used: {problem}"
-        ledger.error("bad-instructions", message, path=(*path, "custom_instructions"), hint=hint)
+        problems.error("bad-instructions", message, path=(*path, "custom_instructions"), hint=hint)
 
 
 _KNOWN = frozenset({"criteria", "custom_metrics", "user_simulator_config", "live_model_config"})
@@ -187,17 +185,17 @@ OWN_FLAGS = ("informational", "lower_is_better")
 
 def parse_criteria(text: str, *, file: str) -> CriteriaReading:
     """Read a test_config.json; every criterion keeps the place where it stands."""
-    ledger = Ledger(text, file=file)
+    problems = Problems(text, file=file)
     strays: list[Path] = []
-    document = json_source.read(text, ledger, each=lambda path, _raw, _offset: strays.append(path))
+    document = json_source.read(text, problems, each=lambda path, _raw, _offset: strays.append(path))
     if document is None:
-        return CriteriaReading(problems=ledger.problems())
+        return CriteriaReading(problems=problems.all())
     if document.kind != "object":
         hint = 'write `{"criteria": {"tool_trajectory_avg_score": 1.0}}`'
-        ledger.error("not-a-config", json_source.expected("an object with `criteria`", document), hint=hint)
-        return CriteriaReading(problems=ledger.problems())
-    ledger.enter((), *_whole(text))
-    return _conclude(document.members, ledger)
+        problems.error("not-a-config", json_source.expected("an object with `criteria`", document), hint=hint)
+        return CriteriaReading(problems=problems.all())
+    problems.enter((), *_whole(text))
+    return _conclude(document.members, problems)
 
 
 def _whole(text: str) -> tuple[int, int]:
@@ -205,30 +203,26 @@ def _whole(text: str) -> tuple[int, int]:
     return (start, len(text.rstrip())) if text[start : start + 1] == "{" else (0, 0)
 
 
-def _conclude(members: dict[str, Any], ledger: Ledger) -> CriteriaReading:
+def _conclude(members: dict[str, Any], problems: Problems) -> CriteriaReading:
     fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
-    _tell_unknown_keys(members, ledger)
-    codes = _codes(fields, ledger)
-    uses = _uses(fields, codes, ledger)
+    _tell_unknown_keys(members, problems)
+    codes = _codes(fields, problems)
+    uses = _uses(fields, codes, problems)
     for name in codes.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
-        ledger.warn(
-            "unused-key",
-            "this metric is not used by any criterion, so it never runs",
-            path=(fields["custom_metrics"][0], name),
-            hint=hint,
-        )
-    return CriteriaReading(criteria=uses, simulator=_simulator(fields, ledger), problems=ledger.problems())
+        message = "this metric is not used by any criterion, so it never runs"
+        problems.warning("unused-key", message, path=(fields["custom_metrics"][0], name), hint=hint)
+    return CriteriaReading(criteria=uses, simulator=_simulator(fields, problems), problems=problems.all())
 
 
-def _tell_unknown_keys(members: dict[str, Any], ledger: Ledger) -> None:
+def _tell_unknown_keys(members: dict[str, Any], problems: Problems) -> None:
     given = {shapes.field(key) for key in members}
     for key, value in members.items():
         name = shapes.field(key)
         if name in _KNOWN:
             if name == "live_model_config":
                 message = "live mode is not supported; turns are sent as text, one at a time"
-                ledger.warn("not-supported", message, path=(key,))
+                problems.warning("not-supported", message, path=(key,))
             continue
         if key.startswith(("_", "$")):
             continue
@@ -238,7 +232,7 @@ def _tell_unknown_keys(members: dict[str, Any], ledger: Ledger) -> None:
         else:
             near = words.nearest(name, _KNOWN - given)
             hint = f"did you mean `{near}`?" if near else ""
-        ledger.warn("unknown-key", f"unknown key `{key}` in a test_config.json (ignored)", path=(key,), hint=hint)
+        problems.warning("unknown-key", f"unknown key `{key}` in a test_config.json (ignored)", path=(key,), hint=hint)
 
 
 def _is_criterion_value(value: Any) -> bool:
@@ -250,7 +244,7 @@ def _is_criterion_value(value: Any) -> bool:
 # --- custom metrics -------------------------------------------------------------------------------
 
 
-def _codes(fields: dict[str, tuple[str, Any]], ledger: Ledger) -> dict[str, str]:
+def _codes(fields: dict[str, tuple[str, Any]], problems: Problems) -> dict[str, str]:
     """The dotted path of each custom metric."""
     key, raw = fields.get("custom_metrics", ("custom_metrics", None))
     if raw is None:
@@ -258,34 +252,34 @@ def _codes(fields: dict[str, tuple[str, Any]], ledger: Ledger) -> dict[str, str]
     if not isinstance(raw, dict):
         hint = 'write `{"name": {"code_config": {"name": "package.module.function"}}}`'
         message = f"expected an object of metrics by name, found {described(raw)}"
-        ledger.error("wrong-type", message, path=(key,), hint=hint)
+        problems.error("wrong-type", message, path=(key,), hint=hint)
         return {}
     codes: dict[str, str] = {}
     for name, metric in raw.items():
-        code = _code(metric, (key, name), ledger)
+        code = _code(metric, (key, name), problems)
         if code is not None:
             codes[name] = code
     return codes
 
 
-def _code(metric: Any, path: Path, ledger: Ledger) -> str | None:
+def _code(metric: Any, path: Path, problems: Problems) -> str | None:
     hint = 'write `"code_config": {"name": "package.module.function"}`'
     if not isinstance(metric, dict):
-        ledger.error("wrong-type", f"expected an object, found {described(metric)}", path=path, hint=hint)
+        problems.error("wrong-type", f"expected an object, found {described(metric)}", path=path, hint=hint)
         return None
     written = next((key for key in metric if shapes.field(key) == "code_config"), None)
     if written is None:
-        ledger.error("missing-key", "`code_config` is missing", path=path, hint=hint)
+        problems.error("missing-key", "`code_config` is missing", path=path, hint=hint)
         return None
     config = metric[written]
     name = config.get("name") if isinstance(config, dict) else None
     if not isinstance(name, str) or not name.strip():
         found = described(name if isinstance(config, dict) else config)
-        ledger.error("wrong-type", f"expected a dotted path, found {found}", path=(*path, written), hint=hint)
+        problems.error("wrong-type", f"expected a dotted path, found {found}", path=(*path, written), hint=hint)
         return None
     if "." not in name:
         message = f"`{name[:60]}` is not a dotted path (package.module.function)"
-        ledger.error("wrong-value", message, path=(*path, written, "name"), hint=hint)
+        problems.error("wrong-value", message, path=(*path, written, "name"), hint=hint)
         return None
     return name
 
@@ -293,14 +287,14 @@ def _code(metric: Any, path: Path, ledger: Ledger) -> str | None:
 # --- criteria -------------------------------------------------------------------------------------
 
 
-def _uses(fields: dict[str, tuple[str, Any]], codes: dict[str, str], ledger: Ledger) -> tuple[CriterionUse, ...]:
+def _uses(fields: dict[str, tuple[str, Any]], codes: dict[str, str], problems: Problems) -> tuple[CriterionUse, ...]:
     key, raw = fields.get("criteria", ("criteria", {}))
     if not isinstance(raw, dict):
         hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
         message = f"expected an object of criteria by name, found {described(raw)}"
-        ledger.error("criteria-not-an-object", message, path=(key,), hint=hint)
+        problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
         return ()
-    made = [_Criterion(name=name, raw=value, path=(key, name), ledger=ledger) for name, value in raw.items()]
+    made = [_Criterion(name=name, raw=value, path=(key, name), problems=problems) for name, value in raw.items()]
     return tuple(use for criterion in made if (use := criterion.use(codes.get(criterion.name))) is not None)
 
 
@@ -309,15 +303,15 @@ class _Criterion:
     name: str
     raw: Any
     path: Path
-    ledger: Ledger
+    problems: Problems
 
     def use(self, code: str | None) -> CriterionUse | None:
         """The criterion as configured; None where its threshold cannot be read."""
-        before = self.ledger.failed
+        before = self.problems.failed
         options = self._options()
         flags = {flag: self._flag(options, flag) for flag in OWN_FLAGS}
         threshold = self._threshold(options, is_optional=flags["informational"] or self.name in _THRESHOLDLESS)
-        if self.ledger.failed > before:
+        if self.problems.failed > before:
             return None
         return CriterionUse(
             name=self.name,
@@ -326,7 +320,7 @@ class _Criterion:
             informational=flags["informational"],
             lower_is_better=flags["lower_is_better"],
             code=code,
-            place=self.ledger.place_of(self.path),
+            place=self.problems.place_of(self.path),
         )
 
     def _options(self) -> dict[str, Any]:
@@ -335,7 +329,8 @@ class _Criterion:
         for key, value in self.raw.items() if isinstance(self.raw, dict) else ():
             name = shapes.field(key)
             if name in options:
-                self.ledger.warn("duplicate-key", f"duplicate key `{name}` in two spellings", path=(*self.path, key))
+                message = f"duplicate key `{name}` in two spellings"
+                self.problems.warning("duplicate-key", message, path=(*self.path, key))
             if name not in options or key != name:  # of two spellings, ADK reads the camelCase one
                 options[name] = value
         return options
@@ -344,7 +339,7 @@ class _Criterion:
         value = options.pop(flag, False)
         if not isinstance(value, bool):
             message = f"expected true or false, found {described(value)}"
-            self.ledger.error("wrong-type", message, path=(*self.path, flag))
+            self.problems.error("wrong-type", message, path=(*self.path, flag))
         return value is True
 
     def _threshold(self, options: dict[str, Any], *, is_optional: bool) -> float | None:
@@ -355,7 +350,7 @@ class _Criterion:
         if not is_optional:
             near = next((key for key in _THRESHOLD_LIKE if key in options), None) or words.nearest("threshold", options)
             hint = f"`{near}` is there instead" if near else 'write `"threshold": 0.8`'
-            self.ledger.error("missing-threshold", "`threshold` is missing", path=self.path, hint=hint)
+            self.problems.error("missing-threshold", "`threshold` is missing", path=self.path, hint=hint)
         return None
 
     def _number(self, value: Any, path: Path) -> float | None:
@@ -365,14 +360,14 @@ class _Criterion:
             number = float(value) if isinstance(value, int | float | str) else math.nan
         if not math.isfinite(number):
             hint = "write a number, such as 0.8"
-            self.ledger.error("bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint)
+            self.problems.error("bad-threshold", f"expected a number, found {described(value)}", path=path, hint=hint)
             return None
         if isinstance(value, bool | str):
             message = f"the threshold is {described(value)}; read as {number:g}, as ADK does"
-            self.ledger.note("threshold-not-a-number", message, path=path)
+            self.problems.note("threshold-not-a-number", message, path=path)
         return number
 
 
-def _simulator(fields: dict[str, tuple[str, Any]], ledger: Ledger) -> SimulatorUse | None:
+def _simulator(fields: dict[str, tuple[str, Any]], problems: Problems) -> SimulatorUse | None:
     key, raw = fields.get("user_simulator_config", ("", None))
-    return None if raw is None else parse_simulator(raw, path=(key,), ledger=ledger)
+    return None if raw is None else parse_simulator(raw, path=(key,), problems=problems)

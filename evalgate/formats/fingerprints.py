@@ -1,4 +1,4 @@
-"""What an agent did, as one short text: equal for equal answers and equal tool calls, turn by turn."""
+"""What tasks, cases, trials, criteria and agents are, as short texts: equal for equal ones."""
 
 from __future__ import annotations
 
@@ -40,29 +40,17 @@ def digest(value: Any) -> str:
 def of_task(case: Case, *, simulator: SimulatorUse | None = None) -> str:
     """What the agent is asked: its session, the user's turns, or the scenario and who plays it; references do not
     count."""
-    return digest(
-        {
-            "session": _session(case),
-            "turns": None
-            if case.conversation is None
-            else [adk_shapes.content_json(turn.user_content) for turn in case.conversation],
-            "scenario": _scenario(case.scenario, simulator or SimulatorUse()),
-        }
-    )
+    turns = case.conversation and [adk_shapes.content_json(turn.user_content) for turn in case.conversation]
+    scenario = _scenario(case.scenario, simulator or SimulatorUse())
+    return digest({"session": _session(case), "turns": turns, "scenario": scenario})
 
 
 def of_case(case: Case, *, task: str = "") -> str:
     """Everything that a criterion may see of the case, references and rubrics included; `task` where it is known."""
-    return digest(
-        {
-            "task": task or of_task(case),
-            "expected": None
-            if case.conversation is None
-            else [adk_shapes.invocation_json(turn) for turn in case.conversation],
-            "rubrics": [adk_shapes.rubric_json(rubric) for rubric in case.rubrics],
-            "state": case.expects_state,
-        }
-    )
+    expected = case.conversation and [adk_shapes.invocation_json(turn) for turn in case.conversation]
+    rubrics = [adk_shapes.rubric_json(rubric) for rubric in case.rubrics]
+    task = task or of_task(case)
+    return digest({"task": task, "expected": expected, "rubrics": rubrics, "state": case.expects_state})
 
 
 def of_cases(suites: Iterable[Suite]) -> dict[CaseKey, str]:

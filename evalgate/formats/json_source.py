@@ -1,13 +1,15 @@
-"""A whole JSON file: its top level read at once, its long lists item by item, its faults in the ledger."""
+"""A whole JSON file: its top level read at once, its long lists item by item, and what is wrong with it, by place."""
 
 from __future__ import annotations
 
 import bisect
+import dataclasses
+import itertools
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import ValidationError
@@ -18,9 +20,11 @@ from evalgate.errors import Place, Problem, Severity
 from evalgate.model.shapes import to_snake
 from evalgate.text import words
 from evalgate.text.decoding import BYTE_ORDER_MARK
-from evalgate.text.words import counted
 
-# -- JSON text read value by value, so that a large file never stands in memory twice, and its faults explained --
+if TYPE_CHECKING:
+    from json_source_map.types import TSourceMap
+
+# -- JSON text read value by value, so that a large file never stands in memory twice --
 
 LONGEST_TEXT = 600_000_000  # characters; about six times the largest file that we are measured with
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -41,24 +45,24 @@ class JsonFault(Exception):  # noqa: N818 - a fault of the user's file, not an e
 class JsonText:
     """A JSON text and the offsets of its values. Every method raises JsonFault where the text is not JSON."""
 
-    def __init__(self, text: str, *, on_oddity: Callable[[str, str], None] | None = None) -> None:
-        """`on_oddity(code, name)` is told of what json reads in silence: `duplicate-key`, `json-nan`, `json-huge`."""
+    def __init__(self, text: str, *, tell: Callable[[str, str], None] = lambda _code, _name: None) -> None:
+        """`tell(code, name)` is told of what json reads in silence: `duplicate-key`, `json-nan`, `json-huge`."""
         self.text = text
-        self._on_oddity = on_oddity or (lambda _code, _name: None)
+        self._tell = tell
         self._decoder = json.JSONDecoder(
-            object_pairs_hook=self._object, parse_constant=self._constant, parse_float=self._float
+            object_pairs_hook=self._object, parse_constant=self._constant, parse_float=self._number
         )
 
     def start(self) -> int:
         """Offset of the document's first value, behind a byte order mark and blanks."""
         if len(self.text) > LONGEST_TEXT:
             raise JsonFault(f"the file has {len(self.text):,} characters", offset=0, code="file-too-large")
-        at = self.skip_blanks(1 if self.text.startswith(BYTE_ORDER_MARK) else 0)
+        at = self.next_at(1 if self.text.startswith(BYTE_ORDER_MARK) else 0)
         if at >= len(self.text):
             raise JsonFault("the file is empty", offset=0, code="file-empty")
         return at
 
-    def skip_blanks(self, at: int) -> int:
+    def next_at(self, at: int) -> int:
         """Offset of the next character that is no blank, or the length of the text."""
         found = _BLANK.match(self.text, at)
         return found.end() if found else at
@@ -68,60 +72,47 @@ class JsonText:
         try:
             return self._decoder.raw_decode(self.text, at)
         except json.JSONDecodeError as error:
-            raise explain(self.text, error.pos, error.msg) from None
+            raise fault_at(self.text, error.pos, error.msg) from None
         except RecursionError:
             raise JsonFault("the values are nested too deeply", offset=at, code="json-too-deep") from None
         except ValueError:  # an integer longer than Python converts
             raise JsonFault("a number has too many digits", offset=at, code="json-number") from None
 
-    def each_member(self, at: int, handle: Callable[[str, int, int], int]) -> int:
-        """Call `handle(key, key offset, value offset)` for each member of the object at `at`.
+    def each_item(self, at: int, handle: Callable[[int, int], int], *, closing: str = "]") -> int:
+        """Call `handle(index, offset)` for each item of the array at `at`; it returns the offset behind the item.
 
-        `handle` returns the offset behind the value. The result is the offset behind the object.
+        The result is the offset behind the array.
         """
-        at = self.skip_blanks(at + 1)
-        if self._at(at) == "}":
-            return at + 1
-        while True:
-            if self._at(at) != '"':
-                raise explain(self.text, at, "Expecting property name enclosed in double quotes")
-            key, end = self.value(at)
-            colon = self.skip_blanks(end)
-            if self._at(colon) != ":":
-                raise explain(self.text, colon, "Expecting ':' delimiter")
-            end = handle(key, at, self.skip_blanks(colon + 1))
-            at = self.skip_blanks(end)
-            if self._at(at) == "}":
-                return at + 1
-            at = self._behind_comma(at)
+        at = self.next_at(at + 1)
+        for index in itertools.count():
+            if index and not self.text.startswith(closing, at):
+                if not self.text.startswith(",", at):
+                    raise fault_at(self.text, at, "Expecting ',' delimiter")
+                at = self.next_at(at + 1)
+            elif self.text.startswith(closing, at):
+                break
+            at = self.next_at(handle(index, at))
+        return at + 1
 
-    def each_item(self, at: int, handle: Callable[[int, int], int]) -> int:
-        """Call `handle(index, offset)` for each item of the array at `at`; otherwise as `each_member`."""
-        at = self.skip_blanks(at + 1)
-        if self._at(at) == "]":
-            return at + 1
-        index = 0
-        while True:
-            end = handle(index, at)
-            index += 1
-            at = self.skip_blanks(end)
-            if self._at(at) == "]":
-                return at + 1
-            at = self._behind_comma(at)
+    def each_entry(self, at: int, handle: Callable[[str, int, int], int]) -> int:
+        """As `each_item`, for the object at `at`: `handle(key, key offset, value offset)`."""
+
+        def entry(_: int, start: int) -> int:
+            if not self.text.startswith('"', start):
+                raise fault_at(self.text, start, "Expecting property name enclosed in double quotes")
+            key, end = self.value(start)
+            colon = self.next_at(end)
+            if not self.text.startswith(":", colon):
+                raise fault_at(self.text, colon, "Expecting ':' delimiter")
+            return handle(key, start, self.next_at(colon + 1))
+
+        return self.each_item(at, entry, closing="}")
 
     def finish(self, at: int) -> None:
         """Only blanks may follow the document's value, which ended at `at`."""
-        at = self.skip_blanks(at)
+        at = self.next_at(at)
         if at < len(self.text):
-            raise explain(self.text, at, "Extra data")
-
-    def _at(self, at: int) -> str:
-        return self.text[at : at + 1]
-
-    def _behind_comma(self, at: int) -> int:
-        if self._at(at) != ",":
-            raise explain(self.text, at, "Expecting ',' delimiter")
-        return self.skip_blanks(at + 1)
+            raise fault_at(self.text, at, "Extra data")
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
@@ -129,125 +120,100 @@ class JsonText:
             seen: set[str] = set()
             for key, _ in pairs:
                 if key in seen:
-                    self._on_oddity("duplicate-key", key)
+                    self._tell("duplicate-key", key)
                 seen.add(key)
         return made
 
     def _constant(self, name: str) -> float:
-        self._on_oddity("json-nan", name)
+        self._tell("json-nan", name)
         return float(name)
 
-    def _float(self, digits: str) -> float:
+    def _number(self, digits: str) -> float:
         value = float(digits)
         if math.isinf(value):
-            self._on_oddity("json-huge", digits)
+            self._tell("json-huge", digits)
         return value
 
 
-def explain(text: str, at: int, complaint: str) -> JsonFault:
-    """What is wrong at offset `at`, in words; `complaint` is what Python's json said."""
-    here = text[at : at + 1]
-    before = text[:at].rstrip() if at < 10_000 else text[at - 10_000 : at].rstrip()
-    for test in (_foreign_file, _cut_short, _comment, _comma, _quotes, _in_string, _literal, _more):
-        fault = test(text, at, complaint, here, before)
-        if fault is not None:
-            return fault
-    return JsonFault(
-        f"this is not JSON: {complaint[:1].lower()}{complaint[1:]}, found {_shown_text(text, at)}", offset=at
+# -- Why a text is not JSON, in words --
+
+_FOREIGN = {
+    **dict.fromkeys(("<<<<<<<", "=======", ">>>>>>>"), ("unresolved merge conflict", "resolve it and commit again")),
+    "<": ("this is markup (HTML or XML), not JSON", ""),
+}
+_COMMENT = ("a comment: JSON has none", 'remove it, or use a key such as "_comment"')
+_COMMENTS = dict.fromkeys(("#", "//", "/*"), _COMMENT)
+_QUOTES = {
+    "'": ("single quotes: JSON needs double quotes", ""),
+    **dict.fromkeys("\u201c\u201d\u2018\u2019", ("typographic quotes: JSON needs straight double quotes", "")),
+}
+_COMPLAINTS = {
+    "Illegal trailing comma": ("extra comma before a closing bracket", "remove the comma"),
+    "Expecting ',' delimiter": (
+        "a comma is missing before {found}, or a quote inside a string is not escaped",
+        'write `\\"` for a quote inside a string',
+    ),
+}
+_LATE_COMPLAINTS = {
+    "Invalid control character": ("{control} inside a string", "write `\\n` or `\\t` instead"),
+    "Invalid \\": ("a backslash that escapes nothing", "write `\\\\` for a backslash"),
+}
+_EXTRA = {
+    "Extra data": (
+        "extra text after the end of the JSON value",
+        "a file must contain one JSON value; JSON Lines are not supported here",
     )
+}
+_CONTROLS = {"\n": "a line break", "\t": "a tab", "\r": "a line break"}
+_LITERALS = {"none": "null", "undefined": "null", "true": "true", "false": "false", "null": "null"}
 
 
-def _shown_text(text: str, at: int) -> str:
+def fault_at(text: str, at: int, complaint: str) -> JsonFault:
+    """What is wrong at offset `at`, in words; `complaint` is what Python's json said."""
+    cut = _cut_short(text, at, complaint)
+    if cut is not None:
+        return cut
+    here = text[at : at + 1]
     word = _WORD.match(text, at)
-    found = word.group() if word else text[at : at + 1]
-    return f"`{found[:30]}`" if found else "the end of the file"
+    name = (word.group() if word else here)[:30]
+    found = f"`{name}`" if name else "the end of the file"
+    before = text[max(0, at - 10_000) : at].rstrip()
+    if here in ("}", "]") and before.endswith(","):
+        return JsonFault(f"extra comma before the closing `{here}`", offset=at, hint="remove the comma")
+    known = _row(_FOREIGN | _COMMENTS, text, at) or _row(_COMPLAINTS, complaint) or _row(_QUOTES, text, at)
+    if known is None and word and complaint.startswith("Expecting property name"):
+        known = "the key {found} needs double quotes", ""
+    known = known or _row(_LATE_COMPLAINTS, complaint)
+    if known is None and word and word.group().lower() in _LITERALS:
+        known = f"`{word.group()}` is not JSON", f"write `{_LITERALS[word.group().lower()]}`"
+    message, hint = known or _row(_EXTRA, complaint) or ("this is not JSON: {complaint}, found {found}", "")
+    said = {"{found}": found, "{control}": _CONTROLS.get(here, "a control character")}
+    said["{complaint}"] = f"{complaint[:1].lower()}{complaint[1:]}"
+    for mark, shown in said.items():
+        message = message.replace(mark, shown)
+    return JsonFault(message, offset=at, hint=hint)
 
 
-def _foreign_file(text: str, at: int, _complaint: str, here: str, _before: str) -> JsonFault | None:
+def _row(table: Mapping[str, tuple[str, str]], text: str, at: int = 0) -> tuple[str, str] | None:
+    return next((row for beginning, row in table.items() if text.startswith(beginning, at)), None)
+
+
+def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
+    """What is wrong with files that are not all there."""
     if text.lstrip(BYTE_ORDER_MARK).startswith("version https://git-lfs"):
         hint = "check out with LFS: `git lfs pull`, or `lfs: true` for actions/checkout"
         return JsonFault("this is a Git LFS pointer, not the file itself", offset=0, code="git-lfs-pointer", hint=hint)
-    if text.startswith(("<<<<<<<", "=======", ">>>>>>>"), at):
-        return JsonFault("unresolved merge conflict", offset=at, hint="resolve it and commit again")
-    if here == "<":
-        return JsonFault("this is markup (HTML or XML), not JSON", offset=at)
-    return None
-
-
-def _cut_short(text: str, at: int, complaint: str, _here: str, before: str) -> JsonFault | None:
     if complaint.startswith("Unterminated string"):
-        if "\n" not in text[at:]:
-            return JsonFault("the file ends inside this string: it is truncated", offset=at, code="json-truncated")
-        return JsonFault("this string has no closing quote", offset=at)
-    if at >= len(text.rstrip()) and before:
-        return JsonFault(
-            "the file ends too early: it is truncated, or a bracket is missing", offset=at, code="json-truncated"
-        )
-    return None
-
-
-def _comma(text: str, at: int, complaint: str, here: str, before: str) -> JsonFault | None:
-    hint = "remove the comma"
-    if here in ("}", "]") and before.endswith(","):
-        return JsonFault(f"extra comma before the closing `{here}`", offset=at, hint=hint)
-    if complaint.startswith("Illegal trailing comma"):
-        return JsonFault("extra comma before a closing bracket", offset=at, hint=hint)
-    if complaint.startswith("Expecting ',' delimiter"):
-        return JsonFault(
-            f"a comma is missing before {_shown_text(text, at)}, or a quote inside a string is not escaped",
-            offset=at,
-            hint='write `\\"` for a quote inside a string',
-        )
-    return None
-
-
-def _quotes(text: str, at: int, complaint: str, here: str, _before: str) -> JsonFault | None:
-    if here == "'":
-        return JsonFault("single quotes: JSON needs double quotes", offset=at)
-    if here in ("\u201c", "\u201d", "\u2018", "\u2019"):
-        return JsonFault("typographic quotes: JSON needs straight double quotes", offset=at)
-    if complaint.startswith("Expecting property name") and _WORD.match(text, at):
-        return JsonFault(f"the key {_shown_text(text, at)} needs double quotes", offset=at)
-    return None
-
-
-def _comment(text: str, at: int, _complaint: str, here: str, _before: str) -> JsonFault | None:
-    if here == "#" or text.startswith(("//", "/*"), at):
-        return JsonFault("a comment: JSON has none", offset=at, hint='remove it, or use a key such as "_comment"')
-    return None
-
-
-def _in_string(_text: str, at: int, complaint: str, here: str, _before: str) -> JsonFault | None:
-    if complaint.startswith("Invalid control character"):
-        name = {"\n": "a line break", "\t": "a tab", "\r": "a line break"}.get(here, "a control character")
-        return JsonFault(f"{name} inside a string", offset=at, hint="write `\\n` or `\\t` instead")
-    if complaint.startswith("Invalid \\"):
-        return JsonFault("a backslash that escapes nothing", offset=at, hint="write `\\\\` for a backslash")
-    return None
-
-
-def _literal(text: str, at: int, _complaint: str, _here: str, _before: str) -> JsonFault | None:
-    word = _WORD.match(text, at)
-    right = {"none": "null", "undefined": "null", "true": "true", "false": "false", "null": "null"}
-    if word and word.group().lower() in right:
-        return JsonFault(f"`{word.group()}` is not JSON", offset=at, hint=f"write `{right[word.group().lower()]}`")
-    return None
-
-
-def _more(_text: str, at: int, complaint: str, _here: str, _before: str) -> JsonFault | None:
-    if complaint.startswith("Extra data"):
-        return JsonFault(
-            "extra text after the end of the JSON value",
-            offset=at,
-            hint="a file must contain one JSON value; JSON Lines are not supported here",
-        )
+        if "\n" in text[at:]:
+            return JsonFault("this string has no closing quote", offset=at)
+        return JsonFault("the file ends inside this string: it is truncated", offset=at, code="json-truncated")
+    if at >= len(text.rstrip()) and text[max(0, at - 10_000) : at].rstrip():
+        message = "the file ends too early: it is truncated, or a bracket is missing"
+        return JsonFault(message, offset=at, code="json-truncated")
     return None
 
 
 # -- The problems of one file as they are found --
-
-if TYPE_CHECKING:
-    from json_source_map.types import TSourceMap
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -256,7 +222,7 @@ LONGEST_MAPPED = 200_000  # characters; the source map costs about 10 microsecon
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
 
 
-def spelled(path: Path) -> str:
+def path_text(path: Path) -> str:
     """`eval_cases[3].conversation[0]`; odd keys stand quoted in brackets."""
     text = ""
     for part in path:
@@ -270,70 +236,63 @@ def spelled(path: Path) -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Scope:
+class _Value:
+    """The value at `path`, which is text[start:end]."""
+
     path: Path = ()
     start: int = 0
     end: int = 0
     entries: TSourceMap | None = None
 
 
-@dataclass(slots=True)
-class _Group:
-    last: int  # index of the last one shown
-    count: int = 0
-
-
-class Ledger:
-    """Collects problems. Places inside the current `scope` (a slice of the text) get lines and columns."""
+class Problems:
+    """Collects problems. Places inside the value that was entered last get lines and columns."""
 
     def __init__(self, text: str, *, file: str) -> None:
         self.file = file
         self._text = text
-        self._problems: list[Problem] = []
-        self._groups: dict[tuple[Severity, str, str], _Group] = {}
-        self._scope = _Scope(end=len(text))
-        self._anchors: dict[Path, int] = {}
+        self._found: list[Problem] = []
+        self._counts: dict[tuple[Severity, str, str], int] = {}
+        self._last: dict[tuple[Severity, str, str], int] = {}  # index of the last one shown
+        self._value = _Value(end=len(text))
+        self._starts: dict[Path, int] = {}
         self._has_lines = True
         self._line_starts: list[int] | None = None
-        self._counted = (0, 1, 0)  # offset, its line, where that line begins
-
-    # --- places ---------------------------------------------------------------------------------
+        self._last_line = (0, 1, 0)  # offset, its line, where that line begins
 
     def enter(self, path: Path, start: int, end: int) -> None:
         """From now on, paths below `path` are looked up in text[start:end], a single JSON value."""
-        self._scope = _Scope(path=path, start=start, end=end)
+        self._value = _Value(path=path, start=start, end=end)
 
-    def anchor(self, path: Path, offset: int) -> None:
-        """Remember where `path` stands, for problems found when its scope has been left."""
-        self._anchors[path] = offset
+    def remember(self, path: Path, offset: int) -> None:
+        """Remember where `path` stands, for problems found when another value has been entered."""
+        self._starts[path] = offset
 
-    def unwrap(self, text: str) -> None:
+    def use_text(self, text: str) -> None:
         """From now on all offsets count in `text`, which came out of a JSON string: there are no lines any more."""
         self._text = text
         self._has_lines = False
-        self._scope = _Scope()
-        self._anchors = {}
+        self._value = _Value()
+        self._starts = {}
 
     def place_at(self, offset: int, path: Path = ()) -> Place:
         """Line and column of an offset. Cheap for offsets that grow from call to call."""
         if not self._has_lines:
-            return Place(file=self.file, json_path=spelled(path))
+            return Place(file=self.file, json_path=path_text(path))
         line, line_start = self._line(offset)
         column = offset - line_start + 1
-        if line == 1 and self._text.startswith("\ufeff"):
+        if line == 1 and self._text.startswith(BYTE_ORDER_MARK):
             column = max(1, column - 1)
-        return Place(file=self.file, line=line, column=column, json_path=spelled(path))
+        return Place(file=self.file, line=line, column=column, json_path=path_text(path))
 
     def place_of(self, path: Path) -> Place:
         """The place of the value at `path`, or of the nearest value above it that the text has."""
-        offset = self._offset(path)
-        if offset is None:
-            return Place(file=self.file, json_path=spelled(path))
-        return self.place_at(offset, path)
+        offset = self._start_of(path)
+        return Place(file=self.file, json_path=path_text(path)) if offset is None else self.place_at(offset, path)
 
     def _line(self, offset: int) -> tuple[int, int]:
         """The line of an offset, and where that line begins; a file of one endless line costs no more than others."""
-        at, line, start = self._counted
+        at, line, start = self._last_line
         if offset < at:
             if self._line_starts is None:
                 self._line_starts = [0, *(found.end() for found in re.finditer("\n", self._text))]
@@ -342,46 +301,41 @@ class Ledger:
         breaks = self._text.count("\n", at, offset)
         if breaks:
             line, start = line + breaks, self._text.rfind("\n", at, offset) + 1
-        self._counted = (offset, line, start)
+        self._last_line = (offset, line, start)
         return line, start
 
-    def _offset(self, path: Path) -> int | None:
-        scope = self._scope
-        if scope.end <= scope.start or path[: len(scope.path)] != scope.path:
-            return next((self._anchors[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self._anchors), None)
-        entries = self._entries(scope)
+    def _start_of(self, path: Path) -> int | None:
+        value = self._value
+        if value.end <= value.start or path[: len(value.path)] != value.path:
+            return next((self._starts[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self._starts), None)
+        entries = self._entries(value)
         pointer = ""
-        for part in path[len(scope.path) :]:
+        for part in path[len(value.path) :]:
             spellings = [str(part), to_camel(part), to_snake(part)] if isinstance(part, str) else [str(part)]
             found = next((f"{pointer}/{name}" for name in spellings if f"{pointer}/{name}" in entries), None)
             if found is None:
                 break
             pointer = found
         entry = entries.get(pointer)
-        if entry is None:
-            return scope.start
-        begin = entry.key_start or entry.value_start
-        return scope.start + int(begin.position)
+        return value.start + (int((entry.key_start or entry.value_start).position) if entry is not None else 0)
 
-    def _entries(self, scope: _Scope) -> TSourceMap:
-        if scope.entries is None:
-            scope.entries = {}
-            if scope.end - scope.start <= LONGEST_MAPPED:
+    def _entries(self, value: _Value) -> TSourceMap:
+        if value.entries is None:
+            value.entries = {}
+            if value.end - value.start <= LONGEST_MAPPED:
                 import json_source_map  # noqa: PLC0415 - only a file with problems pays for it
 
                 try:
-                    scope.entries = json_source_map.calculate(self._text[scope.start : scope.end])
+                    value.entries = json_source_map.calculate(self._text[value.start : value.end])
                 except (json_source_map.errors.BaseError, RecursionError, ValueError):
-                    scope.entries = {}
-        return scope.entries
-
-    # --- problems -------------------------------------------------------------------------------
+                    value.entries = {}
+        return value.entries
 
     def error(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
         """Something cannot be understood."""
         self._add(Severity.ERROR, code, message, path=path, hint=hint, place=place)
 
-    def warn(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
+    def warning(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
         """Something was understood that others would refuse, or is probably not what was meant."""
         self._add(Severity.WARNING, code, message, path=path, hint=hint, place=place)
 
@@ -389,103 +343,86 @@ class Ledger:
         """Something worth knowing."""
         self._add(Severity.NOTE, code, message, path=path, hint=hint, place=place)
 
+    def unknown_key(self, what: str, *, path: Path, near: str | None, is_error: bool = False) -> None:
+        """The key at the end of `path` is not known in `what`: ignored, unless that is an error."""
+        hint = f"did you mean `{near}`?" if near else ""
+        tell = self.error if is_error else self.warning if near else self.note
+        message = f"unknown key `{path[-1]}` in {what}{'' if is_error else ' (ignored)'}"
+        tell("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
+
+    def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
+        """Every finding of pydantic about `raw`, which stands at `path`."""
+        told: set[Path] = set()
+        for finding in error.errors(include_url=False):
+            where = _user_path(finding["loc"], raw)
+            if where in told and finding["type"] not in ("missing", "extra_forbidden"):
+                continue  # the branches of a union say the same thing twice
+            told.add(where)
+            self._add_finding(finding, raw, where, (*path, *where))
+
+    def _add_finding(self, finding: Mapping[str, Any], raw: Any, where: Path, path: Path) -> None:
+        kind, message, context = str(finding["type"]), str(finding["msg"]), finding.get("ctx") or {}
+        hint = f"did you mean `{context['near']}`?" if context.get("near") else ""
+        if kind == "missing":
+            key = to_snake(str(where[-1])) if where else ""
+            self.error("missing-key", f"`{key}` is missing", path=path, hint=instead_of(key, _at(raw, where[:-1])))
+        elif kind == "extra_forbidden":
+            self.error("unknown-key", f"`{where[-1] if where else ''}` is not known here", path=path)
+        elif kind in _EXPECTED:
+            found = described(finding.get("input"))
+            self.error("wrong-type", f"expected {_EXPECTED[kind]}, found {found}", path=path)
+        elif kind == gate_file.REFUSED:
+            self.error("bad-option", message, path=(*path, *context["at"]), hint=hint)
+        elif kind in _OWN:
+            self.error(kind.replace("_", "-"), message, path=path, hint=hint)
+        else:
+            self.error("wrong-value", f"{message[:1].lower()}{message[1:]}", path=path)
+
     @property
     def failed(self) -> int:
         """How many errors were found so far."""
-        return sum(group.count for key, group in self._groups.items() if key[0] is Severity.ERROR)
+        return sum(count for key, count in self._counts.items() if key[0] is Severity.ERROR)
 
-    def problems(self) -> tuple[Problem, ...]:
+    def all(self) -> tuple[Problem, ...]:
         """All problems in the order of the file; a kind that repeats says how often."""
-        made = list(self._problems)
-        for (severity, *_), group in self._groups.items():
-            hidden = group.count - _shown_value(severity)
+        listed = list(self._found)
+        for key, last in self._last.items():
+            hidden = self._counts[key] - _most_shown(key[0])
             if hidden > 0:
-                more = counted(hidden, "more place")
-                made[group.last] = replace(made[group.last], message=f"{made[group.last].message} (and in {more})")
-        return tuple(sorted(made, key=_position))
+                message = f"{listed[last].message} (and in {words.counted(hidden, 'more place')})"
+                listed[last] = dataclasses.replace(listed[last], message=message)
+        return tuple(sorted(listed, key=lambda problem: _position(problem.place)))
 
     def _add(self, severity: Severity, code: str, message: str, *, path: Path, hint: str, place: Place | None) -> None:
-        kind = _kind(spelled(path) if place is None else place.json_path)
-        key = (severity, code, kind)
-        group = self._groups.setdefault(key, _Group(last=len(self._problems)))
-        group.count += 1
-        if group.count > _shown_value(severity):
-            return
-        group.last = len(self._problems)
-        found = place or self.place_of(path)
-        self._problems.append(Problem(severity=severity, code=code, message=message, place=found, hint=hint))
+        key = severity, code, re.sub(r"\[\d+\]", "[]", path_text(path) if place is None else place.json_path)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._counts[key] <= _most_shown(severity):
+            self._last[key] = len(self._found)
+            where = place or self.place_of(path)
+            self._found.append(Problem(severity=severity, code=code, message=message, place=where, hint=hint))
 
 
-def _position(problem: Problem) -> tuple[int, int]:
-    place = problem.place
-    return (place.line or 0, place.column or 0) if place else (0, 0)
-
-
-def _shown_value(severity: Severity) -> int:
+def _most_shown(severity: Severity) -> int:
     return ERRORS_SHOWN if severity is Severity.ERROR else 1
 
 
-def _kind(json_path: str) -> str:
-    return re.sub(r"\[\d+\]", "[]", json_path)
+def _position(place: Place | None) -> tuple[int, int]:
+    return (place.line or 0, place.column or 0) if place else (0, 0)
 
 
 # -- What pydantic found wrong, in words --
 
+_TWO = "a list of two: author and parts"
 _EXPECTED = {
     "string_type": "text",
-    "dict_type": "an object",
-    "mapping_type": "an object",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "an object"),
     "list_type": "a list",
-    "tuple_type": "a list of two: author and parts",
-    "too_short": "a list of two: author and parts",
-    "too_long": "a list of two: author and parts",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
+    **dict.fromkeys(("tuple_type", "too_short", "too_long"), _TWO),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
 }
 _OWN = frozenset({"no_conversation", "two_conversations", "two_records", "unknown_persona"})
-
-
-def complain(error: ValidationError, raw: Any, *, path: Path, ledger: Ledger) -> None:
-    """Put every finding of `error` about `raw`, which stands at `path`, into the ledger."""
-    told: set[Path] = set()
-    for finding in error.errors(include_url=False):
-        where = _user_path(finding["loc"], raw)
-        if where in told and finding["type"] not in ("missing", "extra_forbidden"):
-            continue  # the branches of a union say the same thing twice
-        told.add(where)
-        _complain(finding, raw, where=where, path=path, ledger=ledger)
-
-
-def _complain(finding: Mapping[str, Any], raw: Any, *, where: Path, path: Path, ledger: Ledger) -> None:
-    kind = str(finding["type"])
-    full = (*path, *where)
-    if kind == "missing":
-        key = to_snake(str(where[-1])) if where else ""
-        hint = _probably(key, _at(raw, where[:-1]))
-        ledger.error("missing-key", f"`{key}` is missing", path=full, hint=hint)
-    elif kind == "extra_forbidden":
-        ledger.error("unknown-key", f"`{where[-1] if where else ''}` is not known here", path=full)
-    elif kind in _EXPECTED:
-        found = described(finding.get("input"))
-        ledger.error("wrong-type", f"expected {_EXPECTED[kind]}, found {found}", path=full)
-    elif kind == gate_file.REFUSED:
-        inner, near = finding["ctx"]["at"], finding["ctx"]["near"]
-        hint = f"did you mean `{near}`?" if near else ""
-        ledger.error("bad-option", str(finding["msg"]), path=(*full, *inner), hint=hint)
-    elif kind in _OWN:
-        near = (finding.get("ctx") or {}).get("near")
-        hint = f"did you mean `{near}`?" if near else ""
-        ledger.error(kind.replace("_", "-"), str(finding["msg"]), path=full, hint=hint)
-    else:
-        message = str(finding["msg"])
-        ledger.error("wrong-value", f"{message[:1].lower()}{message[1:]}", path=full)
 
 
 def described(value: Any) -> str:
@@ -504,17 +441,14 @@ def _user_path(loc: Sequence[str | int], raw: Any) -> Path:
     """`loc` without the names of union branches, in snake_case."""
     path: list[str | int] = []
     here = raw
-    for i, part in enumerate(loc):
-        last = i == len(loc) - 1
+    for part in loc:
         if isinstance(part, int):
             path.append(part)
             here = here[part] if isinstance(here, list | tuple) and part < len(here) else None
-        elif isinstance(here, dict):
+        elif isinstance(here, dict):  # else a branch of a union: not a key of the file
             name = part if part in here else to_snake(part)
             path.append(name)
             here = here.get(name)
-        elif not last:
-            continue  # a branch of a union: not a key of the file
     return tuple(path)
 
 
@@ -527,22 +461,27 @@ def _at(raw: Any, path: Path) -> Any:
     return raw
 
 
-def _probably(key: str, siblings: Any) -> str:
-    if not isinstance(siblings, dict):
+def instead_of(key: str, keys: Any) -> str:
+    """The hint for a key that is missing among the `keys` of an object: the one that is nearly it, else all."""
+    if not isinstance(keys, dict):
         return ""
-    near = words.nearest(key, [str(name) for name in siblings], cutoff=0.8)
-    return f"`{near}` is there instead" if near else f"found there: {_names(siblings)}"
+    near = words.nearest(key, [str(name) for name in keys], cutoff=0.8)
+    return f"`{near}` is there instead" if near else f"found there: {listed_keys(keys)}"
 
 
-def _names(siblings: Mapping[str, Any]) -> str:
-    return words.listed([f"`{str(name)[:40]}`" for name in siblings]) or "nothing"
+def listed_keys(keys: Mapping[str, Any]) -> str:
+    """The keys of an object, in words."""
+    return words.listed([f"`{str(name)[:40]}`" for name in keys]) or "nothing"
 
+
+# -- A document --
 
 Each: TypeAlias = Callable[[Path, Any, int], None]
 """Told of each item of a long list: its path, the value, and its offset in the text."""
 
 _STRINGS_UNWRAPPED = 3
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""Half a character, which no file can store where the other half is missing."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -554,71 +493,71 @@ class Document:
     value: Any = None
 
 
-def read(text: str, ledger: Ledger, *, each: Each, streamed: frozenset[str] = frozenset()) -> Document | None:
-    """Read a JSON file; None where it is not JSON, and the ledger says why.
+def read(text: str, problems: Problems, *, each: Each, streamed: frozenset[str] = frozenset()) -> Document | None:
+    """Read a JSON file; None where it is not JSON, which is then a problem.
 
     `each` gets the items of a list at the top, and of the lists under the keys `streamed` (snake_case; camelCase
     is taken too). A string that holds JSON is read as the JSON that it holds.
     """
     if text.startswith(BYTE_ORDER_MARK):
-        ledger.warn("byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it")
+        problems.warning("byte-order-mark", "the file begins with a byte order mark; ADK itself rejects it")
     for _ in range(_STRINGS_UNWRAPPED):
-        reader = _Reader(text, ledger, each=each, streamed=streamed)
         try:
-            document = reader.read()
+            document = _Reader(text, problems, each=each, streamed=streamed).read()
         except JsonFault as fault:
-            ledger.error(fault.code, fault.message, place=ledger.place_at(fault.offset), hint=fault.hint)
+            problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
             return None
         if not isinstance(document.value, str) or not document.value.lstrip().startswith(("{", "[", '"')):
             return document
         text = document.value
-        ledger.warn("json-in-string", "the whole file is one JSON string that contains JSON; its content is used")
-        ledger.unwrap(text)
-    ledger.error("json-in-string", "JSON within JSON strings, nested too deeply")
+        problems.warning("json-in-string", "the whole file is one JSON string that contains JSON; its content is used")
+        problems.use_text(text)
+    problems.error("json-in-string", "JSON within JSON strings, nested too deeply")
     return None
 
 
 class _Reader:
-    def __init__(self, text: str, ledger: Ledger, *, each: Each, streamed: frozenset[str]) -> None:
-        self._oddities: list[tuple[str, str]] = []
-        self._json = JsonText(text, on_oddity=lambda code, name: self._oddities.append((code, name)))
-        self._ledger = ledger
+    def __init__(self, text: str, problems: Problems, *, each: Each, streamed: frozenset[str]) -> None:
+        self._noted: list[tuple[str, str]] = []
+        self._json = JsonText(text, tell=lambda code, name: self._noted.append((code, name)))
+        self._problems = problems
         self._each = each
         self._streamed = streamed
         self._members: dict[str, Any] = {}
-        self._may_break = _SURROGATE.search(text) is not None
+        self._may_break = SURROGATE.search(text) is not None
 
     def read(self) -> Document:
         start = self._json.start()
-        self._ledger.anchor((), start)
+        self._problems.remember((), start)
         opening = self._json.text[start]
         if opening == "{":
-            self._json.finish(self._json.each_member(start, self._member))
-            self._ledger.enter((), 0, 0)
-            return Document(kind="object", members=self._members)
-        if opening == "[":
+            self._json.finish(self._json.each_entry(start, self._entry))
+            document = Document(kind="object", members=self._members)
+        elif opening == "[":
             self._json.finish(self._json.each_item(start, lambda index, at: self._item((index,), at)))
-            self._ledger.enter((), 0, 0)
-            return Document(kind="list")
-        value, end = self._json.value(start)
-        self._json.finish(end)
-        return Document(kind="other", value=value)
+            document = Document(kind="list")
+        else:
+            value, end = self._json.value(start)
+            self._json.finish(end)
+            return Document(kind="other", value=value)
+        self._problems.enter((), 0, 0)
+        return document
 
-    def _member(self, key: str, key_at: int, at: int) -> int:
-        self._ledger.anchor((key,), key_at)
+    def _entry(self, key: str, key_at: int, at: int) -> int:
+        self._problems.remember((key,), key_at)
         if key in self._members:
-            self._oddities.append(("duplicate-key", key))
-        if to_snake(key) in self._streamed and self._json.text[at : at + 1] == "[":
+            self._noted.append(("duplicate-key", key))
+        if to_snake(key) in self._streamed and self._json.text.startswith("[", at):
             self._members[key] = []
             return self._json.each_item(at, lambda index, start: self._item((key, index), start))
         self._members[key], end = self._json.value(at)
-        self._scope((key,), at, end)
+        self._enter((key,), at, end)
         self._check_text((key,), self._members[key])
         return end
 
     def _item(self, path: Path, at: int) -> int:
         value, end = self._json.value(at)
-        self._scope(path, at, end)
+        self._enter(path, at, end)
         if self._check_text(path, value):
             self._each(path, value, at)
         return end
@@ -632,28 +571,26 @@ class _Reader:
         except UnicodeEncodeError as error:
             found = ascii(error.object[error.start])[1:-1]
             message = f"a text holds half a character ({found}), which cannot be stored"
-            self._ledger.error("broken-text", message, path=path, hint="write both halves of the escape, or remove it")
+            hint = "write both halves of the escape, or remove it"
+            self._problems.error("broken-text", message, path=path, hint=hint)
             return False
         except RecursionError:
-            self._ledger.error("json-too-deep", "the values are nested too deeply", path=path)
+            self._problems.error("json-too-deep", "the values are nested too deeply", path=path)
             return False
         return True
 
-    def _scope(self, path: Path, at: int, end: int) -> None:
-        self._ledger.enter(path, at, end)
-        for code, name in self._oddities:
+    def _enter(self, path: Path, at: int, end: int) -> None:
+        """Enter a value, and tell what was noted while it was read."""
+        self._problems.enter(path, at, end)
+        for code, name in self._noted:
+            message = f"`{name}` is not a JSON number; read anyway"
             if code == "duplicate-key":
-                self._ledger.warn(code, f"duplicate key `{name[:60]}`; the last value is used", path=path)
+                message = f"duplicate key `{name[:60]}`; the last value is used"
             elif code == "json-huge":
-                message = f"`{_shortened(name)}` is too large; read as infinite"
-                self._ledger.warn(code, message, path=path)
-            else:
-                self._ledger.warn(code, f"`{name}` is not a JSON number; read anyway", path=path)
-        self._oddities.clear()
-
-
-def _shortened(digits: str) -> str:
-    return digits if len(digits) <= 20 else f"{digits[:12]}...{digits[-5:]}"
+                digits = name if len(name) <= 20 else f"{name[:12]}...{name[-5:]}"
+                message = f"`{digits}` is too large; read as infinite"
+            self._problems.warning(code, message, path=path)
+        self._noted.clear()
 
 
 def expected(kind: str, document: Document) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalgate.errors import Problem
 from evalgate.formats import adk_shapes, agents_cli, json_source, repair
-from evalgate.formats import sessions as formats_sessions
 from evalgate.formats.adk_shapes import AgentDetailsWire, InvocationWire, StepEvent
-from evalgate.formats.json_source import Document, JsonFault, JsonText, Ledger, Path, described
+from evalgate.formats.json_source import Document, JsonFault, JsonText, Path, Problems, described
 from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Transcript, shapes
 from evalgate.model.shapes import to_snake
 from evalgate.text.decoding import BYTE_ORDER_MARK
@@ -37,7 +35,7 @@ def is_lines(text: str) -> bool:
     return first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
 
 
-def read_lines(text: str, ledger: Ledger) -> Recorded:
+def read_lines(text: str, problems: Problems) -> Recorded:
     """Read protocol messages, one a line."""
     messages: list[Any] = []
     json_text = JsonText(text)
@@ -46,22 +44,22 @@ def read_lines(text: str, ledger: Ledger) -> Recorded:
         while at < len(text):
             value, end = json_text.value(at)
             messages.append(value)
-            at = json_text.skip_blanks(end)
+            at = json_text.next_at(end)
     except JsonFault as fault:
-        ledger.error(fault.code, fault.message, place=ledger.place_at(fault.offset), hint=fault.hint)
+        problems.error(fault.code, fault.message, place=problems.place_at(fault.offset), hint=fault.hint)
         return []
-    return read_items(messages, ledger)
+    return read_items(messages, problems)
 
 
-def read_items(items: Sequence[Any], ledger: Ledger) -> Recorded:
+def read_items(items: Sequence[Any], problems: Problems) -> Recorded:
     """Read a list of protocol messages (they have a `type`), or of the events of one ADK session."""
     if all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in items):
-        return _read_messages(items, ledger)
-    read = [formats_sessions.read_event(item, path=(i,), ledger=ledger) for i, item in enumerate(items)]
+        return _read_messages(items, problems)
+    read = [repair.read_event(item, path=(i,), problems=problems) for i, item in enumerate(items)]
     events = [event for event in read if event is not None]
     if not events or len(events) < len(items):
         return []
-    return [("", Transcript(invocations=formats_sessions.turns_of(events)))]
+    return [("", Transcript(invocations=adk_shapes.turns_of(events)))]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,108 +72,84 @@ class _Session:
     failed: bool = False
 
 
-def _read_messages(messages: Sequence[Mapping[str, Any]], ledger: Ledger) -> Recorded:
+def _read_messages(messages: Sequence[Mapping[str, Any]], problems: Problems) -> Recorded:
     sessions: dict[str, _Session] = {}
     for i, message in enumerate(messages):
         name = str(message.get("session") or "")
         if message["type"] == "start":
             sessions[name] = _Session(case_id=str(message.get("case_id") or name))
         elif message["type"] not in _UNSAID:
-            _hear(message, sessions.setdefault(name, _Session(case_id=name)), (i,), ledger)
+            _add_message(message, sessions.setdefault(name, _Session(case_id=name)), (i,), problems)
     whole = [session for session in sessions.values() if session.turns and not session.failed]
     return [
         (session.case_id, Transcript(invocations=tuple(session.turns), final_state=session.state)) for session in whole
     ]
 
 
-def _hear(message: Mapping[str, Any], session: _Session, path: Path, ledger: Ledger) -> None:
+def _add_message(message: Mapping[str, Any], session: _Session, path: Path, problems: Problems) -> None:
     match message["type"]:
         case "turn":
             where = (*path, "content")
-            session.asked = repair.read_content(message.get("content"), role="user", path=where, ledger=ledger)
+            session.asked = repair.read_content(message.get("content"), role="user", path=where, problems=problems)
             session.steps = []
         case "event":
-            step = _step(message, path, ledger)
-            if step is not None:
-                session.steps.append(step)
+            raw = {key: value for key, value in message.items() if key != "session"}
+            event = repair.read_event(raw, path=path, problems=problems)
+            if event is not None:
+                session.steps.append(event.step(final=message.get("final") is True))
         case "turn_end":
-            session.turns.append(_turn(message, session, path, ledger))
+            turn = adk_shapes.turn_of_steps(
+                session.asked or Content(),
+                session.steps,
+                invocation_id=str(message.get("invocation_id") or ""),
+                agents=_agents(message.get("agents"), (*path, "agents"), problems),
+                timings=_timings(message.get("timings"), (*path, "timings"), problems),
+            )
+            session.turns.append(turn)
         case "turn_failed":
             session.failed = True
             said = str(message.get("message") or "no reason given")[:200]
-            ledger.warn("recorded-failure", f"the agent failed in this session: {said}", path=path)
+            problems.warning("recorded-failure", f"the agent failed in this session: {said}", path=path)
         case "ended":
             state = message.get("state")
             session.state = state if isinstance(state, dict) else None
         case _:
-            ledger.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
+            problems.error("unknown-message", f"`{str(message['type'])[:40]}` is not a protocol message", path=path)
 
 
-def _step(message: Mapping[str, Any], path: Path, ledger: Ledger) -> StepEvent | None:
-    event = formats_sessions.read_event({k: v for k, v in message.items() if k != "session"}, path=path, ledger=ledger)
-    if event is None:
-        return None
-    plain = event.noun()
-    return StepEvent(
-        author=plain.author,
-        content=plain.content,
-        usage=plain.usage,
-        model_version=plain.model_version,
-        grounding=plain.grounding,
-        final=message.get("final") is True,
-    )
-
-
-def _turn(message: Mapping[str, Any], session: _Session, path: Path, ledger: Ledger) -> Invocation:
-    return adk_shapes.assemble(
-        session.asked or Content(),
-        session.steps,
-        invocation_id=str(message.get("invocation_id") or ""),
-        agents=_agents(message.get("agents"), (*path, "agents"), ledger),
-        timings=_timings(message.get("timings"), (*path, "timings"), ledger),
-    )
-
-
-def _agents(raw: Any, path: Path, ledger: Ledger) -> tuple[AgentDetails, ...]:
+def _agents(raw: Any, path: Path, problems: Problems) -> tuple[AgentDetails, ...]:
     try:
         read = _AGENTS.validate_python(raw or [])
     except ValidationError as error:
-        json_source.complain(error, raw, path=path, ledger=ledger)
+        problems.validation(error, raw, path=path)
         return ()
-    return tuple(
-        AgentDetails(name=agent.name, instructions=agent.instructions, tool_declarations=tuple(agent.tool_declarations))
-        for agent in read
-    )
+    return tuple(agent.noun() for agent in read)
 
 
-def _timings(raw: Any, path: Path, ledger: Ledger) -> Timings | None:
+def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
     if raw is None:
         return None
-    seconds = {key: raw.get(key) for key in ("total_s", "model_s", "tool_s")} if isinstance(raw, dict) else {}
-    total, model, tool = (
-        shapes.seconds(value) if isinstance(value, int | float) else None
-        for value in (seconds.get("total_s"), seconds.get("model_s"), seconds.get("tool_s"))
-    )
+    given = [raw.get(key) if isinstance(raw, dict) else None for key in ("total_s", "model_s", "tool_s")]
+    total, model, tool = (shapes.seconds(value) if isinstance(value, int | float) else None for value in given)
     if total is None:
-        ledger.error("wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path)
+        problems.error("wrong-type", f"expected {{total_s: seconds}}, found {described(raw)}", path=path)
         return None
     return Timings(total_s=total, model_s=model, tool_s=tool)
 
 
 _STREAMED = frozenset({"eval_cases", "eval_case_results"})
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def _no_constant(name: str) -> float:
+def _refused(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _no_infinite(digits: str) -> float:
+def _finite(digits: str) -> float:
     value = float(digits)
-    return value if math.isfinite(value) else _no_constant(digits)
+    return value if math.isfinite(value) else _refused(digits)
 
 
-_PLAIN_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_no_infinite)
+_PLAIN_JSON = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,15 +176,14 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     `{eval_cases}`: the conversation of each case, as it was expected; `actual_conversation` or a trace where there is
     one. A list, or one JSON object a line: protocol messages, or the events of one session.
     """
-    ledger = Ledger(text, file=file)
+    problems = Problems(text, file=file)
     if is_lines(text):
-        recorded = read_lines(text, ledger)
-        return _reading([_of_session(name, None, talk) for name, talk in recorded], ledger)
-    reader = _Reader(ledger)
-    document = json_source.read(text, ledger, each=reader.item, streamed=_STREAMED)
+        return _reading(read_lines(text, problems), None, problems)
+    reader = _Reader(problems)
+    document = json_source.read(text, problems, each=reader.item, streamed=_STREAMED)
     if document is None:
-        return RecordingReading(recordings=(), problems=ledger.problems())
-    return _reading(reader.conclude(document), ledger)
+        return RecordingReading(recordings=(), problems=problems.all())
+    return _reading(*reader.conclude(document), problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +202,7 @@ def split_cases(text: str) -> CaseList | None:
     """
     try:
         document = _PLAIN_JSON.decode(text.removeprefix(BYTE_ORDER_MARK))
-        if _SURROGATE.search(text):  # half a character, which no file can store
+        if json_source.SURROGATE.search(text):
             json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
@@ -253,33 +226,26 @@ def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> Rec
 
     What needs no word of explanation is read without keeping track of places, many times as fast.
     """
-    ledger = Ledger("", file="")
-    reader = _Reader(ledger)
+    problems = Problems("", file="")
+    reader = _Reader(problems)
     reader.item((key, 0), raw, 0)
-    if not ledger.problems() and len(reader.by_case) == 1:
-        name, talk = reader.by_case[0]
-        return RecordingReading(recordings=(_of_session(name, eval_set_id, talk),))
+    if not problems.all() and len(reader.by_case) == 1:
+        return _reading(reader.by_case, eval_set_id, problems)
     text = json.dumps({"eval_set_id": eval_set_id or "", key: [raw]}, ensure_ascii=False)
     return parse_recordings(text, file=file)
 
 
-def _reading(recordings: list[Recording], ledger: Ledger) -> RecordingReading:
-    if not recordings and not ledger.failed:
-        ledger.error(
-            "nothing-recorded",
-            "the file contains no conversations",
-            hint="see docs/formats.md for the supported formats",
-        )
-    return RecordingReading(recordings=tuple(recordings), problems=ledger.problems())
-
-
-def _of_session(name: str, eval_set_id: str | None, transcript: Transcript) -> Recording:
-    return Recording(case_id=name, eval_set_id=eval_set_id, transcript=transcript)
+def _reading(recorded: Recorded, eval_set_id: str | None, problems: Problems) -> RecordingReading:
+    if not recorded and not problems.failed:
+        hint = "see docs/formats.md for the supported formats"
+        problems.error("nothing-recorded", "the file contains no conversations", hint=hint)
+    recordings = (Recording(case_id=name, eval_set_id=eval_set_id, transcript=talk) for name, talk in recorded)
+    return RecordingReading(recordings=tuple(recordings), problems=problems.all())
 
 
 class _Reader:
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
         self.by_case: list[tuple[str, Transcript]] = []
         self._items: list[Any] = []
 
@@ -292,21 +258,21 @@ class _Reader:
         else:
             self._case(raw, path, offset)
 
-    def conclude(self, document: Document) -> list[Recording]:
-        """All recordings, when the whole file has been read."""
+    def conclude(self, document: Document) -> tuple[Recorded, str | None]:
+        """All recordings, when the whole file has been read, and the id of their evaluation set."""
         if document.kind == "list":
-            return [_of_session(name, None, talk) for name, talk in read_items(self._items, self._ledger)]
+            return read_items(self._items, self._problems), None
         if document.kind != "object":
-            self._ledger.error("not-a-recording", json_source.expected("recorded conversations", document))
-            return []
-        members = {to_snake(key): value for key, value in document.members.items()}
+            self._problems.error("not-a-recording", json_source.expected("recorded conversations", document))
+            return [], None
+        members = _fields(document.members)
         given = members.get("eval_set_id")
-        eval_set_id = given if isinstance(given, str) else None
         if "events" in members:
             self._session(members)
         elif not members.keys() & _STREAMED:
-            self._ledger.error("not-a-recording", f"found neither results nor events, but {_names(document.members)}")
-        return [_of_session(name, eval_set_id, talk) for name, talk in self.by_case]
+            found = json.dumps(sorted(document.members)[:5])
+            self._problems.error("not-a-recording", f"found neither results nor events, but {found}")
+        return self.by_case, given if isinstance(given, str) else None
 
     def _result(self, raw: Any, path: Path) -> None:
         fields = _fields(raw)
@@ -314,60 +280,57 @@ class _Reader:
         per_turn = fields.get("eval_metric_result_per_invocation")
         if not isinstance(name, str) or not isinstance(per_turn, list):
             key = "eval_metric_result_per_invocation" if isinstance(name, str) else "eval_id"
-            self._ledger.error("missing-key", f"`{key}` is missing or of the wrong type", path=path)
+            self._problems.error("missing-key", f"`{key}` is missing or of the wrong type", path=path)
             return
         if not per_turn:
             message = f"the agent recorded no turn for {name[:60]}: it failed, and the result does not say why"
-            self._ledger.warn("nothing-recorded", message, path=path)
+            self._problems.warning("nothing-recorded", message, path=path)
             return
+        written = next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
         turns = [
-            self._invocation(
-                _fields(turn).get("actual_invocation"), (*path, _per_turn_key(raw), i, "actual_invocation")
-            )
+            self._invocation(_fields(turn).get("actual_invocation"), (*path, written, i, "actual_invocation"))
             for i, turn in enumerate(per_turn)
         ]
         self._keep(name, turns, _fields(fields.get("session_details")).get("state"))
 
     def _case(self, raw: Any, path: Path, offset: int) -> None:
-        place = self._ledger.place_at(offset)
+        place = self._problems.place_at(offset)
         actual = _fields(raw).get("actual_conversation")
         case: Case | None
         if agents_cli.is_dataset_case(raw):
-            case = agents_cli.read_case(raw, path=path, place=place, ledger=self._ledger, recorded=True)
+            case = agents_cli.read_case(raw, path=path, place=place, problems=self._problems, recorded=True)
         elif isinstance(actual, list):
             turns = [self._invocation(turn, (*path, "actual_conversation", i)) for i, turn in enumerate(actual)]
             self._keep(str(_fields(raw).get("eval_id") or f"case_{path[-1]}"), turns, None)
             return
         else:
-            case = repair.read_case(raw, path=path, place=place, ledger=self._ledger)
+            case = repair.read_case(raw, path=path, place=place, problems=self._problems)
         turns_of_case = list(case.conversation or ()) if case is not None else []
         if any(turn.final_response is None and turn.events is None for turn in turns_of_case):
             message = "a turn of this case has neither an answer nor steps, so the case cannot be replayed"
-            self._ledger.warn("nothing-recorded", message, path=path)
+            self._problems.warning("nothing-recorded", message, path=path)
         elif case is not None:
             self._keep(case.case_id, list(turns_of_case), case.expects_state)
 
     def _session(self, members: Mapping[str, Any]) -> None:
         raw = members["events"]
         if not isinstance(raw, list):
-            self._ledger.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
+            self._problems.error("wrong-type", f"expected a list of events, found {described(raw)}", path=("events",))
             return
-        read = [
-            formats_sessions.read_event(event, path=("events", i), ledger=self._ledger) for i, event in enumerate(raw)
-        ]
+        read = [repair.read_event(event, path=("events", i), problems=self._problems) for i, event in enumerate(raw)]
         name = members.get("id") or members.get("session_id") or ""
-        turns = formats_sessions.turns_of([event for event in read if event is not None])
+        turns = adk_shapes.turns_of([event for event in read if event is not None])
         self._keep(str(name), list(turns) if all(read) else [None], members.get("state"))
 
     def _invocation(self, raw: Any, path: Path) -> Invocation | None:
         try:
             return InvocationWire.model_validate(raw).noun()
         except ValidationError:
-            mended = repair.mend_invocation(raw, path, self._ledger)
+            repaired = repair.repair_invocation(raw, path, self._problems)
         try:
-            return InvocationWire.model_validate(mended).noun()
+            return InvocationWire.model_validate(repaired).noun()
         except ValidationError as error:
-            json_source.complain(error, mended, path=path, ledger=self._ledger)
+            self._problems.validation(error, repaired, path=path)
             return None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
@@ -375,23 +338,10 @@ class _Reader:
         whole = tuple(turn for turn in turns if turn is not None)
         if whole and len(whole) == len(turns):
             final_state = state if isinstance(state, dict) else None
-            done = tuple(_without_rubrics(turn) for turn in whole)
+            # ADK writes what a turn was judged by into what the agent did; it is judged by what is asked of it now
+            done = tuple(dataclasses.replace(turn, rubrics=()) if turn.rubrics else turn for turn in whole)
             self.by_case.append((name, Transcript(invocations=done, final_state=final_state)))
-
-
-def _without_rubrics(turn: Invocation) -> Invocation:
-    """ADK writes what a turn was judged by into what the agent did; it is judged by what is asked of it now."""
-    return dataclasses.replace(turn, rubrics=()) if turn.rubrics else turn
-
-
-def _per_turn_key(raw: Mapping[str, Any]) -> str:
-    """How this file spells the list of turns of a case result."""
-    return next(key for key in raw if to_snake(key) == "eval_metric_result_per_invocation")
 
 
 def _fields(raw: Any) -> dict[str, Any]:
     return {to_snake(key): value for key, value in raw.items()} if isinstance(raw, dict) else {}
-
-
-def _names(members: Mapping[str, Any]) -> str:
-    return json.dumps(sorted(members)[:5])

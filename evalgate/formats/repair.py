@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from evalgate.errors import Place
-from evalgate.formats import json_source
 from evalgate.formats.adk_shapes import (
     STRICT,
     ContentWire,
     EvalCaseWire,
-    FunctionCallWire,
-    FunctionResponseWire,
     IntermediateDataWire,
     InvocationWire,
     PartWire,
     RubricWire,
     ScenarioWire,
+    SessionEventWire,
     SessionInputWire,
+    ToolCallWire,
+    ToolResponseWire,
 )
-from evalgate.formats.json_source import Ledger, Path
+from evalgate.formats.json_source import Path, Problems
 from evalgate.model import Case, Content
-from evalgate.model.shapes import to_snake
+from evalgate.model.shapes import Wire, to_snake
 from evalgate.text import words
 
 # -- The keys of every object in an evaluation file, the other names that people give them, and the rest --
@@ -37,14 +36,6 @@ REJECTED = "ADK itself rejects this"
 _EXPECTED = frozenset({"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"})
 _ANSWER = frozenset({"answer", "answers", "response", "reply", "reference", "output", "completion"})
 _TOOLS = frozenset({"tool", "tools", "call", "calls", "function", "functions", "trajectory"})
-
-Lost = Callable[[str, Any, Collection[str]], str]
-"""The key that an unknown one (in snake_case, with its value, beside the keys that were read) probably stands for,
-where dropping it would drop what is expected; "" where nothing is lost."""
-
-
-def _nothing(name: str, value: Any, beside: Collection[str]) -> str:  # noqa: ARG001 - the shape of a rule
-    return ""
 
 
 def _holds_calls(name: str, value: Any) -> bool:
@@ -56,12 +47,10 @@ def _holds_calls(name: str, value: Any) -> bool:
     return any(isinstance(item, dict) and item.keys() & {"name", "tool_name", "toolName", "function"} for item in value)
 
 
-def _lost_steps(name: str, value: Any, beside: Collection[str]) -> str:  # noqa: ARG001 - the shape of a rule
-    return "tool_uses" if _holds_calls(name, value) else ""
-
-
-def lost_expectation(name: str, value: Any, beside: Collection[str]) -> str:
-    """Calls where the turn has none, an answer where it has none, and whatever else is called expected."""
+def lost_key(name: str, value: Any, beside: Collection[str]) -> str:
+    """The key of a turn that an unknown one (in snake_case, `beside` those that were read) probably stands for, where
+    dropping it would drop what is expected: calls where the turn has none, an answer where it has none, and whatever
+    else is called expected; "" where nothing is lost."""
     said = name.split("_")
     is_expected = value is not None and not _EXPECTED.isdisjoint(said)
     is_answer = said[-1] in _ANSWER and _TOOLS.isdisjoint(said) and isinstance(value, str | list | dict) and bool(value)
@@ -72,331 +61,280 @@ def lost_expectation(name: str, value: Any, beside: Collection[str]) -> str:
     return "intermediate_data" if is_expected and "intermediate_data" not in beside else ""
 
 
-def _lost_arguments(name: str, value: Any, beside: Collection[str]) -> str:  # noqa: ARG001 - the shape of a rule
-    return "args" if isinstance(value, dict) and value and "args" not in beside else ""
+_LOST: Mapping[str, Callable[[str, Any, Collection[str]], str]] = {
+    "a turn": lost_key,
+    "intermediate_data": lambda name, value, _: "tool_uses" if _holds_calls(name, value) else "",
+    "a tool call": lambda _, value, beside: (
+        "args" if isinstance(value, dict) and value and "args" not in beside else ""
+    ),
+}
+"""The same for other objects, by what they are called in messages; of all others nothing is lost."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """The keys of one kind of object: ADK's own, other names for them, and whether ADK lets unknown ones pass."""
 
-    name: str
-    known: frozenset[str]
-    others: Mapping[str, str] = field(default_factory=dict)
-    is_open: bool = False
-    lost: Lost = _nothing
-
-
-def _shape(name: str, known: Iterable[str], /, *, is_open: bool = False, lost: Lost = _nothing, **others: str) -> Shape:
-    """`others`: ADK's key = other names for it, separated by blanks."""
-    table = {alias: key for key, aliases in others.items() for alias in aliases.split()}
-    return Shape(name=name, known=frozenset(known), others=table, is_open=is_open, lost=lost)
+    def __init__(self, name: str, wire: type[Wire], /, *, is_open: bool = False, **others: str) -> None:
+        """`others`: ADK's key = other names for it, separated by blanks."""
+        self.name = name
+        self.known = frozenset(wire.model_fields)
+        self.is_open = is_open
+        self.others = {alias: key for key, aliases in others.items() for alias in aliases.split()}
 
 
 _CALLS = "expected_tool_use expected_tool_calls expected_tools tools tool_calls"
+_ANSWERS = "expected_response reference_final_response expected_final_response expected_answer final_answer"
 
-CASE = _shape(
+CASE = Shape(
     "a case",
-    EvalCaseWire.model_fields,
+    EvalCaseWire,
     is_open=True,
     eval_id="id case_id eval_case_id test_id name",
     conversation="turns invocations",
     conversation_scenario="scenario user_scenario",
     session_input="initial_session session_inputs",
 )
-INVOCATION = _shape(
+INVOCATION = Shape(
     "a turn",
-    InvocationWire.model_fields,
-    lost=lost_expectation,
+    InvocationWire,
     user_content="user query prompt user_message user_input input",
-    final_response="reference expected_response reference_final_response expected_final_response expected_answer"
-    " final_answer expected_final",
+    final_response=f"reference {_ANSWERS} expected_final",
     intermediate_data=f"tool_uses {_CALLS}",
 )
-SESSION = _shape("a session", SessionInputWire.model_fields, is_open=True)
-SCENARIO = _shape("a scenario", ScenarioWire.model_fields, user_persona="persona")
-RUBRIC = _shape("a rubric", RubricWire.model_fields, rubric_id="id name", rubric_content="content text text_property")
-STEPS = _shape(
-    "intermediate_data",
-    IntermediateDataWire.model_fields,
-    lost=_lost_steps,
-    tool_uses=_CALLS,
-    invocation_events="events",
-)
-CONTENT = _shape("a content", ContentWire.model_fields, parts="content text")
-PART = _shape("a part", PartWire.model_fields, text="content")
-CALL = _shape(
-    "a tool call",
-    FunctionCallWire.model_fields,
-    lost=_lost_arguments,
-    name="tool_name",
-    args="arguments tool_input tool_args input parameters",
-    id="tool_id",
-)
-RESPONSE = _shape(
-    "a tool response",
-    FunctionResponseWire.model_fields,
-    name="tool_name",
-    response="content result output",
-    id="tool_id",
-)
+SESSION = Shape("a session", SessionInputWire, is_open=True)
+SCENARIO = Shape("a scenario", ScenarioWire, user_persona="persona")
+RUBRIC = Shape("a rubric", RubricWire, rubric_id="id name", rubric_content="content text text_property")
+STEPS = Shape("intermediate_data", IntermediateDataWire, tool_uses=_CALLS, invocation_events="events")
+CONTENT = Shape("a content", ContentWire, parts="content text")
+PART = Shape("a part", PartWire, text="content")
+_ARGS = "arguments tool_input tool_args input parameters"
+CALL = Shape("a tool call", ToolCallWire, name="tool_name", args=_ARGS, id="tool_id")
+RESPONSE = Shape("a tool response", ToolResponseWire, name="tool_name", response="content result output", id="tool_id")
+
+
+Repair = Callable[[Any, Path, Problems], Any]
+"""Makes of a value at a path what ADK reads, and tells what it did."""
 
 
 class Fields(dict[str, Any]):
-    """An object under ADK's keys in snake_case, which remembers how the file spells them."""
+    """The object at `path` under ADK's keys in snake_case, which remembers how the file spells them.
 
-    def __init__(self) -> None:
+    What ADK would reject is renamed or dropped, and told.
+    """
+
+    def __init__(self, raw: Mapping[str, Any], shape: Shape, path: Path, problems: Problems) -> None:
         super().__init__()
+        self.path = path
         self.spelling: dict[str, str] = {}
+        unknown = []
+        present = {to_snake(key) for key in raw}
+        for key, value in raw.items():
+            name = to_snake(key)
+            meant = shape.others.get(name)
+            if name in shape.known:
+                if key not in (name, to_camel(name)):
+                    _warning("adk-rejects-spelling", f"`{key}` is read as `{name}`", (*path, key), problems)
+                self[name], self.spelling[name] = value, key
+            elif meant is not None and meant not in present and meant not in self:
+                shown = "the expected tool calls" if meant == "intermediate_data" else f"`{meant}`"
+                _warning("adk-rejects-name", f"`{key}` is read as {shown}", (*path, key), problems)
+                self[meant], self.spelling[meant] = value, key
+            elif not shape.is_open:
+                unknown.append(key)
+        lost = _LOST.get(shape.name)
+        for key in unknown:
+            name, where = to_snake(key), (*path, key)
+            near = words.nearest(name, shape.known - present, cutoff=0.8)
+            meant = near or ("" if lost is None or key.startswith("_") else lost(name, raw[key], self.keys()))
+            if meant:
+                problems.unknown_key(shape.name, path=where, near=meant, is_error=True)
+            else:
+                _warning("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored)", where, problems)
 
-    def under(self, path: Path, key: str) -> Path:
+    def under(self, key: str) -> Path:
         """The path of `key` as the file spells it."""
-        return (*path, self.spelling.get(key, key))
+        return (*self.path, self.spelling.get(key, key))
+
+    def repair(self, key: str, kind: type, repair: Repair, problems: Problems) -> None:
+        """Replace the value of `key`, where it is of this kind."""
+        if isinstance(self.get(key), kind):
+            self[key] = repair(self[key], self.under(key), problems)
 
 
-def ordered(raw: Mapping[str, Any], shape: Shape, path: Path, ledger: Ledger) -> Fields:
-    """`raw` with ADK's keys in snake_case; what ADK would reject is renamed or dropped, and told."""
-    made = Fields()
-    unknown = []
-    present = {to_snake(key) for key in raw}
-    for key, value in raw.items():
-        name = to_snake(key)
-        meant = shape.others.get(name)
-        if name in shape.known:
-            if key not in (name, to_camel(name)):
-                ledger.warn("adk-rejects-spelling", f"`{key}` is read as `{name}`. {REJECTED}", path=(*path, key))
-            made[name] = value
-            made.spelling[name] = key
-        elif meant is not None and meant not in present and meant not in made:
-            ledger.warn("adk-rejects-name", f"`{key}` is read as {_named(meant)}. {REJECTED}", path=(*path, key))
-            made[meant] = value
-            made.spelling[meant] = key
-        elif not shape.is_open:
-            unknown.append(key)
-    for key in unknown:
-        name = to_snake(key)
-        near = words.nearest(name, shape.known - present, cutoff=0.8)
-        meant = near or ("" if key.startswith("_") else shape.lost(name, raw[key], made.keys()))
-        _tell_unknown(key, shape, path, ledger, meant=meant)
-    return made
+def _warning(code: str, message: str, path: Path, problems: Problems) -> None:
+    problems.warning(code, f"{message}. {REJECTED}", path=path)
 
 
-def _named(key: str) -> str:
-    return "the expected tool calls" if key == "intermediate_data" else f"`{key}`"
-
-
-def _tell_unknown(key: str, shape: Shape, path: Path, ledger: Ledger, *, meant: str) -> None:
-    """Say that `key` is not ADK's: an error where dropping it would drop what is `meant`, else it is dropped."""
-    where = (*path, key)
-    if meant:
-        ledger.error("unknown-key", f"unknown key `{key}` in {shape.name}", path=where, hint=f"did you mean `{meant}`?")
-        return
-    ledger.warn("adk-rejects-key", f"unknown key `{key}` in {shape.name} (ignored). {REJECTED}", path=where)
+def _each(repair: Repair) -> Repair:
+    return lambda raw, path, problems: [repair(item, (*path, i), problems) for i, item in enumerate(raw)]
 
 
 # -- What people evidently mean where ADK gives up --
 
 
-def mend_case(raw: Any, path: Path, ledger: Ledger) -> Any:
+def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
     """A case in ADK's shape, as far as its meaning is evident."""
     if not isinstance(raw, dict):
         return raw
-    case = ordered(raw, CASE, path, ledger)
+    case = Fields(raw, CASE, path, problems)
     if isinstance(case.get("eval_id"), int | float):
-        ledger.warn(
-            "adk-rejects-type", f"the id is a number; read as text. {REJECTED}", path=case.under(path, "eval_id")
-        )
+        _warning("adk-rejects-type", "the id is a number; read as text", case.under("eval_id"), problems)
         case["eval_id"] = str(case["eval_id"])
-    if isinstance(case.get("conversation"), list):
-        case["conversation"] = [
-            mend_invocation(turn, (*case.under(path, "conversation"), i), ledger)
-            for i, turn in enumerate(case["conversation"])
-        ]
-    if isinstance(case.get("conversation_scenario"), dict):
-        where = case.under(path, "conversation_scenario")
-        case["conversation_scenario"] = ordered(case["conversation_scenario"], SCENARIO, where, ledger)
-    if isinstance(case.get("session_input"), dict):
-        case["session_input"] = mend_session(case["session_input"], case.under(path, "session_input"), ledger)
-    if isinstance(case.get("rubrics"), list):
-        case["rubrics"] = mend_rubrics(case["rubrics"], case.under(path, "rubrics"), ledger)
+    case.repair("conversation", list, _each(repair_invocation), problems)
+    case.repair("conversation_scenario", dict, lambda value, *where: Fields(value, SCENARIO, *where), problems)
+    case.repair("session_input", dict, _repair_session, problems)
+    case.repair("rubrics", list, _repair_rubrics, problems)
     return case
 
 
-def mend_invocation(raw: Any, path: Path, ledger: Ledger) -> Any:
+def repair_invocation(raw: Any, path: Path, problems: Problems) -> Any:
     """A turn in ADK's shape: contents as plain text, tool calls beside the answer and other tools' names are read."""
     if not isinstance(raw, dict):
         return raw
-    turn = ordered(raw, INVOCATION, path, ledger)
+    turn = Fields(raw, INVOCATION, path, problems)
     for key, role in (("user_content", "user"), ("final_response", "model")):
         if turn.get(key) is not None:
-            turn[key] = mend_content(turn[key], turn.under(path, key), ledger, role=role)
-    steps = turn.get("intermediate_data")
-    where = turn.under(path, "intermediate_data")
-    if isinstance(steps, list):
-        if where[-1] in ("intermediate_data", "intermediateData"):
-            ledger.warn("adk-rejects-shape", f"a list of tool calls where ADK wants an object. {REJECTED}", path=where)
-        turn["intermediate_data"] = _steps_of_tools(steps, where, ledger)
-    elif isinstance(steps, dict):
-        turn["intermediate_data"] = mend_steps(steps, where, ledger)
-    if isinstance(turn.get("rubrics"), list):
-        turn["rubrics"] = mend_rubrics(turn["rubrics"], turn.under(path, "rubrics"), ledger)
+            turn[key] = repair_content(turn[key], turn.under(key), problems, role=role)
+    where = turn.under("intermediate_data")
+    if not isinstance(turn.get("intermediate_data"), list):
+        turn.repair("intermediate_data", dict, _repair_steps, problems)
+    elif where[-1] in ("intermediate_data", "intermediateData"):
+        _warning("adk-rejects-shape", "a list of tool calls where ADK wants an object", where, problems)
+    turn.repair("intermediate_data", list, _steps_of_tools, problems)
+    turn.repair("rubrics", list, _repair_rubrics, problems)
     return turn
 
 
-def mend_session(raw: dict[str, Any], path: Path, ledger: Ledger) -> dict[str, Any]:
+def _repair_session(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
     """A session; a missing app or user is left to the driver."""
-    session = ordered(raw, SESSION, path, ledger)
+    session = Fields(raw, SESSION, path, problems)
     for key in ("app_name", "user_id"):
         if session.get(key) is None:
-            ledger.warn("adk-rejects-missing", f"`{key}` is missing; read as unknown. {REJECTED}", path=path)
+            _warning("adk-rejects-missing", f"`{key}` is missing; read as unknown", path, problems)
             session[key] = ""
     if session.get("state", {}) is None:
-        ledger.warn(
-            "adk-rejects-missing", f"`state` is null; read as empty. {REJECTED}", path=session.under(path, "state")
-        )
+        _warning("adk-rejects-missing", "`state` is null; read as empty", session.under("state"), problems)
         session["state"] = {}
     return session
 
 
-def mend_rubrics(raw: list[Any], path: Path, ledger: Ledger) -> list[Any]:
+def _repair_rubrics(raw: list[Any], path: Path, problems: Problems) -> list[Any]:
     """Rubrics; a plain text is a rubric, and so is `{id, content: {text}}`."""
     made: list[Any] = []
     for i, rubric in enumerate(raw):
         where = (*path, i)
         if isinstance(rubric, str):
-            ledger.warn("adk-rejects-shape", f"a rubric as plain text; read as its text. {REJECTED}", path=where)
+            _warning("adk-rejects-shape", "a rubric as plain text; read as its text", where, problems)
             made.append({"rubric_id": f"rubric_{i + 1}", "rubric_content": {"text_property": rubric}})
             continue
         if isinstance(rubric, dict):
-            rubric = ordered(rubric, RUBRIC, where, ledger)  # noqa: PLW2901 - the same rubric, in order
+            rubric = Fields(rubric, RUBRIC, where, problems)  # noqa: PLW2901 - the same rubric, in order
             content = rubric.get("rubric_content")
-            if isinstance(content, str):
-                rubric["rubric_content"] = {"text_property": content}
-            elif isinstance(content, dict) and isinstance(content.get("text"), str):
-                rubric["rubric_content"] = {"text_property": content["text"]}
+            text = content.get("text") if isinstance(content, dict) else content
+            if isinstance(text, str):
+                rubric["rubric_content"] = {"text_property": text}
         made.append(rubric)
     return made
 
 
-def mend_content(raw: Any, path: Path, ledger: Ledger, *, role: str) -> Any:
+def repair_content(raw: Any, path: Path, problems: Problems, *, role: str) -> Any:
     """A content; plain text and `{role, content}` are read as what they say."""
     if isinstance(raw, str):
-        ledger.warn(
-            "adk-rejects-shape", f"plain text where ADK wants a content; read as its text. {REJECTED}", path=path
-        )
+        _warning("adk-rejects-shape", "plain text where ADK wants a content; read as its text", path, problems)
         return {"role": role, "parts": [{"text": raw}]}
     if isinstance(raw, list):
-        ledger.warn("adk-rejects-shape", f"a list where ADK wants a content; read as its parts. {REJECTED}", path=path)
+        _warning("adk-rejects-shape", "a list where ADK wants a content; read as its parts", path, problems)
         raw = {"role": role, "parts": raw}
     if not isinstance(raw, dict):
         return raw
-    content = ordered(raw, CONTENT, path, ledger)
+    content = Fields(raw, CONTENT, path, problems)
+    content.repair("parts", list, _each(_repair_part), problems)
     parts = content.get("parts")
     if isinstance(parts, str):
         if content.spelling["parts"] == "parts":
-            ledger.warn("adk-rejects-shape", f"plain text where ADK wants a list of parts. {REJECTED}", path=path)
+            _warning("adk-rejects-shape", "plain text where ADK wants a list of parts", path, problems)
         content["parts"] = [{"text": parts}]
-    elif isinstance(parts, list):
-        where = content.under(path, "parts")
-        content["parts"] = [_mend_part(part, (*where, i), ledger) for i, part in enumerate(parts)]
     content.setdefault("role", role)
     return content
 
 
-def mend_steps(raw: dict[str, Any], path: Path, ledger: Ledger) -> dict[str, Any]:
-    """The steps of a turn."""
-    steps = ordered(raw, STEPS, path, ledger)
+def _repair_part(raw: Any, path: Path, problems: Problems) -> Any:
+    if isinstance(raw, str):
+        _warning("adk-rejects-shape", "a part as plain text; read as its text", path, problems)
+        return {"text": raw}
+    if not isinstance(raw, dict):
+        return raw
+    part = Fields(raw, PART, path, problems)
+    part.repair("function_call", dict, repair_call, problems)
+    part.repair("function_response", dict, _repair_response, problems)
+    return part
+
+
+def _repair_steps(raw: dict[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
+    steps = Fields(raw, STEPS, path, problems)
     for key in [key for key, value in steps.items() if value is None]:
-        ledger.warn("adk-rejects-missing", f"`{key}` is null; read as absent. {REJECTED}", path=steps.under(path, key))
+        _warning("adk-rejects-missing", f"`{key}` is null; read as absent", steps.under(key), problems)
         del steps[key]
-    if isinstance(steps.get("tool_responses"), list):
-        where = steps.under(path, "tool_responses")
-        steps["tool_responses"] = [
-            _mend_response(item, (*where, i), ledger) for i, item in enumerate(steps["tool_responses"])
-        ]
-    if isinstance(steps.get("tool_uses"), list):
-        _mend_uses(steps, steps.under(path, "tool_uses"), ledger)
+    steps.repair("tool_responses", list, _each(_repair_response), problems)
+    if steps.under("tool_uses")[-1] in ("tool_uses", "toolUses"):
+        steps.repair("tool_uses", list, _each(repair_call), problems)
+    elif isinstance(steps.get("tool_uses"), list):  # under another name, a call may stand beside its result
+        made = _steps_of_tools(steps["tool_uses"], steps.under("tool_uses"), problems)
+        steps.update({**made, **{key: steps[key] for key in ("tool_responses",) if key in steps}})
     if steps.get("invocation_events") is not None and (steps.get("tool_uses") or steps.get("tool_responses")):
-        message = f"the steps are given twice; `invocation_events` is used, the lists by kind are ignored. {REJECTED}"
-        ledger.warn("adk-rejects-shape", message, path=path)
+        message = "the steps are given twice; `invocation_events` is used, the lists by kind are ignored"
+        _warning("adk-rejects-shape", message, path, problems)
         return {"invocation_events": steps["invocation_events"]}
     return steps
 
 
-def _mend_uses(steps: dict[str, Any], path: Path, ledger: Ledger) -> None:
-    """The calls; under a name that is not ADK's, a call may stand beside its result."""
-    if path[-1] in ("tool_uses", "toolUses"):
-        steps["tool_uses"] = [mend_call(item, (*path, i), ledger) for i, item in enumerate(steps["tool_uses"])]
-        return
-    made = _steps_of_tools(steps["tool_uses"], path, ledger)
-    steps["tool_uses"] = made["tool_uses"]
-    if "tool_responses" in made:
-        steps.setdefault("tool_responses", made["tool_responses"])
-
-
-def mend_call(raw: Any, path: Path, ledger: Ledger) -> Any:
+def repair_call(raw: Any, path: Path, problems: Problems) -> Any:
     """A tool call: the bare name, `{tool_name, tool_input}` and `{function: {name, arguments}}` are read too."""
     if isinstance(raw, str):
-        ledger.warn("adk-rejects-shape", f"a tool call as a bare name; read without arguments. {REJECTED}", path=path)
+        _warning("adk-rejects-shape", "a tool call as a bare name; read without arguments", path, problems)
         return {"name": raw}
     if not isinstance(raw, dict):
         return raw
     if isinstance(raw.get("function"), dict):
-        ledger.warn("adk-rejects-shape", f"a call of the form {{function: {{name, arguments}}}}. {REJECTED}", path=path)
+        _warning("adk-rejects-shape", "a call of the form {function: {name, arguments}}", path, problems)
         raw = {"id": raw.get("id"), "name": raw["function"].get("name"), "args": raw["function"].get("arguments")}
-    call = ordered(raw, CALL, path, ledger)
+    call = Fields(raw, CALL, path, problems)
     if isinstance(call.get("args"), str):
-        call["args"] = unpacked(call["args"])
+        call["args"] = object_in(call["args"])
     return call
 
 
-def _mend_part(raw: Any, path: Path, ledger: Ledger) -> Any:
-    if isinstance(raw, str):
-        ledger.warn("adk-rejects-shape", f"a part as plain text; read as its text. {REJECTED}", path=path)
-        return {"text": raw}
+def _repair_response(raw: Any, path: Path, problems: Problems) -> Any:
     if not isinstance(raw, dict):
         return raw
-    part = ordered(raw, PART, path, ledger)
-    if isinstance(part.get("function_call"), dict):
-        part["function_call"] = mend_call(part["function_call"], (*path, "function_call"), ledger)
-    if isinstance(part.get("function_response"), dict):
-        part["function_response"] = _mend_response(part["function_response"], (*path, "function_response"), ledger)
-    return part
-
-
-def _mend_response(raw: Any, path: Path, ledger: Ledger) -> Any:
-    if not isinstance(raw, dict):
-        return raw
-    response = ordered(raw, RESPONSE, path, ledger)
+    response = Fields(raw, RESPONSE, path, problems)
     value = response.get("response")
     if value is not None and not isinstance(value, dict):
-        where = response.under(path, "response")
-        ledger.warn("adk-rejects-shape", f"a response that is not an object; read as `result`. {REJECTED}", path=where)
+        where = response.under("response")
+        _warning("adk-rejects-shape", "a response that is not an object; read as `result`", where, problems)
         response["response"] = _as_object(value)
     return response
 
 
-def _steps_of_tools(raw: list[Any], path: Path, ledger: Ledger) -> dict[str, Any]:
+def _steps_of_tools(raw: list[Any], path: Path, problems: Problems) -> dict[str, Any]:
     calls: list[Any] = []
     responses: list[Any] = []
     for i, tool in enumerate(raw):
         if isinstance(tool, dict) and "result" in tool:
-            result = _as_object(tool["result"])
-            responses.append(
-                {"id": tool.get("id"), "name": tool.get("name") or tool.get("tool_name"), "response": result}
-            )
+            name, result = tool.get("name") or tool.get("tool_name"), _as_object(tool["result"])
+            responses.append({"id": tool.get("id"), "name": name, "response": result})
             tool = {key: value for key, value in tool.items() if key != "result"}  # noqa: PLW2901 - without its result
-        calls.append(mend_call(tool, (*path, i), ledger))
+        calls.append(repair_call(tool, (*path, i), problems))
     return {"tool_uses": calls, "tool_responses": responses} if responses else {"tool_uses": calls}
 
 
 def _as_object(value: Any) -> Any:
     if isinstance(value, str):
-        value = unpacked(value)
+        value = object_in(value)
     return value if isinstance(value, dict) or value is None else {"result": value}
 
 
-def unpacked(text: str) -> Any:
+def object_in(text: str) -> Any:
     """The object that a text holds as JSON, or the text."""
     try:
         value = json.loads(text)
@@ -405,51 +343,67 @@ def unpacked(text: str) -> Any:
     return value if isinstance(value, dict) else text
 
 
+# -- Reading --
+
 STREAMED = frozenset({"eval_cases"})
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {to_camel(name) for name in EvalCaseWire.model_fields}
 
 
-def read_case(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case | None:
-    """The case at `path`; None where it cannot be understood, and the ledger says why."""
+def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
+    """The case at `path`; None where it cannot be understood, which is then a problem."""
     try:
         case = EvalCaseWire.model_validate(raw, context=STRICT)
     except ValidationError:
-        return _read_mended(raw, path=path, place=place, ledger=ledger)
+        return _read_repaired(raw, path=path, place=place, problems=problems)
     unused = raw.keys() - _KNOWN
     if unused:
-        _tell_unused(unused, raw, path, ledger)
+        _tell_unused(unused, raw, path, problems)
     return case.noun(place=place)
 
 
-def read_content(raw: Any, *, role: str, path: Path, ledger: Ledger) -> Content | None:
-    """A content in any spelling; None where it cannot be understood, and the ledger says why."""
-    mended = mend_content(raw, path, ledger, role=role)
+def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
+    """A content in any spelling; None where it cannot be understood, which is then a problem."""
+    repaired = repair_content(raw, path, problems, role=role)
     try:
-        return ContentWire.model_validate(mended).noun()
+        return ContentWire.model_validate(repaired).noun()
     except ValidationError as error:
-        json_source.complain(error, mended, path=path, ledger=ledger)
+        problems.validation(error, repaired, path=path)
         return None
 
 
-def _read_mended(raw: Any, *, path: Path, place: Place, ledger: Ledger) -> Case | None:
-    mended = mend_case(raw, path, ledger)
-    if isinstance(mended, dict) and mended.get("eval_id") is None:
+def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
+    """One stored event; None where it cannot be understood, which is then a problem."""
+    try:
+        return SessionEventWire.model_validate(raw)
+    except ValidationError:
+        repaired = raw
+    if isinstance(raw, dict) and raw.get("content") is not None:
+        role = "user" if raw.get("author") == "user" else "model"
+        repaired = raw | {"content": repair_content(raw["content"], (*path, "content"), problems, role=role)}
+    try:
+        return SessionEventWire.model_validate(repaired)
+    except ValidationError as error:
+        problems.validation(error, repaired, path=path)
+        return None
+
+
+def _read_repaired(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
+    repaired = repair_case(raw, path, problems)
+    if isinstance(repaired, dict) and repaired.get("eval_id") is None:
         made = f"case_{path[-1] if path else 0}"
-        ledger.warn("missing-eval-id", f"the case has no `eval_id`; using {made}. ADK itself rejects this", path=path)
-        mended["eval_id"] = made
+        message = f"the case has no `eval_id`; using {made}. ADK itself rejects this"
+        problems.warning("missing-eval-id", message, path=path)
+        repaired["eval_id"] = made
     try:
-        return EvalCaseWire.model_validate(mended).noun(place=place)
+        return EvalCaseWire.model_validate(repaired).noun(place=place)
     except ValidationError as error:
-        json_source.complain(error, mended, path=path, ledger=ledger)
+        problems.validation(error, repaired, path=path)
         return None
 
 
-def _tell_unused(unused: set[str], raw: dict[str, Any], path: Path, ledger: Ledger) -> None:
+def _tell_unused(unused: set[str], raw: dict[str, Any], path: Path, problems: Problems) -> None:
     absent = EvalCaseWire.model_fields.keys() - {to_snake(key) for key in raw}
     for key in sorted(unused):
         near = words.nearest(to_snake(key), absent, cutoff=0.8)
-        if near:
-            hint = f"did you mean `{near}`?"
-            ledger.warn("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key), hint=hint)
-        elif not key.startswith("_"):
-            ledger.note("unused-key", f"unknown key `{key}` in a case (ignored)", path=(*path, key))
+        if near or not key.startswith("_"):
+            problems.unknown_key("a case", path=(*path, key), near=near)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from evalgate import agents
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline import rules
-from evalgate.baseline.base import Base, BaseRules
+from evalgate.baseline import rules as baseline_rules
+from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.comparison import compare as comparison_compare
 from evalgate.comparison import repeats
 from evalgate.comparison.repeats import Stage
@@ -43,8 +43,8 @@ from evalgate.results.file import Stored
 def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> Report:
     """Decide on head with the results of a base at hand, and write the reports; results.json stays as it is.
 
-    What head loosens is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
-    file cannot be read or holds a part of a plan.
+    What head relaxes is told as far as the files show it: thresholds, criteria and cases. Raises ConfigError where a
+    file cannot be read or holds a shard.
     """
     theirs, ours = _whole(base, of="the base"), _whole(head, of="the head")
     origin = stores.aged(
@@ -54,26 +54,26 @@ def compare(settings: Settings, context: Context, *, base: Path, head: Path) -> 
     )
     policy = dataclasses.replace(load.policy_of(settings, ours.run.suites), adk_compat=ours.adk_compat)
     renamed = baseline_base.renames(theirs.run.suites, ours.run.suites)
-    known = Base(origin=origin, rules=BaseRules(suites=theirs.run.suites, policy=policy), renamed=renamed)
-    bar = rules.of(settings, ours.run.suites, policy, known)
+    project = BaseProject(rules=BaseRules(suites=theirs.run.suites, policy=policy), renamed=renamed)
+    rules = baseline_rules.of(settings, ours.run.suites, Base(origin=origin, project=project), policy=policy)
     theirs = _under_new_names(theirs, {then: now for now, then in renamed.items()})
-    head_run = dataclasses.replace(ours.run, suites=bar.suites)
+    head_run = dataclasses.replace(ours.run, suites=rules.suites)
     base_run, notes = _base_to_compare(theirs, ours, head_run.suites)
     if theirs.version != ours.version:
         notes.append(f"the base was measured by evalgate {theirs.version}, head by {ours.version}")
     comparison = comparison_compare.compare(
         head_run,
         base_run,
-        policy=bar.policy,
+        policy=rules.policy,
         origin=dataclasses.replace(origin, notes=(*origin.notes, *notes)),
         unpaired=_unpaired(head_run, theirs.run),
-        relaxed=bar.relaxed,
+        relaxed=rules.relaxed,
         stage=Stage.LAST if head_run.more or base_run.more else Stage.ONLY,
         run_together=_are_one_run(theirs, ours),
     )
-    settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=bar.policy)
+    settled = repeats.settle_files(comparison, head=head_run, base=base_run, policy=rules.policy)
     problems = (*settings.problems, *repeats.not_run(settled))
-    return gate_run.conclude(head_run, base_run, settled, bar, context, problems=problems)
+    return gate_run.conclude(head_run, base_run, settled, rules, context, problems=problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

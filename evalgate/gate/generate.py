@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +16,12 @@ from evalgate import criteria, formats
 from evalgate import judges as judges_module
 from evalgate.agents import opening as agents_opening
 from evalgate.agents.base import AgentFailed
-from evalgate.agents.opening import Surroundings
+from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover
 from evalgate.errors import ConfigError, NothingToDo, Problem, Severity, UnavailableError
 from evalgate.formats import adk_shapes, fingerprints
-from evalgate.gate import prepare
 from evalgate.judges import opening, prompting
 from evalgate.judges.base import ADK_MODEL, JudgeDefaults, JudgeFailed, JudgePanel, JudgeRequest
 from evalgate.judges.prompting import Piece, Question
@@ -171,9 +170,7 @@ class Order:
     into: str = "generated"
 
 
-def generate(
-    settings: Settings, order: Order, *, environ: Mapping[str, str], say: Callable[[str], None]
-) -> tuple[list[Path], int]:
+def generate(settings: Settings, order: Order, context: Context) -> tuple[list[Path], int]:
     """Ask the agent what it can do, have scenarios written, and keep them as an evaluation set. Returns the files, the
     set first, and how many scenarios it holds.
 
@@ -190,15 +187,15 @@ def generate(
             hint="Review it, or change --instruction, --count or --seed.",
         )
     defaults = judges.defaults_of(settings)
-    _insist(model, defaults, environ)
-    introduction = _ask_agent(use, settings, environ=environ, say=say)
+    _insist(model, defaults, context.environ)
+    introduction = _ask_agent(use, settings, context)
     panel = opening.open_panel(
         [model],
         drivers=judges_module.JUDGES,
         defaults=defaults,
-        environment=environ,
-        cache=prepare.cache_of(settings, environ, say=say) / "verdicts",
-        warn=say,
+        environment=context.environ,
+        cache=context.cache / "verdicts",
+        warn=context.say,
     )
     try:
         scenarios = _scenarios(panel, order, introduction, model=model, seed=settings.seed)
@@ -235,7 +232,8 @@ def _agent(settings: Settings) -> AgentUse:
     if len(rules) == 1:
         return agents_module.rule_use(rules[0])
     try:
-        found = discover.discover(settings.root, gate_file=settings.gate_file, specs=criteria.CRITERIA)
+        whole = settings.model_copy(update={"paths": (), "grep": ""})
+        found = discover.discover(whole, specs=criteria.CRITERIA)
         uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in found.suites}
     except NothingToDo:
         uses = {}
@@ -260,9 +258,7 @@ def _insist(model: str, defaults: JudgeDefaults, environ: Mapping[str, str]) -> 
         raise ConfigError.collected([Problem(severity=Severity.ERROR, code="simulator-credentials", message=message)])
 
 
-def _ask_agent(
-    use: AgentUse, settings: Settings, *, environ: Mapping[str, str], say: Callable[[str], None]
-) -> Invocation:
+def _ask_agent(use: AgentUse, settings: Settings, context: Context) -> Invocation:
     """One turn of the agent: what it says of itself, and, where its driver tells, its instructions and tools."""
     case = Case(case_id="introduction", conversation=())
     suite = Suite(
@@ -272,17 +268,8 @@ def _ask_agent(
         criteria_source=CriteriaSource(origin=ConfigOrigin.DEFAULTS),
         agent=use,
     )
-    around = Surroundings(
-        root=settings.root,
-        settings=settings,
-        environ=environ,
-        cache=prepare.cache_of(settings, environ, say=say),
-        say=say,
-        tools=settings.gate_file.tools,
-        tools_root=settings.root,
-    )
     key = TrialKey(suite=suite.key, case_id=case.case_id)
-    with agents_opening.open_agents((suite,), around) as opened:
+    with agents_opening.opened((suite,), settings, context, root=settings.root) as opened:
         try:
             with opened[fingerprints.agent_key(use)].converse(case, key) as conversation:
                 turn = conversation.send(Content(parts=(Text(text=QUESTION),), role="user"))
@@ -417,11 +404,11 @@ def _unused(case_id: str, names: Container[str]) -> str:
 def _turn(turn: Invocation) -> Invocation:
     """What a reference has: the user's words, the agents' words and calls, the answer."""
     events = tuple(
-        Event(author=event.author, content=aloud)
+        Event(author=event.author, content=answer)
         for event in turn.events or ()
-        if event.content is not None and (aloud := _without_thought(event.content)).parts
+        if event.content is not None and (answer := _answer_of(event.content)).parts
     )
-    final = None if turn.final_response is None else _without_thought(turn.final_response)
+    final = None if turn.final_response is None else _answer_of(turn.final_response)
     return Invocation(
         user_content=turn.user_content,
         final_response=final if final is not None and final.parts else None,
@@ -431,7 +418,7 @@ def _turn(turn: Invocation) -> Invocation:
     )
 
 
-def _without_thought(content: Content) -> Content:
+def _answer_of(content: Content) -> Content:
     """Without the model's thoughts."""
     parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
     return dataclasses.replace(content, parts=parts)

@@ -10,7 +10,7 @@ from pathlib import Path
 from evalgate import criteria
 from evalgate.agents import opening
 from evalgate.agents.base import Agent
-from evalgate.agents.opening import Surroundings
+from evalgate.agents.pool import CommonStart
 from evalgate.agents.tools import toolbox
 from evalgate.baseline import base as baseline_base
 from evalgate.baseline.base import Base
@@ -66,16 +66,10 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             )
         )
         session = Session(settings, watcher=watcher, now=context.now, panel=panel, limiters=limiters, shard=rules.shard)
-        around = Surroundings(
-            root=settings.root,
-            settings=settings,
-            environ=context.environ,
-            cache=context.cache,
-            say=context.say,
-            tools=settings.gate_file.tools,
-            tools_root=settings.root,
+        starting = CommonStart()
+        agents = stack.enter_context(
+            opening.opened(rules.suites, settings, context, root=settings.root, starting=starting)
         )
-        agents = stack.enter_context(opening.open_agents(rules.suites, around))
         built = _criteria(rules, agents, panel)
         session.add(
             rules.suites,
@@ -88,7 +82,7 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
             session.add(
                 suites,
-                agents=stack.enter_context(opening.open_agents(suites, dataclasses.replace(around, root=root))),
+                agents=stack.enter_context(opening.opened(suites, settings, context, root=root, starting=starting)),
                 criteria=built,
                 journal=journals[BASE],
                 code_of=_code_of(settings, root),

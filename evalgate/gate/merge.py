@@ -123,23 +123,15 @@ def _rules(
         return Rules(settings=settings, suites=suites, policy=policy), {}
     # its code and its rules, whatever was run of it
     given = {**settings.given, "baseline": "rerun"}
-    search = baseline_base.Search(
-        settings=settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given}),
-        suites=suites,
-        environ=context.environ,
-        cache=context.cache,
-        say=context.say,
-        now=context.now,
-        token=context.token,
-    )
-    with baseline_base.opened(search) as base:
-        bar = baseline_rules.of(settings, suites, policy, base)
+    chosen = settings.model_copy(update={"baseline": "rerun", "base": origin.commit, "given": given})
+    with baseline_base.opened(chosen, suites, dataclasses.replace(context, event_base="")) as base:
+        rules = baseline_rules.of(settings, suites, base)
         if base is not None and base.problem and not base.origin.commit:  # git did not find it
             hint = "Check out the repository in the merge job, so that git can fetch the base."
-            bar = dataclasses.replace(
-                bar, problems=tuple(dataclasses.replace(each, hint=hint) for each in bar.problems)
+            rules = dataclasses.replace(
+                rules, problems=tuple(dataclasses.replace(each, hint=hint) for each in rules.problems)
             )
-        return bar, {} if base is None else base.renamed
+        return rules, {} if base is None else base.renamed
 
 
 def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> Comparison | None:

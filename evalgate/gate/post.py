@@ -1,4 +1,4 @@
-"""What a run on somebody's pull request claims, posted by a workflow of ours that runs nothing of it (`mode: post`).
+"""Results that a pull request's own run claims, posted by a workflow of ours that runs nothing of it (`mode: post`).
 
 The pull request is found by the API from the commit of the run that ended; of the artifact only numbers and texts are
 taken, the verdict is made anew from them, and every text is escaped as always.
@@ -20,10 +20,11 @@ from evalgate.config import load
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, Problem, Severity, UnavailableError
 from evalgate.github import artifacts, check_run, comment, forks, publish
-from evalgate.github.check_run import Conclusion, NotPermitted, Output
+from evalgate.github.check_run import Conclusion, Output
 from evalgate.github.client import Client, GitHubFailed, Pull
-from evalgate.github.events import EventContext
-from evalgate.github.publish import PUBLISHING_S, Decided, Job
+from evalgate.github.comment import Job
+from evalgate.github.events import EventContext, FinishedRun
+from evalgate.github.publish import PUBLISHING_S, Decided
 from evalgate.model import Comparison, Links, Policy, Report, Run
 from evalgate.results import file
 from evalgate.results.file import Stored
@@ -61,19 +62,19 @@ def post(settings: Settings, event: EventContext, client: Client, *, job: Job, l
     `links`: to the commit and the run that ended. Raises ConfigError for an artifact that is no results of ours,
     UnavailableError where GitHub does not give or take what is needed.
     """
-    _insist_known(event, client)
-    if event.conclusion in NOT_RUN:
-        return Posted(why=f"the finished run has no results: it was {event.conclusion.replace('_', ' ')}")
+    finished = _finished_run(event, client)
+    if finished.conclusion in NOT_RUN:
+        return Posted(why=f"the finished run has no results: it was {finished.conclusion.replace('_', ' ')}")
     found = forks.find_by_head(client, event)
     if not found:
-        return Posted(why=f"no open pull request has the head {event.head_sha[:7]}: it was closed or updated")
+        return Posted(why=f"no open pull request has the head {event.head.sha[:7]}: it was closed or updated")
     if len(found) > 1:
         numbers = ", ".join(f"#{pull.number}" for pull in found)
         raise UnavailableError(
-            f"several pull requests have the head {event.head_sha[:7]}: {numbers}; nothing is posted"
+            f"several pull requests have the head {event.head.sha[:7]}: {numbers}; nothing is posted"
         )
     with tempfile.TemporaryDirectory(prefix="evalgate-") as folder:
-        head, base = _fetched(settings, event, client, Path(folder))
+        head, base = _fetched(settings, event, client, Path(folder), run_id=finished.id)
     report = decide(settings, head, base, links=links)
     lead = markdown.alert("IMPORTANT", CLAIMED) if found[0].is_fork else ""
     client.end_within(PUBLISHING_S)
@@ -102,16 +103,18 @@ def decide(settings: Settings, head: Stored, base: Stored | None, *, links: Link
     )
 
 
-def _insist_known(event: EventContext, client: Client) -> None:
-    if event.trigger_run_id is None or not event.head_sha:
+def _finished_run(event: EventContext, client: Client) -> FinishedRun:
+    if event.run is None or not event.head.sha:
         raise ConfigError("the event names no workflow run")
     if event.repository.lower() != client.repository.lower():
         raise ConfigError(f"the finished run is of {event.repository}, this workflow of {client.repository}")
+    return event.run
 
 
-def _fetched(settings: Settings, event: EventContext, client: Client, folder: Path) -> tuple[Stored, Stored | None]:
-    name, run_id = settings.artifact, event.trigger_run_id
-    assert run_id is not None
+def _fetched(
+    settings: Settings, event: EventContext, client: Client, folder: Path, *, run_id: int
+) -> tuple[Stored, Stored | None]:
+    name = settings.artifact
     named = [each for each in artifacts.list_of_run(client, run_id, name=name) if not each.expired]
     if not named:
         raise UnavailableError(
@@ -120,8 +123,8 @@ def _fetched(settings: Settings, event: EventContext, client: Client, folder: Pa
         )
     artifact = named[0]
     sha = (artifact.workflow_run.head_sha or "").lower() if artifact.workflow_run else ""
-    if sha and sha != event.head_sha:
-        raise ConfigError(f"the artifact is of {sha[:7]}, the run that ended of {event.head_sha[:7]}")
+    if sha and sha != event.head.sha:
+        raise ConfigError(f"the artifact is of {sha[:7]}, the run that ended of {event.head.sha[:7]}")
     files = artifacts.fetch_files(client, artifact, into=folder, names=(RESULTS, BASE_RESULTS))
     if RESULTS not in files:
         raise ConfigError(
@@ -158,44 +161,35 @@ def _posted(settings: Settings, client: Client, pull: Pull, report: Report, *, j
     problems = []
     decided = publish.decided(report, when=settings.comment)
     if settings.comment != "off":
-        headline = "\n\n".join(part for part in (lead, decided.headline) if part)
-        text = comment.render(job.name, job.speaker, headline=headline, details=decided.details)
+        headline = "\n\n".join(part for part in (lead, *decided.output.summary) if part)
+        text = comment.render(job, headline=headline, details=decided.output.text[0])
         try:
             comment.post(client, pull.number, job.name, text, create=decided.create)
         except GitHubFailed as failed:
-            problems.append(_problem(f"the comment could not be posted: {failed.message}", failed.hint))
+            problems.append(_not_posted(f"the comment could not be posted: {failed.message}", failed.hint))
     if settings.check_run:
         try:
-            ended = _check_run(client, pull, report, decided, job=job, lead=lead)
+            _post_check_run(client, pull, report, decided, job=job, lead=lead)
         except GitHubFailed as failed:
-            problems.append(_problem(f"the check run could not be posted: {failed.message}", failed.hint))
-        else:
-            problems += [] if ended is None else [_problem(f"no check run: {ended.message}", ended.hint)]
+            what = "no check run" if failed.not_permitted else "the check run could not be posted"
+            problems.append(_not_posted(f"{what}: {failed.message}", failed.hint))
     return problems
 
 
-def _check_run(
-    client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str
-) -> NotPermitted | None:
+def _post_check_run(client: Client, pull: Pull, report: Report, decided: Decided, *, job: Job, lead: str) -> None:
     """A check run that a claim cannot turn green: of a fork it has a name of its own, and passes as neutral.
 
     It has no annotations: the lines are claims, too.
     """
-    output, conclusion, name = decided.output, decided.conclusion, job.check_name
+    output, conclusion, name = decided.output, decided.conclusion, publish.check_name(job)
     if pull.is_fork:
         name = f"{name} (fork, unverified)"
         conclusion = Conclusion.NEUTRAL if conclusion is Conclusion.SUCCESS else conclusion
         output = Output(title=f"unverified: {output.title}", summary=[lead, *output.summary], text=output.text)
-    ended = check_run.publish(
-        client,
-        head_sha=pull.head.sha,
-        conclusion=conclusion,
-        output=output,
-        name=name,
-        details_url=report.links.workflow_run,
-    )
-    return ended if isinstance(ended, NotPermitted) else None
+    address = report.links.workflow_run
+    check = check_run.start(client, head_sha=pull.head.sha, output=output, name=name, details_url=address)
+    check_run.complete(client, check, conclusion=conclusion, output=output)
 
 
-def _problem(message: str, hint: str) -> Problem:
+def _not_posted(message: str, hint: str) -> Problem:
     return Problem(severity=Severity.WARNING, code="not-posted", message=message, hint=hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 
 from evalgate import __version__, reports
@@ -15,14 +15,13 @@ from evalgate.baseline.base import Base
 from evalgate.baseline.rules import Rules
 from evalgate.calibration import apply
 from evalgate.comparison import verdict as comparison_verdict
-from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, ExitCode, Problem, Severity
 from evalgate.formats import fingerprints
 from evalgate.gate import measure, prepare
 from evalgate.github import events
-from evalgate.model import Comparison, Report, Run, Suite, Trend, Verdict, VerdictKind
+from evalgate.model import Comparison, Report, Run, Trend, Verdict, VerdictKind
 from evalgate.results import file as results_file
 from evalgate.results import history as results_history
 from evalgate.results import output, shards
@@ -44,9 +43,8 @@ def run(settings: Settings, context: Context) -> Report:
     prepare.insist(project, strict=settings.strict)
     context.show(project.problems)
     with ExitStack() as stack:
-        base = stack.enter_context(_base(settings, project.suites, context))
-        policy = load.policy_of(settings, project.suites)
-        rules = baseline_rules.of(settings, project.suites, policy, base)
+        base = stack.enter_context(baseline_base.opened(settings, project.suites, context))
+        rules = baseline_rules.of(settings, project.suites, base)
         insist(rules, context)
         rules = _own_part(rules)
         # what is on the base branch already has its own stores
@@ -67,22 +65,6 @@ def run(settings: Settings, context: Context) -> Report:
         report = conclude(head, then, comparison, rules, context, problems=known, trends=trends, outcomes=journals)
         context.present(report)
         return history.keep(report)
-
-
-def _base(settings: Settings, suites: tuple[Suite, ...], context: Context) -> AbstractContextManager[Base | None]:
-    return baseline_base.opened(
-        baseline_base.Search(
-            settings=settings,
-            suites=suites,
-            environ=context.environ,
-            cache=context.cache,
-            say=context.say,
-            now=context.now,
-            event_base=context.event_base,
-            token=context.token,
-            tools=lambda own: toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=own),
-        )
-    )
 
 
 def _own_part(rules: Rules) -> Rules:

@@ -92,11 +92,11 @@ def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits
     for name in wanted:
         if not _PLAIN_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no plain file name")
-    bounds = limits or Limits()
+    limits = limits or Limits()
     try:
-        _check_count(archive, bounds)
+        _check_count(archive, limits)
         with _opened(archive) as opened:
-            return _extract(opened, into=into, chosen=_chosen(opened, wanted, bounds), bounds=bounds)
+            return _extract(opened, into=into, chosen=_chosen(opened, wanted, limits), limits=limits)
     except _UNREADABLE as error:
         raise _broken(f"it cannot be read ({error})") from None
 
@@ -108,10 +108,10 @@ def _opened(archive: Path) -> zipfile.ZipFile:
         raise zipfile.BadZipFile(str(error)) from None
 
 
-def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], bounds: Limits) -> dict[str, zipfile.ZipInfo]:
+def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> dict[str, zipfile.ZipInfo]:
     entries = opened.infolist()
-    if len(entries) > bounds.entries:
-        raise _large(f"{len(entries):,} entries")
+    if len(entries) > limits.entries:
+        raise _too_large(f"{len(entries):,} entries")
     chosen: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
         # `orig_filename`: zipfile cuts `filename` at a zero byte, and makes backslashes slashes elsewhere.
@@ -119,21 +119,21 @@ def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], bounds: Limits) -> 
             continue
         if entry.orig_filename in chosen:
             raise _broken(f"`{entry.orig_filename}` is in it twice")
-        chosen[entry.orig_filename] = _checked(entry, bounds)
+        chosen[entry.orig_filename] = _checked(entry, limits)
     return chosen
 
 
 def _extract(
-    opened: zipfile.ZipFile, *, into: Path, chosen: Mapping[str, zipfile.ZipInfo], bounds: Limits
+    opened: zipfile.ZipFile, *, into: Path, chosen: Mapping[str, zipfile.ZipInfo], limits: Limits
 ) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    left = bounds.total_bytes
+    left = limits.total_bytes
     try:
         for name, entry in chosen.items():
             found[name] = into / name
             found[name].unlink(missing_ok=True)  # a link that lies there already would be written through
             with found[name].open("xb") as file:
-                left -= _copy(opened, entry, file, most=min(left, bounds.file_bytes))
+                left -= _copy(opened, entry, file, most=min(left, limits.file_bytes))
     except BaseException:  # half of an archive is no archive
         for path in found.values():
             path.unlink(missing_ok=True)
@@ -141,7 +141,7 @@ def _extract(
     return found
 
 
-def _checked(entry: zipfile.ZipInfo, bounds: Limits) -> zipfile.ZipInfo:
+def _checked(entry: zipfile.ZipInfo, limits: Limits) -> zipfile.ZipInfo:
     mode = entry.external_attr >> 16
     if entry.is_dir() or (stat.S_IFMT(mode) not in (0, stat.S_IFREG)):
         raise _broken(f"`{entry.orig_filename}` is no plain file")
@@ -149,22 +149,22 @@ def _checked(entry: zipfile.ZipInfo, bounds: Limits) -> zipfile.ZipInfo:
         raise _broken(f"`{entry.orig_filename}` is encrypted")
     if entry.compress_type not in _METHODS:
         raise _broken(f"`{entry.orig_filename}` is packed in an uncommon way")
-    if entry.file_size > bounds.file_bytes:
-        raise _large(f"`{entry.orig_filename}` has {entry.file_size:,} bytes")
+    if entry.file_size > limits.file_bytes:
+        raise _too_large(f"`{entry.orig_filename}` has {entry.file_size:,} bytes")
     return entry
 
 
 def _copy(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], *, most: int) -> int:
     size = 0
-    for chunk in _chunks(opened, entry):
+    for chunk in _read(opened, entry):
         size += len(chunk)
         if size > most:
-            raise _large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
+            raise _too_large(f"`{entry.orig_filename}` unpacks to more than {most:,} bytes")
         file.write(chunk)
     return size
 
 
-def _chunks(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+def _read(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
     try:
         with opened.open(entry) as source:
             while chunk := source.read(_CHUNK_BYTES):
@@ -173,7 +173,7 @@ def _chunks(opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
         raise zipfile.BadZipFile(str(error)) from None
 
 
-def _check_count(archive: Path, bounds: Limits) -> None:
+def _check_count(archive: Path, limits: Limits) -> None:
     """Look at the number of entries before zipfile reads them all into memory."""
     with archive.open("rb") as file:
         size = file.seek(0, 2)
@@ -184,15 +184,15 @@ def _check_count(archive: Path, bounds: Limits) -> None:
         raise _broken("it is no zip, or cut short")
     entries, directory_bytes = struct.unpack("<HI", tail[at + 10 : at + 16])
     # A zip of more than 65,534 entries or 4 GB says so elsewhere, and is too large by then.
-    if entries > bounds.entries or directory_bytes > bounds.entries * 1_024:
-        raise _large(f"{entries:,} entries")
+    if entries > limits.entries or directory_bytes > limits.entries * 1_024:
+        raise _too_large(f"{entries:,} entries")
 
 
 def _broken(what: str) -> GitHubFailed:
     return GitHubFailed(FailureKind.MALFORMED, f"the artifact's archive is not used: {what}")
 
 
-def _large(what: str) -> GitHubFailed:
+def _too_large(what: str) -> GitHubFailed:
     return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} is more than we read")
 
 

@@ -12,7 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
@@ -26,6 +26,8 @@ from urllib3.exceptions import InvalidHeader, MaxRetryError, ReadTimeoutError
 
 from evalgate import __version__
 from evalgate.errors import ConfigError, UnavailableError
+from evalgate.system import http
+from evalgate.system.http import ExchangeFailed
 from evalgate.text import plain
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ Parsed = TypeVar("Parsed")
 # --- the calls ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One call: `doing` says for people what it is for, `needs` which permission a job grants for it."""
 
@@ -72,31 +74,27 @@ _COMMENT = f"{_REPO}/issues/comments/{{comment_id}}"
 _CHECKS = f"{_REPO}/check-runs"
 
 
-def _call(method: str, path: str, doing: str, needs: str) -> Endpoint:
-    return Endpoint(method=method, path=path, doing=doing, needs=needs)
-
-
-LIST_COMMENTS: Final = _call("GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write")
-CREATE_COMMENT: Final = _call("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
-UPDATE_COMMENT: Final = _call("PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write")
-DELETE_COMMENT: Final = _call("DELETE", _COMMENT, "remove a double of the comment", "pull-requests: write")
-CREATE_CHECK: Final = _call("POST", _CHECKS, "create the check run", "checks: write")
-UPDATE_CHECK: Final = _call("PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write")
-LIST_RUN_ARTIFACTS: Final = _call(
+LIST_COMMENTS: Final = Endpoint("GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write")
+CREATE_COMMENT: Final = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
+UPDATE_COMMENT: Final = Endpoint("PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write")
+DELETE_COMMENT: Final = Endpoint("DELETE", _COMMENT, "remove a double of the comment", "pull-requests: write")
+CREATE_CHECK: Final = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
+UPDATE_CHECK: Final = Endpoint("PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write")
+LIST_RUN_ARTIFACTS: Final = Endpoint(
     "GET", f"{_REPO}/actions/runs/{{run_id}}/artifacts", "list the artifacts of a workflow run", "actions: read"
 )
-DOWNLOAD_ARTIFACT: Final = _call(
+DOWNLOAD_ARTIFACT: Final = Endpoint(
     "GET", f"{_REPO}/actions/artifacts/{{artifact_id}}/{{archive_format}}", "download an artifact", "actions: read"
 )
-FETCH_PULL: Final = _call("GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read")
-LIST_PULL_COMMITS: Final = _call(
+FETCH_PULL: Final = Endpoint("GET", f"{_REPO}/pulls/{{pull_number}}", "read the pull request", "pull-requests: read")
+LIST_PULL_COMMITS: Final = Endpoint(
     "GET", f"{_REPO}/pulls/{{pull_number}}/commits", "read the commits of the pull request", "pull-requests: read"
 )
-LIST_PULLS: Final = _call("GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read")
-LIST_COMMIT_PULLS: Final = _call(
+LIST_PULLS: Final = Endpoint("GET", f"{_REPO}/pulls", "look for the pull request of a branch", "pull-requests: read")
+LIST_COMMIT_PULLS: Final = Endpoint(
     "GET", f"{_REPO}/commits/{{commit_sha}}/pulls", "look for the pull request of a commit", "pull-requests: read"
 )
-FETCH_USER: Final = _call("GET", "/user", "ask whose token this is", "read:user")
+FETCH_USER: Final = Endpoint("GET", "/user", "ask whose token this is", "read:user")
 
 
 # --- what is read of the answers ------------------------------------------------------------------------
@@ -122,7 +120,7 @@ class Comment(_Reply):
     user: User | None = None
 
 
-class CheckReply(_Reply):
+class CheckRun(_Reply):
     """A check run."""
 
     id: int
@@ -261,45 +259,36 @@ class GitHubFailed(UnavailableError):  # noqa: N818 - it says what happened
 # --- the client -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """Where the API is, for which repository, and as whom; proxies and certificates are those of the environment.
+class Client:
+    """The calls above, each answered by a value or a GitHubFailed; for one thread at a time.
 
-    `timeout_s`: of one request. `patience_s`: what may be spent waiting for limits and faults to pass, over all
-    requests.
+    Proxies and certificates are those of the environment. `timeout_s`: of one request. `patience_s`: what may be spent
+    waiting for limits and faults to pass, over all requests. Raises ConfigError.
     """
 
-    repository: str
-    token: str = field(repr=False)
-    api_url: str = "https://api.github.com"
-    timeout_s: float = 20.0
-    patience_s: float = 120.0
-
-
-def connection_of(environ: Mapping[str, str], *, token: str) -> Connection:
-    """The connection that a runner's environment describes."""
-    api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
-    return Connection(repository=environ.get("GITHUB_REPOSITORY", ""), token=token, api_url=api_url)
-
-
-class Client:
-    """The calls above, each answered by a value or a GitHubFailed; for one thread at a time. Raises ConfigError."""
-
-    def __init__(self, connection: Connection) -> None:
-        if not _REPOSITORY.fullmatch(connection.repository):
-            raise ConfigError(f"GITHUB_REPOSITORY must be owner/name, got {connection.repository[:100]!r}")
-        token = connection.token.strip()
+    def __init__(
+        self,
+        *,
+        repository: str,
+        token: str,
+        api_url: str = "https://api.github.com",
+        timeout_s: float = 20.0,
+        patience_s: float = 120.0,
+    ) -> None:
+        if not _REPOSITORY.fullmatch(repository):
+            raise ConfigError(f"GITHUB_REPOSITORY must be owner/name, got {repository[:100]!r}")
+        token = token.strip()
         if not _TOKEN.fullmatch(token):  # whatever else would complain of it would show it
             raise ConfigError("the GitHub token is empty or has characters that no token has")
-        self.repository = connection.repository
+        self.repository = repository
         self.token_of_app = token.startswith("ghs_")
-        self._api_url = connection.api_url.rstrip("/")
+        self._api_url = api_url.rstrip("/")
         self._token = token
         # Its warnings of retries would show signed addresses.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
-        self._budget = _Budget(timeout_s=connection.timeout_s, patience_s=connection.patience_s)
+        self._budget = _Budget(timeout_s=timeout_s, patience_s=patience_s)
         self._session = _Session()
-        self._session.auth = self._authorize
+        self._session.auth = self._with_token
         self._session.max_redirects = 3
         self._session.verify = os.environ.get("SSL_CERT_FILE") or True  # requests knows REQUESTS_CA_BUNDLE alone
         self._session.headers.update(
@@ -309,12 +298,20 @@ class Client:
                 "user-agent": f"evalgate/{__version__}",
             }
         )
-        self._session.mount(self._api_url, _adapter(self._budget, methods=("GET", "PATCH", "DELETE")))
+        self._session.mount(self._api_url, _with_retry(self._budget, methods=("GET", "PATCH", "DELETE")))
         # Twice created does no harm here, since the newest check run of a name counts.
-        self._session.mount(self._url(CREATE_CHECK, {}), _adapter(self._budget, methods=None))
+        self._session.mount(self._url(CREATE_CHECK, {}), _with_retry(self._budget, methods=None))
 
-    def __repr__(self) -> str:
-        return f"Client({self.repository!r} at {self._api_url!r})"
+    @classmethod
+    def of(cls, environ: Mapping[str, str], *, token: str) -> Client:
+        """The client for the repository of a runner's environment. Raises ConfigError."""
+        api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
+        return cls(repository=environ.get("GITHUB_REPOSITORY", ""), token=token, api_url=api_url)
+
+    def copy(self, *, timeout_s: float, patience_s: float) -> Client:
+        """A further client of the same repository, for another thread."""
+        given = {"repository": self.repository, "token": self._token, "api_url": self._api_url}
+        return Client(**given, timeout_s=timeout_s, patience_s=patience_s)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -355,7 +352,7 @@ class Client:
             if not following:
                 return found
             if _same_origin(response.url, following) is None:
-                raise _redirected(endpoint, following)
+                raise _other_host(endpoint, following)
             url = urljoin(response.url, following)
         message = f"could not {endpoint.doing}: there are more than {MOST_PAGES} pages"
         raise GitHubFailed(FailureKind.TOO_LARGE, message)
@@ -364,7 +361,7 @@ class Client:
         """POST or PATCH. Raises GitHubFailed."""
         return self._answer(endpoint, self._url(endpoint, values), shape.model_validate_json, body=body)[0]
 
-    def delete(self, endpoint: Endpoint, **values: object) -> bool:
+    def remove(self, endpoint: Endpoint, **values: object) -> bool:
         """DELETE; False where it was not there any more. Raises GitHubFailed."""
         try:
             self._answer(endpoint, self._url(endpoint, values), bytes)
@@ -384,12 +381,12 @@ class Client:
                 raise _of_answer(endpoint, start, _read_words(start), hidden=self._token)
             target = start.headers.get("location", "")
             if not start.is_redirect or _origin(target) is None:
-                raise _malformed(endpoint, start, "leads to no download")
+                raise _unreadable(endpoint, start, "leads to no download")
         signature = urlsplit(target).query  # whoever has it may read the artifact
         with requests.Session() as storage:
             storage.verify = self._session.verify
             for scheme in ("http://", "https://"):
-                storage.mount(scheme, _adapter(self._budget, methods=("GET",)))
+                storage.mount(scheme, _with_retry(self._budget, methods=("GET",)))
             for again in (True, False):  # a connection that is lost in the middle: nobody else begins anew
                 into.seek(0)
                 into.truncate()
@@ -407,7 +404,7 @@ class Client:
                     raise GitHubFailed(kind, message, status=failed.status, hint=hint) from None
                 return
 
-    def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+    def _with_token(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["authorization"] = f"Bearer {self._token}"
         return request
 
@@ -426,13 +423,13 @@ class Client:
             if response.status_code >= 400:
                 raise _of_answer(endpoint, response, _read_words(response), hidden=self._token)
             if response.is_redirect:
-                raise _redirected(endpoint, response.headers["location"])
+                raise _other_host(endpoint, response.headers["location"])
             held = bytearray()
             self._copy(endpoint, response, held, most_bytes=MOST_ANSWER_BYTES, most_s=self._budget.timeout_s)
             try:
                 return parse(bytes(held)), response
             except (ValueError, RecursionError) as error:
-                raise _malformed(endpoint, response, _shape_problem(error)) from None
+                raise _unreadable(endpoint, response, _shape_problem(error)) from None
 
     @contextlib.contextmanager
     def _asked(
@@ -450,7 +447,7 @@ class Client:
         try:
             if self._budget.left_s() <= 0:
                 raise requests.Timeout
-            timeout: Any = _Timeout(self._budget)  # the stubs know only numbers
+            timeout: Any = _TimeLeft(self._budget)  # the stubs know only numbers
             headers = {} if data is None else {"content-type": "application/json"}
             with session.request(
                 endpoint.method,
@@ -463,7 +460,7 @@ class Client:
             ) as response:
                 yield response
         except requests.TooManyRedirects:
-            failed = _redirected(endpoint, "round and round")
+            failed = _other_host(endpoint, "round and round")
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             failed = _of_error(endpoint, error, hidden=hidden)
         else:
@@ -503,7 +500,7 @@ class _Budget:
         return self.ends - time.monotonic()
 
 
-class _Timeout(urllib3.Timeout):
+class _TimeLeft(urllib3.Timeout):
     """The time of one try: urllib3 asks for it anew before each."""
 
     def __init__(self, budget: _Budget) -> None:
@@ -511,7 +508,7 @@ class _Timeout(urllib3.Timeout):
         self._budget = budget
 
     def clone(self) -> urllib3.Timeout:
-        return _Timeout(self._budget)
+        return _TimeLeft(self._budget)
 
 
 class _Session(requests.Session):
@@ -522,13 +519,13 @@ class _Session(requests.Session):
         return target if target and _same_origin(resp.url, target) else None
 
 
-class _Retries(urllib3.Retry):
+class _Retry(urllib3.Retry):
     """Repeats what may pass: lost connections, 5xx, limits that say when they end, within the budget."""
 
     budget: _Budget
     wait_s: float = 0.0
 
-    def new(self, **given: Any) -> _Retries:
+    def new(self, **given: Any) -> _Retry:
         made = super().new(**given)
         made.budget = self.budget
         return made
@@ -544,7 +541,7 @@ class _Retries(urllib3.Retry):
         error: Exception | None = None,
         _pool: ConnectionPool | None = None,
         _stacktrace: TracebackType | None = None,
-    ) -> _Retries:
+    ) -> _Retry:
         """The retries that are left; MaxRetryError where none makes sense, which hands on the answer that is there."""
         following = super().increment(method, url, response, error, _pool, _stacktrace)
         asked_s = None if response is None else limit_wait(response)
@@ -561,8 +558,8 @@ class _Retries(urllib3.Retry):
         time.sleep(self.wait_s)
 
 
-def _adapter(budget: _Budget, *, methods: tuple[str, ...] | None) -> HTTPAdapter:
-    retries = _Retries(
+def _with_retry(budget: _Budget, *, methods: tuple[str, ...] | None) -> HTTPAdapter:
+    retries = _Retry(
         total=MOST_TRIES - 1,
         redirect=False,
         status_forcelist=_BROKEN,
@@ -630,7 +627,7 @@ def _of_error(endpoint: Endpoint, error: Exception, *, hidden: str = "") -> GitH
     return GitHubFailed(kind, f"could not {endpoint.doing}: {plain.label(told, 300)}", hint=_HINTS[kind])
 
 
-def _malformed(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
+def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
     """The failure of an answer that is not what the API promises."""
     sort = plain.label(response.headers.get("content-type") or "no content type", 80)
     status, kind = response.status_code, FailureKind.MALFORMED
@@ -638,7 +635,7 @@ def _malformed(endpoint: Endpoint, response: requests.Response, detail: str) -> 
     return GitHubFailed(kind, message, status=status, hint=_HINTS[kind])
 
 
-def _redirected(endpoint: Endpoint, address: str) -> GitHubFailed:
+def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
     """A redirect to another host, which is not followed."""
     host = (_origin(address) or ("", "", None))[1] or address
     message = f"could not {endpoint.doing}: GitHub sends us to another host ({plain.label(host, 100)})"
@@ -691,12 +688,10 @@ def _without(secret: str, text: str) -> str:
 def _origin(url: str) -> tuple[str, str, int | None] | None:
     """Scheme, host in lower case and port; None where `url` is no address of HTTP."""
     try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
+        found = http.origin(url)
+    except ExchangeFailed:
         return None
-    host = (parts.hostname or "").lower()
-    return (parts.scheme, host, port) if host and parts.scheme in ("http", "https") else None
+    return found if found[0] in ("http", "https") and found[1] else None
 
 
 def _same_origin(base: str, reference: str) -> str | None:

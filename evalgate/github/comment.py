@@ -16,35 +16,31 @@ LIMIT = 65_536
 ACTIONS_BOT = "github-actions[bot]"
 _MOST_TRIES = 3
 _MARKER = "<!-- evalgate:{key}:v1 "
-_SPEAKER = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
+_WRITTEN_BY = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
 _NO_ROOM = "There is no room here for the details: they are in the summary of the job."
 
 
-class Writing(enum.StrEnum):
+class Posted(enum.StrEnum):
     """What became of a comment."""
 
     CREATED = "created"
     UPDATED = "updated"
-    SUPERSEDED = "superseded"  # a newer run has spoken
+    SUPERSEDED = "superseded"  # by a newer run's
     ABSENT = "absent"  # there is none, and none was to be created
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Speaker:
-    """Who writes: a workflow run and its attempt, growing numbers, and by `once` this very job of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Who posts: the gate's name, this workflow run and its attempt (growing numbers), and where it can be read.
 
+    `once`: names this very job among those of the run.
+    """
+
+    name: str = ""
     run: int = 0
     attempt: int = 0
-    once: str = field(default_factory=lambda: uuid.uuid4().hex[:8], compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
-    """What became of a comment, and where it is."""
-
-    writing: Writing
-    comment_id: int | None = None
-    url: str = ""
+    address: str = ""
+    once: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
 
 def key_of(name: str) -> str:
@@ -55,19 +51,19 @@ def key_of(name: str) -> str:
     return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def render(name: str, speaker: Speaker, *, headline: str, details: str = "") -> str:
+def render(job: Job, *, headline: str, details: str = "") -> str:
     """The comment's text, at most LIMIT characters: the marker, the headline, and the details where there is room."""
-    marker = f"{_MARKER.format(key=key_of(name))}{speaker.run}.{speaker.attempt}.{speaker.once} -->"
-    title = f"### {markdown.prose(plain.label(name, 60))}\n\n" if name else ""
-    text = f"{marker}\n{title}{_clean(headline)}"
-    whole = f"{text}\n\n{_clean(details)}".rstrip()
+    marker = f"{_MARKER.format(key=key_of(job.name))}{job.run}.{job.attempt}.{job.once} -->"
+    title = f"### {markdown.prose(plain.label(job.name, 60))}\n\n" if job.name else ""
+    text = f"{marker}\n{title}{_plain(headline)}"
+    whole = f"{text}\n\n{_plain(details)}".rstrip()
     if markdown.length(whole) <= LIMIT:
         return whole
     note = f"\n\n{markdown.alert('NOTE', _NO_ROOM)}"
     return f"{text[: LIMIT // 2 - len(note)]}{note}"  # half of it, should each character count twice
 
 
-def fetch_login(client: Client) -> str:
+def fetch_user(client: Client) -> str:
     """Whose comments are ours: the token's own user. An app's token cannot ask, and is taken for the job's own.
 
     Raises GitHubFailed.
@@ -88,18 +84,18 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     Without `create`, only a comment that is there is updated. An older run never overwrites a newer one. Raises
     GitHubFailed, also where another job of the same run has written there.
     """
-    login, mine = fetch_login(client), _speaker_of(text, name)
+    login = fetch_user(client)
     made: Comment | None = None
     for tries in range(_MOST_TRIES + 1):
         found = _ours(client, number, name, login)
         try:
             if not found:
                 if not create:
-                    return Posted(writing=Writing.ABSENT)
+                    return Posted.ABSENT
                 made = client.send(github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
                 login = made.user.login if made.user else login  # an app knows its name only now
                 continue
-            return _update(client, found, text, made=made, superseded=_is_superseded(mine, found, name))
+            return _update(client, found, text, made=made, superseded=_is_late(found, text, name))
         except GitHubFailed as failed:
             # It may have been created all the same, or somebody removed it meanwhile: look again.
             again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
@@ -111,27 +107,35 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
 def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, superseded: bool) -> Posted:
     """Bring the oldest comment up to date and remove its doubles: of runs that began at once, of an app that did not
     know its own."""
-    oldest, doubles, writing = found[0], found[1:], Writing.UPDATED
+    oldest, doubles, posted = found[0], found[1:], Posted.UPDATED
     if superseded:
-        doubles, writing = [each for each in doubles if made and each.id == made.id], Writing.SUPERSEDED
+        doubles, posted = [each for each in doubles if made and each.id == made.id], Posted.SUPERSEDED
     elif made is not None and oldest.id == made.id:
-        writing = Writing.CREATED
+        posted = Posted.CREATED
     else:
         client.send(github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
     for double in doubles:
-        client.delete(github_client.DELETE_COMMENT, comment_id=double.id)
-    return Posted(writing=writing, comment_id=oldest.id, url=oldest.html_url)
+        client.remove(github_client.DELETE_COMMENT, comment_id=double.id)
+    return posted
 
 
-def _is_superseded(mine: Speaker, found: list[Comment], name: str) -> bool:
-    newest = max(_speaker_of(each.body or "", name) for each in found)
-    if mine.run and newest == mine and newest.once != mine.once:
+def _is_late(found: list[Comment], text: str, name: str) -> bool:
+    """Whether a newer run than that of `text` has written one of the comments."""
+    own, own_job = run_of(text, name)
+    newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
+    if own[0] and newest == own and job != own_job:
         raise GitHubFailed(
             FailureKind.CONFLICT,
             "another job of this workflow run has written the comment of this gate",
             hint="Give each job a `name` of its own.",
         )
-    return newest > mine
+    return newest > own
+
+
+def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
+    """Which run and attempt, and which job of it, wrote a comment of the gate `name`; zeros where it does not say."""
+    found = _WRITTEN_BY.match(text[len(_MARKER.format(key=key_of(name))) :])
+    return ((int(found[1]), int(found[2])), found[3]) if found else ((0, 0), "")
 
 
 def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
@@ -150,11 +154,6 @@ def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
     return sorted(ours, key=lambda each: each.id)
 
 
-def _speaker_of(text: str, name: str) -> Speaker:
-    found = _SPEAKER.match(text[len(_MARKER.format(key=key_of(name))) :])
-    return Speaker(run=int(found[1]), attempt=int(found[2]), once=found[3]) if found else Speaker()
-
-
-def _clean(text: str) -> str:
+def _plain(text: str) -> str:
     unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
     return unix.encode("utf-8", "replace").decode().strip()

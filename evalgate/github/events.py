@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,32 @@ class EventKind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventContext:
-    """One event. SHAs are full and in lower case, refs without `refs/heads/`; "" and None are unknown.
+class Head:
+    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown.
 
-    `is_fork`: the head is in another repository, or in one that was deleted; None where no head is spoken of.
-    `trigger`: of a `workflow_run`, the event of the run that ended, `trigger_run_id` and `conclusion` that run's.
+    `is_fork`: it is in another repository, or in one that was deleted; None where no head is spoken of.
+    """
+
+    sha: str = ""
+    ref: str = ""
+    repository: str = ""
+    is_fork: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """The workflow run that a `workflow_run` tells of: its id, the event that started it, how it ended."""
+
+    id: int
+    event: str = ""
+    conclusion: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventContext:
+    """One event. SHAs are full and in lower case; "" and None are unknown.
+
+    `on_default_branch`: a push to the default branch, from which baselines are seeded.
     """
 
     kind: EventKind
@@ -46,26 +67,9 @@ class EventContext:
     repository: str = ""
     number: int | None = None
     base_sha: str = ""
-    head_sha: str = ""
-    head_ref: str = ""
-    head_repository: str = ""
-    is_fork: bool | None = None
-    ref: str = ""
-    default_branch: str = ""
-    deleted: bool = False
-    trigger: str = ""
-    trigger_run_id: int | None = None
-    conclusion: str = ""
-
-    @property
-    def on_default_branch(self) -> bool:
-        """Whether it is a push to the default branch, from which baselines are seeded."""
-        return (
-            self.kind is EventKind.PUSH
-            and bool(self.default_branch)
-            and self.ref == f"refs/heads/{self.default_branch}"
-            and not self.deleted
-        )
+    head: Head = Head()
+    on_default_branch: bool = False
+    run: FinishedRun | None = None
 
 
 def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventContext:
@@ -77,20 +81,19 @@ def parse_event(name: str, payload: Any, environ: Mapping[str, str]) -> EventCon
     with contextlib.suppress(ValueError):
         kind = EventKind(name)
     whole = payload if isinstance(payload, Mapping) else {}
-    match kind:
-        case EventKind.PULL_REQUEST | EventKind.PULL_REQUEST_TARGET:
-            return _pull_request(kind, whole, environ)
-        case EventKind.PUSH:
-            return _push(whole, environ)
-        case EventKind.MERGE_GROUP:
-            return _merge_group(whole, environ)
-        case EventKind.WORKFLOW_RUN:
-            return _workflow_run(whole, environ)
-        case EventKind.WORKFLOW_DISPATCH:
-            return _dispatch(whole, environ)
-        case _:
-            about = _about(name, whole, environ) if name else {}
-            return EventContext(kind=kind, head_sha=_sha(environ.get("GITHUB_SHA")) if name else "", **about)
+    if kind in (EventKind.PULL_REQUEST, EventKind.PULL_REQUEST_TARGET):
+        return _pull_request(kind, whole, environ)
+    parsers = {
+        EventKind.PUSH: _push,
+        EventKind.MERGE_GROUP: _merge_group,
+        EventKind.WORKFLOW_RUN: _workflow_run,
+        EventKind.WORKFLOW_DISPATCH: _dispatch,
+    }
+    if kind in parsers:
+        return parsers[kind](whole, environ)
+    if not name:
+        return EventContext(kind=kind)
+    return EventContext(kind=kind, head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **_about(name, whole, environ))
 
 
 def _pull_request(kind: EventKind, payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContext:
@@ -100,16 +103,11 @@ def _pull_request(kind: EventKind, payload: Mapping[str, Any], environ: Mapping[
     base_sha, head_sha = _sha(base.get("sha")), _sha(head.get("sha"))
     if number is None or not base_sha or not head_sha:
         raise _unreadable(kind.value, "pull_request.number, .base.sha and .head.sha")
-    base_repository, head_repository = _name_of(base), _name_of(head)
     return EventContext(
         kind=kind,
         number=number,
         base_sha=base_sha,
-        head_sha=head_sha,
-        head_ref=_text(head.get("ref")),
-        head_repository=head_repository,
-        # A head without a repository is a fork that was deleted. What cannot be told apart is treated as foreign.
-        is_fork=not head_repository or head_repository.lower() != base_repository.lower(),
+        head=_head(head_sha, head.get("ref"), _part(head, "repo"), base=_name_of(_part(base, "repo"))),
         **_about(kind.value, payload, environ),
     )
 
@@ -119,13 +117,12 @@ def _push(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventContex
     deleted = payload.get("deleted") is True
     if not ref or (not after and not deleted):
         raise _unreadable("push", "ref and after")
+    default = _text(_part(payload, "repository").get("default_branch"))
     return EventContext(
         kind=EventKind.PUSH,
         base_sha=_sha(payload.get("before")),
-        head_sha=after,
-        head_ref=ref.removeprefix("refs/heads/"),
-        ref=ref,
-        deleted=deleted,
+        head=Head(sha=after, ref=ref.removeprefix("refs/heads/")),
+        on_default_branch=bool(default) and ref == f"refs/heads/{default}" and not deleted,
         **_about("push", payload, environ),
     )
 
@@ -135,12 +132,9 @@ def _merge_group(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Even
     base_sha, head_sha = _sha(group.get("base_sha")), _sha(group.get("head_sha"))
     if not base_sha or not head_sha:
         raise _unreadable("merge_group", "merge_group.base_sha and .head_sha")
+    head = Head(sha=head_sha, ref=_text(group.get("head_ref")).removeprefix("refs/heads/"))
     return EventContext(
-        kind=EventKind.MERGE_GROUP,
-        base_sha=base_sha,
-        head_sha=head_sha,
-        head_ref=_text(group.get("head_ref")).removeprefix("refs/heads/"),
-        **_about("merge_group", payload, environ),
+        kind=EventKind.MERGE_GROUP, base_sha=base_sha, head=head, **_about("merge_group", payload, environ)
     )
 
 
@@ -149,17 +143,11 @@ def _workflow_run(payload: Mapping[str, Any], environ: Mapping[str, str]) -> Eve
     head_sha, run_id = _sha(run.get("head_sha")), _number(run.get("id"))
     if not head_sha or run_id is None:
         raise _unreadable("workflow_run", "workflow_run.id and .head_sha")
-    head_repository = _text(_part(run, "head_repository").get("full_name"))
-    here = _text(_part(payload, "repository").get("full_name")) or environ.get("GITHUB_REPOSITORY", "")
+    here = _name_of(_part(payload, "repository")) or environ.get("GITHUB_REPOSITORY", "")
     return EventContext(
         kind=EventKind.WORKFLOW_RUN,
-        head_sha=head_sha,
-        head_ref=_text(run.get("head_branch")),
-        head_repository=head_repository,
-        is_fork=not head_repository or head_repository.lower() != here.lower(),
-        trigger=_text(run.get("event")),
-        trigger_run_id=run_id,
-        conclusion=_text(run.get("conclusion")),
+        head=_head(head_sha, run.get("head_branch"), _part(run, "head_repository"), base=here),
+        run=FinishedRun(id=run_id, event=_text(run.get("event")), conclusion=_text(run.get("conclusion"))),
         **_about("workflow_run", payload, environ),
     )
 
@@ -169,23 +157,25 @@ def _dispatch(payload: Mapping[str, Any], environ: Mapping[str, str]) -> EventCo
     inputs, about = _part(payload, "inputs"), _about("workflow_dispatch", payload, environ)
     number, sha = str(inputs.get("pull-request") or "").strip(), _sha(str(inputs.get("sha") or "").strip())
     if not number:
-        return EventContext(kind=EventKind.WORKFLOW_DISPATCH, head_sha=_sha(environ.get("GITHUB_SHA")), **about)
+        return EventContext(kind=EventKind.WORKFLOW_DISPATCH, head=Head(sha=_sha(environ.get("GITHUB_SHA"))), **about)
     if not _PULL_NUMBER.fullmatch(number) or not sha:
         raise ConfigError(
             "workflow_dispatch: the inputs `pull-request` and `sha` must be the number of a pull request and a full "
             f"commit SHA, got {number[:40]!r} and {_text(inputs.get('sha'))[:80]!r}",
             hint="The SHA is the one that was reviewed, with all its 40 characters.",
         )
-    return EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=int(number), head_sha=sha, **about)
+    return EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=int(number), head=Head(sha=sha), **about)
 
 
 def _about(name: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    repository = _part(payload, "repository")
-    return {
-        "name": _text(name),
-        "repository": environ.get("GITHUB_REPOSITORY", "") or _text(repository.get("full_name")),
-        "default_branch": _text(repository.get("default_branch")),
-    }
+    repository = environ.get("GITHUB_REPOSITORY", "") or _name_of(_part(payload, "repository"))
+    return {"name": _text(name), "repository": repository}
+
+
+def _head(sha: str, ref: Any, repository: Mapping[str, Any], *, base: str) -> Head:
+    """A head without a repository is a fork that was deleted. What cannot be told from one is treated as foreign."""
+    name = _name_of(repository)
+    return Head(sha=sha, ref=_text(ref), repository=name, is_fork=not name or name.lower() != base.lower())
 
 
 def _unreadable(name: str, lacking: str) -> ConfigError:
@@ -200,8 +190,8 @@ def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def _name_of(side: Mapping[str, Any]) -> str:
-    return _text(_part(side, "repo").get("full_name"))
+def _name_of(repository: Mapping[str, Any]) -> str:
+    return _text(repository.get("full_name"))
 
 
 def _text(value: Any) -> str:
@@ -223,32 +213,12 @@ def _sha(value: Any) -> str:
 
 def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
     """Of the run at hand. The head of a pull request is its own commit, not the merge that was checked out."""
-    return _links(environ, commit=event.head_sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", ""))
+    return _links(environ, commit=event.head.sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", ""))
 
 
-def links_of_trigger(environ: Mapping[str, str], event: EventContext) -> Links:
+def links_of_finished(environ: Mapping[str, str], event: EventContext) -> Links:
     """Of the run that this one was started by: the pull request's commit, and what measured it."""
-    return _links(environ, commit=event.head_sha, run=str(event.trigger_run_id or ""))
-
-
-def folder_of(environ: Mapping[str, str]) -> str:
-    """The input `root` as GitHub names files: from the top of its repository, "" where it is the top."""
-    workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
-    root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
-    within = [place for place in (root, *root.parents) if place.is_relative_to(workspace)]
-    top = next((place for place in within if (place / ".git").exists()), workspace)
-    return "" if root == top or not root.is_relative_to(top) else root.relative_to(top).as_posix()
-
-
-def root_of(root: Path, links: Links) -> str | None:
-    """Where a gate's folder lies in its repository, "" where it is the top; None where no repository is around it."""
-    if links.repository:
-        return links.folder
-    root = root.resolve()
-    top = next((place for place in (root, *root.parents) if (place / ".git").exists()), None)
-    if top is None or root == top:
-        return None if top is None else ""
-    return root.relative_to(top).as_posix()
+    return _links(environ, commit=event.head.sha, run=str(event.run.id) if event.run else "")
 
 
 def _links(environ: Mapping[str, str], *, commit: str, run: str) -> Links:
@@ -257,9 +227,28 @@ def _links(environ: Mapping[str, str], *, commit: str, run: str) -> Links:
     if not server or not repository:
         return Links(commit=commit, folder=folder)
     address = f"{server}/{repository}"
-    return Links(
-        repository=address,
-        commit=commit,
-        workflow_run=f"{address}/actions/runs/{run}" if run else "",
-        folder=folder,
-    )
+    workflow_run = f"{address}/actions/runs/{run}" if run else ""
+    return Links(repository=address, commit=commit, workflow_run=workflow_run, folder=folder)
+
+
+def folder_of(environ: Mapping[str, str]) -> str:
+    """The input `root` as GitHub names files: from the top of its repository, "" where it is the top."""
+    workspace = Path(environ.get("GITHUB_WORKSPACE") or ".").resolve()
+    root = (workspace / (environ.get("INPUT_ROOT", "").strip() or ".")).resolve()
+    top = _repository(place for place in (root, *root.parents) if place.is_relative_to(workspace)) or workspace
+    return "" if root == top or not root.is_relative_to(top) else root.relative_to(top).as_posix()
+
+
+def root_of(root: Path, links: Links) -> str | None:
+    """Where a gate's folder lies in its repository, "" where it is the top; None where no repository is around it."""
+    if links.repository:
+        return links.folder
+    root = root.resolve()
+    top = _repository((root, *root.parents))
+    if top is None or root == top:
+        return None if top is None else ""
+    return root.relative_to(top).as_posix()
+
+
+def _repository(folders: Iterable[Path]) -> Path | None:
+    return next((each for each in folders if (each / ".git").exists()), None)

@@ -9,7 +9,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError
 from evalgate.github import client as github_client
 from evalgate.github.client import Client, Commit, FailureKind, GitHubFailed, Pull
-from evalgate.github.events import EventContext, EventKind
+from evalgate.github.events import EventContext, EventKind, Head
 
 TARGET = (
     "pull_request_target is refused: it runs with the secrets and the writing token of the repository, and an agent "
@@ -32,13 +32,13 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
         raise ConfigError("`shard` and `mode: merge` cannot be combined")
     if settings.mode == "post":
         _check_post(event)
-    elif event.kind is EventKind.WORKFLOW_RUN and event.is_fork and settings.mode == "run":
+    elif event.kind is EventKind.WORKFLOW_RUN and event.head.is_fork and settings.mode == "run":
         raise ConfigError(
             "workflow_run after a fork's run: it has the repository's secrets, and no code of the fork may run here",
             hint="Set `mode: post`, which runs nothing.",
         )
     elif event.kind is EventKind.WORKFLOW_DISPATCH and event.number is not None:
-        _check_checkout(event.head_sha, root)
+        _check_checkout(event.head.sha, root)
 
 
 def resolve(event: EventContext, client: Client) -> EventContext:
@@ -48,22 +48,18 @@ def resolve(event: EventContext, client: Client) -> EventContext:
     """
     assert event.number is not None
     pull = client.fetch(github_client.FETCH_PULL, Pull, pull_number=event.number)
-    if event.head_sha != pull.head.sha:
+    if event.head.sha != pull.head.sha:
         commits = client.fetch_all(github_client.LIST_PULL_COMMITS, Commit, pull_number=event.number)
-        if event.head_sha not in {each.sha for each in commits}:
+        if event.head.sha not in {each.sha for each in commits}:
             raise ConfigError(
-                f"workflow_dispatch: {event.head_sha[:7]} is not a commit of pull request #{event.number}, whose head "
+                f"workflow_dispatch: {event.head.sha[:7]} is not a commit of pull request #{event.number}, whose head "
                 f"is {pull.head.sha[:7]}",
                 hint="Start the workflow with the full SHA of the commit that was reviewed; after a force push, review "
                 "the new one.",
             )
-    return dataclasses.replace(
-        event,
-        base_sha=pull.base.sha,
-        head_ref=pull.head.ref,
-        head_repository=pull.head.repo.full_name if pull.head.repo else "",
-        is_fork=pull.is_fork,
-    )
+    repository = pull.head.repo.full_name if pull.head.repo else ""
+    head = Head(sha=event.head.sha, ref=pull.head.ref, repository=repository, is_fork=pull.is_fork)
+    return dataclasses.replace(event, base_sha=pull.base.sha, head=head)
 
 
 def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
@@ -73,18 +69,18 @@ def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
     pushed to since. Raises GitHubFailed.
     """
     try:
-        found = client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha=event.head_sha)
+        found = client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha=event.head.sha)
     except GitHubFailed as failed:
         # 422: a commit that this repository does not know, as of a fork whose branch was removed.
         if failed.kind not in (FailureKind.INVALID, FailureKind.NOT_FOUND):
             raise
         found = []
-    matching = _with_head(found, event.head_sha, client.repository)
-    owner = event.head_repository.partition("/")[0]
-    if not matching and owner and event.head_ref:
-        query = {"state": "open", "head": f"{owner}:{event.head_ref}"}
+    matching = _with_head(found, event.head.sha, client.repository)
+    owner = event.head.repository.partition("/")[0]
+    if not matching and owner and event.head.ref:
+        query = {"state": "open", "head": f"{owner}:{event.head.ref}"}
         listed = client.fetch_all(github_client.LIST_PULLS, Pull, query=query)
-        matching = _with_head(listed, event.head_sha, client.repository)
+        matching = _with_head(listed, event.head.sha, client.repository)
     return tuple(sorted(matching, key=lambda each: each.number))
 
 
@@ -105,8 +101,9 @@ def _check_post(event: EventContext) -> None:
             f"`mode: post` works on workflow_run, not on {event.name or 'a local run'}",
             hint="See examples/workflows/fork-safe-post.yml.",
         )
-    if event.trigger != "pull_request":
-        raise ConfigError(f"`mode: post`: the run that ended was on {event.trigger or '?'}, not on pull_request")
+    started_by = event.run.event if event.run else ""
+    if started_by != "pull_request":
+        raise ConfigError(f"`mode: post`: the run that ended was on {started_by or '?'}, not on pull_request")
 
 
 def _check_checkout(sha: str, root: Path) -> None:

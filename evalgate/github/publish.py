@@ -6,7 +6,6 @@ its own speaks with GitHub, so that no trial ever waits for it.
 
 from __future__ import annotations
 
-import dataclasses
 import queue
 import threading
 import time
@@ -17,14 +16,14 @@ from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, Problem, Severity
 from evalgate.github import check_run
 from evalgate.github import comment as github_comment
-from evalgate.github.check_run import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output, Progress
-from evalgate.github.client import Client, Connection
-from evalgate.github.comment import Speaker
+from evalgate.github.check_run import Conclusion, Output
+from evalgate.github.client import CheckRun, Client, GitHubFailed
+from evalgate.github.comment import Job
 from evalgate.model import AgentFailure, Outcome, Report, TrialKey, VerdictKind
 from evalgate.model.watcher import Watcher
 from evalgate.reports import comment, view, wording
 from evalgate.reports.view import Remark
-from evalgate.text import markdown, plain
+from evalgate.text import markdown, plain, words
 
 FAREWELL_S = 3.0
 """What a run that is cancelled may wait for a request that is under way, and for each of its last ones: a runner kills
@@ -37,31 +36,22 @@ PUBLISHING_S = 75.0
 for at a secondary limit; a GitHub that does not answer must not hold the runner for longer than that and a few tries.
 """
 
+QUIET_S, EVERY_S, SHARE = 60.0, 30.0, 0.05
+"""Progress is told after the first minute, then every half minute, or twentieth of the time that the run has taken."""
+
 _TITLE_WIDTH = 200
 _REASON_WIDTH = 2_000
-
-Errand = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Who speaks: the gate's name, this run of it, and where that can be read."""
-
-    name: str = ""
-    speaker: Speaker = dataclasses.field(default_factory=Speaker)
-    address: str = ""
-
-    @property
-    def check_name(self) -> str:
-        """Its check run: what branch protection asks for."""
-        return f"{check_run.NAME}: {self.name}" if self.name else check_run.NAME
 
 
 def job_of(environ: Mapping[str, str], settings: Settings, *, address: str) -> Job:
     """The job that a runner's environment describes."""
     run, attempt = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
-    speaker = Speaker(run=_number(run), attempt=_number(attempt))
-    return Job(name=settings.name, speaker=speaker, address=address)
+    return Job(name=settings.name, run=_number(run), attempt=_number(attempt), address=address)
+
+
+def check_name(job: Job) -> str:
+    """The job's check run: what branch protection asks for."""
+    return f"{check_run.NAME}: {job.name}" if job.name else check_run.NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,35 +60,26 @@ class Decided:
 
     conclusion: Conclusion
     output: Output
-    annotations: tuple[Annotation, ...]
-    headline: str
-    details: str
+    annotations: tuple[Remark, ...]
     create: bool
 
 
 def decided(report: Report, *, when: str) -> Decided:
     """What is posted of a report, rendered while its conversations can be read; `when`: the setting `comment`."""
-    head, rest = comment.render_head(report), comment.render_rest(report)
     headline = wording.headline(report.verdict) if report.run.complete else "cancelled"
-    title = plain.one_line(f"{headline}: {report.verdict.reason}")
+    title = plain.clip_end(plain.one_line(f"{headline}: {report.verdict.reason}"), _TITLE_WIDTH)
+    output = Output(title=title, summary=[comment.render_head(report)], text=[comment.render_rest(report)])
     return Decided(
         conclusion=conclusion_of(report),
-        output=Output(title=plain.clip_end(title, _TITLE_WIDTH), summary=[head], text=[rest]),
-        annotations=tuple(_annotation(each) for each in view.remarks(report)),
-        headline=head,
-        details=rest,
+        output=output,
+        annotations=view.remarks(report),
         create=is_worth_a_comment(report, when),
     )
 
 
-def just_begun() -> Output:
-    """The check run before anything is known."""
-    return Output(title="in progress", summary=["The gate is running."])
-
-
-def under_way(done: int, total: int) -> Output:
-    """The check run of a long run."""
-    return Output(title=f"in progress, {done:,}/{total:,}", summary=[check_run.render_progress(done, total)])
+def render_progress(done: int, total: int) -> str:
+    """What the comment and the check run say meanwhile."""
+    return markdown.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
 
 
 def undecided(reason: str) -> Output:
@@ -153,53 +134,47 @@ def _why(reason: str) -> str:
     return markdown.alert("CAUTION", f"**No verdict**: {said}")
 
 
-def _annotation(remark: Remark) -> Annotation:
-    level = Level.FAILURE if remark.level is view.Level.ERROR else Level.WARNING
-    return Annotation(path=remark.file, line=remark.line or 1, message=remark.message, title=remark.title, level=level)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where to post: `number` of a pull request, None where there is none; `head_sha`: the commit that is judged."""
-
-    connection: Connection
-    head_sha: str
-    number: int | None = None
-
-
 class Posting:
     """The comment and the check run of one gate: `start`, `prepare` and `finish`; `give_up` where it does not come to
     that.
 
-    Raises ConfigError where the connection cannot be used at all.
+    `head_sha`: the commit that is judged; `number`: of its pull request, None where there is none.
     """
 
     def __init__(
-        self, place: Place, job: Job, settings: Settings, *, now: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        job: Job,
+        settings: Settings,
+        *,
+        head_sha: str,
+        number: int | None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._place = place
+        self._client = client
         self._job = job
-        self._comment = settings.comment if place.number is not None else "off"
-        self._wants_check = settings.check_run and bool(place.head_sha)
+        self._head_sha = head_sha
+        self._number = number
+        self._comment = settings.comment if number is not None else "off"
+        self._wants_check = settings.check_run and bool(head_sha)
         self._now = now
-        self._client = Client(place.connection)
         self._check: CheckRun | None = None
         self._completed = False
         self._tells_progress = True
         self._decided: Decided | None = None
         self._problems: list[Problem] = []
-        self._errands: queue.Queue[Errand | None] = queue.Queue()
+        self._requests: queue.Queue[Callable[[], object] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._work, name="posting", daemon=True)
 
     def start(self) -> None:
         """Show that the gate runs; returns at once."""
         if self._wants_check:
-            self._errands.put(self._begin_check)
+            self._requests.put(self._begin_check)
         self._thread.start()
 
-    def watching(self, watcher: Watcher) -> Watcher:
+    def watch(self, watcher: Watcher) -> Watcher:
         """The watcher, which tells of progress here as well."""
-        return _Telling(watcher, Progress(self._tell_progress, now=self._now))
+        return ProgressWatcher(watcher, self._tell_progress, now=self._now)
 
     def prepare(self, report: Report) -> None:
         """Take the report in: its conversations can be read now, and not any more when the run is over."""
@@ -211,14 +186,15 @@ class Posting:
         self._client.end_within(PUBLISHING_S)
         ready = self._decided
         if ready is not None:
-            self._errands.put(lambda: self._end_check(self._client, ready))
-            self._errands.put(lambda: self._end_comment(self._client, ready))
-        self._errands.put(None)
+            headline, details = ready.output.summary[0], ready.output.text[0]
+            self._requests.put(lambda: self._end_check(self._client, ready))
+            self._requests.put(lambda: self._end_comment(self._client, headline, details, create=ready.create))
+        self._requests.put(None)
         self._thread.join(PUBLISHING_S + FAREWELL_S)
         if self._thread.is_alive():  # some waits know no limit: a host's name that is looked up, for one
-            self._problem(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s", "")
-        elif not self._errands.empty():
-            self._problem("not everything was posted: internal error, see the traceback above", "")
+            self._problem(f"not everything was posted: GitHub did not answer for {PUBLISHING_S:.0f} s")
+        elif not self._requests.empty():
+            self._problem("not everything was posted: internal error, see the traceback above")
         return tuple(self._problems)
 
     def give_up(self, reason: str, *, hurried: bool) -> tuple[Problem, ...]:
@@ -226,22 +202,26 @@ class Posting:
         that is there must not go on saying what an earlier run found. `hurried`: the runner is about to kill us.
         """
         self._tells_progress = False
-        self._drop_errands()
-        self._errands.put(None)
+        while not self._requests.empty():
+            try:
+                self._requests.get_nowait()
+            except queue.Empty:
+                break
+        self._requests.put(None)
         wait_s = FAREWELL_S if hurried else PATIENCE_S
         if self._thread.is_alive():
             self._thread.join(wait_s)
-        connection = dataclasses.replace(
-            self._place.connection, timeout_s=wait_s, patience_s=0.0 if hurried else wait_s
-        )
-        client = Client(connection)  # the other may still be waiting for an answer
+        # the other may still be waiting for an answer
+        client = self._client.copy(timeout_s=wait_s, patience_s=0.0 if hurried else wait_s)
         client.end_within(2 * wait_s)
         try:
             if self._decided is not None and hurried:  # a verdict that was reached stands; a crash after it is none
                 self._end_check(client, self._decided)
-            else:
-                self._end_check_without(client, reason, hurried=hurried)
-                self._end_comment_without(client, reason, hurried=hurried)
+                return tuple(self._problems)
+            if self._check is not None:
+                conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
+                self._complete(client, self._check, conclusion, undecided(reason))
+            self._end_comment(client, comment_undecided(self._job, reason), create=not hurried)
         finally:
             client.close()
         return tuple(self._problems)
@@ -251,113 +231,105 @@ class Posting:
         if not self._thread.is_alive():
             self._client.close()
 
-    # --- on the thread of its own ---------------------------------------------------------------------
+    def _tell_progress(self, done: int, total: int) -> None:
+        """Have it told, unless there is something to tell that nobody has told yet."""
+        if self._tells_progress and self._requests.unfinished_tasks == 0:
+            self._requests.put(lambda: self._show_progress(done, total))
+
+    # --- on the thread of its own ---
 
     def _work(self) -> None:
-        while (errand := self._errands.get()) is not None:
-            errand()
-            self._errands.task_done()
+        while (request := self._requests.get()) is not None:
+            request()
+            self._requests.task_done()
 
     def _begin_check(self) -> None:
-        output, name, address = just_begun(), self._job.check_name, self._job.address
         try:
-            begun = check_run.start(
-                self._client, head_sha=self._place.head_sha, output=output, name=name, details_url=address
-            )
+            self._start_check(self._client)
         except EvalgateError:
             return  # the verdict tries again, and tells
-        self._took(begun)
 
-    def _took(self, begun: CheckRun | NotPermitted) -> None:
-        if isinstance(begun, CheckRun):
-            self._check = begun
-            return
-        self._wants_check = False
-        self._problem(f"no check run: {begun.message}", begun.hint, severity=Severity.NOTE)
+    def _start_check(self, client: Client) -> None:
+        output = Output(title="in progress", summary=["The gate is running."])
+        name, address = check_name(self._job), self._job.address
+        try:
+            self._check = check_run.start(
+                client, head_sha=self._head_sha, output=output, name=name, details_url=address
+            )
+        except GitHubFailed as failed:
+            if not failed.not_permitted:
+                raise
+            self._wants_check = False
+            self._problem(f"no check run: {failed.message}", failed.hint, severity=Severity.NOTE)
 
     def _show_progress(self, done: int, total: int) -> None:
         """Tell how far it is. The first failure is the last try."""
         if not self._tells_progress:
             return
+        text = render_progress(done, total)
         try:
             if self._check is not None:
-                check_run.update(self._client, self._check, under_way(done, total))
+                output = Output(title=f"in progress, {done:,}/{total:,}", summary=[text])
+                check_run.update(self._client, self._check, output)
             if self._comment == "always":
-                self._write(self._client, check_run.render_progress(done, total), create=True)
+                self._write(self._client, text, create=True)
         except EvalgateError:
             self._tells_progress = False
 
     def _end_check(self, client: Client, ready: Decided) -> None:
         if not self._wants_check or self._completed:
             return
-        conclusion, output, annotations = ready.conclusion, ready.output, ready.annotations
+        if self._check is None:
+            try:
+                self._start_check(client)
+            except EvalgateError as error:
+                self._failed("check run", error)
+        if self._check is not None:
+            self._complete(client, self._check, ready.conclusion, ready.output, ready.annotations)
+
+    def _complete(
+        self,
+        client: Client,
+        check: CheckRun,
+        conclusion: Conclusion,
+        output: Output,
+        annotations: tuple[Remark, ...] = (),
+    ) -> None:
         try:
-            if self._check is None:
-                name, address, sha = self._job.check_name, self._job.address, self._place.head_sha
-                self._took(check_run.start(client, head_sha=sha, output=just_begun(), name=name, details_url=address))
-            if self._check is not None:
-                check_run.complete(client, self._check, conclusion=conclusion, output=output, annotations=annotations)
-                self._completed = True
+            check_run.complete(client, check, conclusion=conclusion, output=output, annotations=annotations)
+            self._completed = True
         except EvalgateError as error:
             self._failed("check run", error)
 
-    def _end_comment(self, client: Client, ready: Decided) -> None:
+    def _end_comment(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
         if self._comment == "off":
             return
         try:
-            self._write(client, ready.headline, ready.details, create=ready.create)
+            self._write(client, headline, details, create=create)
         except EvalgateError as error:
             self._failed("comment", error)
 
     def _write(self, client: Client, headline: str, details: str = "", *, create: bool) -> None:
-        if self._place.number is not None:
-            text = github_comment.render(self._job.name, self._job.speaker, headline=headline, details=details)
-            github_comment.post(client, self._place.number, self._job.name, text, create=create)
-
-    # --- on the thread that runs the gate -------------------------------------------------------------
-
-    def _tell_progress(self, done: int, total: int) -> None:
-        """Have it told, unless there is something to tell that nobody has told yet."""
-        if self._tells_progress and self._errands.unfinished_tasks == 0:
-            self._errands.put(lambda: self._show_progress(done, total))
-
-    def _drop_errands(self) -> None:
-        try:
-            while True:
-                self._errands.get_nowait()
-        except queue.Empty:
-            return
-
-    def _end_check_without(self, client: Client, reason: str, *, hurried: bool) -> None:
-        if self._check is None:
-            return
-        conclusion = Conclusion.CANCELLED if hurried else Conclusion.FAILURE
-        try:
-            check_run.complete(client, self._check, conclusion=conclusion, output=undecided(reason))
-        except EvalgateError as error:
-            self._failed("check run", error)
-
-    def _end_comment_without(self, client: Client, reason: str, *, hurried: bool) -> None:
-        if self._comment == "off":
-            return
-        try:
-            self._write(client, comment_undecided(self._job, reason), create=not hurried)
-        except EvalgateError as error:
-            self._failed("comment", error)
+        if self._number is not None:
+            text = github_comment.render(self._job, headline=headline, details=details)
+            github_comment.post(client, self._number, self._job.name, text, create=create)
 
     def _failed(self, what: str, error: EvalgateError) -> None:
         self._problem(f"the {what} could not be posted: {error.message}", error.hint)
 
-    def _problem(self, message: str, hint: str, *, severity: Severity = Severity.WARNING) -> None:
+    def _problem(self, message: str, hint: str = "", *, severity: Severity = Severity.WARNING) -> None:
         self._problems.append(Problem(severity=severity, code="not-posted", message=message, hint=hint))
 
 
-class _Telling:
-    """A watcher that hands on, and counts."""
+class ProgressWatcher:
+    """A watcher that hands on, counts, and calls `tell(done, total)` once a run is long, then ever more seldom."""
 
-    def __init__(self, inner: Watcher, told: Progress) -> None:
+    def __init__(self, inner: Watcher, tell: Callable[[int, int], object], *, now: Callable[[], float]) -> None:
         self._inner = inner
-        self._told = told
+        self._tell = tell
+        self._now = now
+        self._started = now()
+        self._told: float | None = None
         self._total = 0
         self._done = 0
         self._lock = threading.Lock()
@@ -374,7 +346,9 @@ class _Telling:
         self._inner.trial_done(key, outcome, seconds)
         with self._lock:
             self._done += 1
-            self._told.report(self._done, self._total)
+            if self._is_time():
+                self._told = self._now()
+                self._tell(self._done, self._total)
 
     def say(self, line: str) -> None:
         """See Watcher."""
@@ -383,3 +357,10 @@ class _Telling:
     def end(self) -> None:
         """See Watcher."""
         self._inner.end()
+
+    def _is_time(self) -> bool:
+        now = self._now()
+        elapsed = now - self._started
+        if self._done >= self._total or elapsed < QUIET_S:
+            return False
+        return self._told is None or now - self._told >= max(EVERY_S, elapsed * SHARE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from evalgate.errors import Place
 from evalgate.model.run import Run
-from evalgate.model.trial import Reason
+from evalgate.model.trial import CaseKey, Reason
 
 
 class VerdictKind(enum.StrEnum):
@@ -114,13 +114,19 @@ class CriterionVerdict:
     message: str = ""
 
 
+class NonBlocking(enum.StrEnum):
+    """Why a case decides nothing."""
+
+    QUARANTINED = "quarantined"  # not yet reliable in enough base runs (`admission`)
+    ALLOWED = "allowed"  # it fails, and so does the base (`threshold: new`)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseVerdict:
     """One case: fail if any criterion fails, else not measured if any could not be, else pass.
 
     `doubtful`: it was not measured whole, and some of what was is below a threshold. `partial`: it fails, and some of
-    it could not be measured. `quarantined`: it is shown and decides nothing yet (`admission`). `allowed`: it fails,
-    and `threshold: new` allows that, for the base fails it too.
+    it could not be measured.
     """
 
     suite: str
@@ -128,11 +134,19 @@ class CaseVerdict:
     kind: VerdictKind
     criteria: tuple[CriterionVerdict, ...]
     reason: str = ""
-    seconds: float = 0.0
     doubtful: bool = False
     partial: bool = False
-    quarantined: bool = False
-    allowed: bool = False
+    nonblocking: NonBlocking | None = None
+
+    @property
+    def key(self) -> CaseKey:
+        """Its suite and its name."""
+        return self.suite, self.case_id
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether it is shown and decides nothing yet (`admission`)."""
+        return self.nonblocking is NonBlocking.QUARANTINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +279,11 @@ class CaseComparison:
     confirmations: int = 0
     why: str = ""
     divergence: Divergence | None = None
+
+    @property
+    def key(self) -> CaseKey:
+        """Its suite and its name."""
+        return self.suite, self.case_id
 
     @property
     def flaky(self) -> bool:
@@ -467,7 +486,8 @@ class Comparison:
     `base` None: there was to be a base, and `problem` says why there are no results of it; `no_agent`: because the
     base has no agent yet, or no case of those that are run, so that there is nothing that could have become worse.
     `overall`: trials that pass every criterion, never deciding by itself. `seed`, `draws`: of the Monte Carlo tests and
-    of the bootstrap. `by_base`: the base's rules decide, not head's own.
+    of the bootstrap. `by_base`: the base's rules decide, not head's own. `decided`: head's cases by their thresholds,
+    so that none is decided twice; empty where the comparison was read from files.
     """
 
     origin: BaseOrigin
@@ -485,3 +505,4 @@ class Comparison:
     alpha: float = 0.05
     seed: int = 0
     draws: int = 0
+    decided: Mapping[CaseKey, CaseVerdict] = field(default_factory=dict)

@@ -1,35 +1,32 @@
-"""The two spellings of keys; files repeat the same few thousands of times."""
+"""What every shape of foreign JSON shares: ADK's two spellings of keys, counts and seconds that may be anything."""
 
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 from pydantic.alias_generators import to_snake as _to_snake
 
+from evalgate.model.run import MOST_COUNT, MOST_SECONDS
+
 # -- Counts and seconds that somebody else reports --
 
-MOST_COUNT: Final = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps exact (RFC 8259, section 6)."""
 
-MOST_SECONDS: Final = 1e9
-"""About thirty years."""
+def seconds(value: Any, *, most: float = MOST_SECONDS) -> Any:
+    """`value`, or None for a number that is no duration from 0 to `most`; what is no number stays as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None if isinstance(value, bool) else value
+    return float(value) if 0 <= value <= most else None
 
 
 def count(value: Any) -> Any:
     """`value`, or None for a number that is no whole one from 0 to MOST_COUNT; what is no number stays as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None if isinstance(value, bool) else value
-    return int(value) if 0 <= value <= MOST_COUNT and value == int(value) else None
-
-
-def seconds(value: Any) -> Any:
-    """`value`, or None for a number that is no duration from 0 to MOST_SECONDS; what is no number stays as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None if isinstance(value, bool) else value
-    return float(value) if 0 <= value <= MOST_SECONDS else None
+    number = seconds(value, most=MOST_COUNT)
+    if not isinstance(number, float):
+        return number
+    return int(number) if number.is_integer() else None
 
 
 # before: a number that pydantic would refuse; after: one that it read from a text
@@ -56,9 +53,9 @@ class Wire(BaseModel):
         return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
-__all__ = ["field", "to_camel", "to_snake"]
+__all__ = ["MOST_SECONDS", "field", "to_camel", "to_snake"]
 
-to_snake = functools.lru_cache(maxsize=4096)(_to_snake)
+to_snake = functools.lru_cache(maxsize=4096)(_to_snake)  # files repeat the same few thousands of times
 
 
 def field(key: str) -> str:

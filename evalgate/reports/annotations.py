@@ -117,6 +117,9 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     of any call is unknown.
     """
     counts = view.of(report).totals
+    rows = report.comparison.criteria if report.comparison is not None else ()
+    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
+    cost = view.exact_cost_usd(report.run.judges)
     return {
         "verdict": report.verdict.kind.value,
         "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
@@ -125,22 +128,10 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "not-measured": str(counts.not_measured),
         "total": str(counts.total),
         "scores": _scores(report),
-        "delta": _delta(report),
+        "delta": json.dumps(deltas, separators=(",", ":")),
         "judge-calls": str(view.judges_total(report.run.judges).calls),
-        "judge-cost-usd": _cost(report),
+        "judge-cost-usd": "" if cost is None else f"{cost:.6f}".rstrip("0").rstrip("."),
     }
-
-
-def _delta(report: Report) -> str:
-    comparison = report.comparison
-    rows = comparison.criteria if comparison is not None else ()
-    deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
-    return json.dumps(deltas, separators=(",", ":"))
-
-
-def _cost(report: Report) -> str:
-    exact = view.exact_cost_usd(report.run.judges)
-    return "" if exact is None else f"{exact:.6f}".rstrip("0").rstrip(".")
 
 
 def _scores(report: Report) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from evalgate.comparison import threshold
 from evalgate.model import (
     AgentFailure,
     BaseOrigin,
@@ -23,6 +24,7 @@ from evalgate.model import (
     FailureOrigin,
     GateKind,
     GradedTrial,
+    NonBlocking,
     Power,
     Reason,
     Report,
@@ -155,7 +157,10 @@ class CaseView:
     @property
     def shortfall(self) -> float:
         """How far the worst criterion is from its threshold, in units of the threshold's size; 0.0 where none fails."""
-        return max((_shortfall(each) for each in self.failing), default=0.0)
+        known = ((each.value, each.threshold) for each in self.failing if each.value is not None)
+        return max(
+            (abs(limit - value) / max(abs(limit), 1e-9) for value, limit in known if limit is not None), default=0.0
+        )
 
     @property
     def shown(self) -> GradedTrial | None:
@@ -169,7 +174,7 @@ class CaseView:
         )
 
     @property
-    def which_run(self) -> str:
+    def run_shown(self) -> str:
         """`showing run 2 of 3`; "" where there is one run, or none."""
         runs = self.report.run.expected(self.verdict.suite, self.verdict.case_id)
         return "" if runs <= 1 or self.shown is None else f"showing run {self.shown.key.repeat + 1} of {runs}"
@@ -179,6 +184,11 @@ class CaseView:
         """Whose failure it is, where there is a base to tell, and why it decides nothing, where that is so."""
         allowed = QUARANTINED if self.verdict.quarantined else self.allowed
         return ", ".join(each for each in (failure_origin(self.compared), allowed) if each)
+
+    @property
+    def seconds(self) -> float:
+        """The agent's time in all of its runs."""
+        return sum(trial.seconds for trial in self.trials)
 
     @property
     def flaky(self) -> tuple[CriterionVerdict, ...]:
@@ -192,7 +202,7 @@ class CaseView:
 def collect(report: Report) -> Iterator[CaseView]:
     """All cases of a report in the order of its verdict."""
     suites = {suite.key: suite for suite in report.run.suites}
-    compared = {(case.suite, case.case_id): case for case in report.comparison.cases} if report.comparison else {}
+    compared = {case.key: case for case in report.comparison.cases} if report.comparison else {}
     allowed = allowed_cases(report)
     trials: defaultdict[CaseKey, list[GradedTrial]] = defaultdict(list)
     for trial in report.run.trials:
@@ -201,7 +211,7 @@ def collect(report: Report) -> Iterator[CaseView]:
         if suite.suite in suites:
             known = {case.case_id: case for case in suites[suite.suite].eval_set.cases}
             for verdict in suite.cases:
-                name = (verdict.suite, verdict.case_id)
+                name = verdict.key
                 yield CaseView(
                     report=report,
                     verdict=verdict,
@@ -213,15 +223,24 @@ def collect(report: Report) -> Iterator[CaseView]:
                 )
 
 
+URGENCY: Final[Sequence[FailureOrigin | None]] = (
+    FailureOrigin.NEW,
+    FailureOrigin.UNCONFIRMED,
+    FailureOrigin.UNKNOWN,
+    None,
+    FailureOrigin.FLAKY,
+    FailureOrigin.KNOWN,
+)
+"""Whose failures are told first."""
+
+
 def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
     """What the change broke first, then the furthest below its threshold; equals keep their order."""
-    return tuple(sorted(found, key=lambda each: (_urgency(each), -each.shortfall)))
-
-
-def _urgency(case: CaseView) -> int:
-    origin = case.compared.origin if case.compared is not None else None
-    new = (FailureOrigin.NEW, FailureOrigin.UNCONFIRMED, FailureOrigin.UNKNOWN)
-    return (*new, None, FailureOrigin.FLAKY, FailureOrigin.KNOWN).index(origin)
+    return tuple(
+        sorted(
+            found, key=lambda each: (URGENCY.index(each.compared.origin if each.compared else None), -each.shortfall)
+        )
+    )
 
 
 def of_kind(found: Sequence[CaseView], *kinds: VerdictKind) -> tuple[CaseView, ...]:
@@ -229,27 +248,14 @@ def of_kind(found: Sequence[CaseView], *kinds: VerdictKind) -> tuple[CaseView, .
     return tuple(each for each in found if each.kind in kinds)
 
 
-def meets(value: float, use: CriterionUse) -> bool:
-    """ADK's rule for one value: at least the threshold, at most where lower is better."""
-    if use.threshold is None:
-        return True
-    return value <= use.threshold if use.lower_is_better else value >= use.threshold
-
-
 def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
     grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
-    return sum(1 for use, grade in grades if isinstance(grade, Score) and not meets(grade.value, use))
+    return sum(1 for use, grade in grades if isinstance(grade, Score) and not threshold.reaches(grade.value, use))
 
 
 def _is_flaky(verdict: CriterionVerdict, use: CriterionUse) -> bool:
-    known = [meets(value, use) for value in verdict.values if value is not None]
+    known = [threshold.reaches(value, use) for value in verdict.values if value is not None]
     return verdict.kind is not None and any(known) and not all(known)
-
-
-def _shortfall(verdict: CriterionVerdict) -> float:
-    if verdict.value is None or verdict.threshold is None:
-        return 0.0
-    return abs(verdict.threshold - verdict.value) / max(abs(verdict.threshold), 1e-9)
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:
@@ -270,7 +276,7 @@ def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
     for suite in report.verdict.suites:
         advisory = suite.suite in report.policy.advisory
         for case in suite.cases:
-            key = case.suite, case.case_id
+            key = case.key
             why = None if case.kind is VerdictKind.PASS else _why_allowed(case, suite, advisory=advisory)
             if why is not None and not (why == ENOUGH and key in decisive):
                 found[key] = why
@@ -281,7 +287,7 @@ def _broken(report: Report) -> Collection[CaseKey]:
     """The cases that the change broke, where that is a regression: what a pass rate allows may still be worse."""
     regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
-    return {(case.suite, case.case_id) for case in compared if case.broken}
+    return {case.key for case in compared if case.broken}
 
 
 def _why_allowed(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> str | None:
@@ -289,7 +295,7 @@ def _why_allowed(case: CaseVerdict, suite: SuiteVerdict, *, advisory: bool) -> s
         return ADVISORY
     if case.quarantined:
         return QUARANTINED
-    if case.allowed:
+    if case.nonblocking is NonBlocking.ALLOWED:
         return ""
     return WITHIN.get(case.kind) if suite.kind is VerdictKind.PASS else None
 
@@ -306,7 +312,7 @@ def failure_origin(case: CaseComparison | None) -> str:
     return OTHERWISE if case.origin is FailureOrigin.NEW and case.newly and not passes else ORIGINS[case.origin]
 
 
-def moved(row: CriterionComparison) -> tuple[str, str, str]:
+def compared(row: CriterionComparison) -> tuple[str, str, str]:
     """Both sides' means and head - base, signed, with decimals that agree on paper; `-` for what is not known."""
     return words.compared(row.base, row.head)
 
@@ -317,7 +323,7 @@ def between(row: CriterionComparison, *, share: bool = False) -> str:
         return "exact"
     if row.interval is None:
         return "-"
-    like = "" if share or row.delta is None else moved(row)[2]
+    like = "" if share or row.delta is None else compared(row)[2]
     return words.between(row.interval.low, row.interval.high, share=share, like=like)
 
 
@@ -365,13 +371,13 @@ def origin_words(origin: BaseOrigin) -> str:
     stored = origin.source is not BaseSource.RERUN
     parts = [how]
     if stored and origin.age_days is not None:
-        parts.append(_age(origin.age_days))
+        parts.append(_days_old(origin.age_days))
     if stored and origin.distance:
         parts.append(f"{words.counted(origin.distance, 'commit')} before the base")
     return ", ".join(parts)
 
 
-def _age(days: float) -> str:
+def _days_old(days: float) -> str:
     if days < 1 / 24:
         return "less than an hour old"
     if days < 2:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evalgate.model import CriterionComparison, Interval, Report, ToolCall, VerdictKind, call_diff
+from evalgate.model import CriterionComparison, Report, ToolCall, VerdictKind, call_diff
 from evalgate.reports import cases as reports_cases
 from evalgate.reports import trends, view, wording
 from evalgate.reports import turns as reports_turns
@@ -79,7 +79,7 @@ def render_head(report: Report) -> str:
 
 def render_rest(report: Report) -> str:
     """What is said where there is room: the cases, and what stands below them."""
-    v, foot = view.of(report), _foot(report)
+    v, foot = view.of(report), _footer(report)
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
     return _joined((*_cases(v, room=room), foot))
 
@@ -126,7 +126,7 @@ def _figures(v: View) -> str:
     return made
 
 
-def _foot(report: Report) -> str:
+def _footer(report: Report) -> str:
     v, comment = view.of(report), _comment()
     again = markdown.tidy(comment.reproduce(v))
     asides = [comment.fixed(v.comparison), comment.excluded(v.comparison)] if v.comparison is not None else []
@@ -187,7 +187,7 @@ def _section(kind: VerdictKind, found: Sequence[CaseView], v: View, *, room: int
     if not found:
         return ""
     comment = _comment()
-    groups, alone = _grouped(found) if kind is VerdictKind.NOT_MEASURED else ([], found)
+    groups, alone = _by_reason(found) if kind is VerdictKind.NOT_MEASURED else ([], found)
     items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
     items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
     heading = comment.heading(kind.value, len(found))
@@ -208,7 +208,7 @@ def _whole(macro: Callable[..., str], *about: object) -> str:
     return markdown.tidy(macro(*about))
 
 
-def _grouped(found: Sequence[CaseView]) -> tuple[list[list[CaseView]], list[CaseView]]:
+def _by_reason(found: Sequence[CaseView]) -> tuple[list[list[CaseView]], list[CaseView]]:
     groups: dict[str, list[CaseView]] = {}
     for each in found:
         groups.setdefault(wording.why_unmeasured(each), []).append(each)
@@ -287,7 +287,7 @@ def _word_difference(pieces: Sequence[Piece]) -> str:
     for index, piece in enumerate(pieces):
         last = index == len(pieces) - 1
         kept = _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
-        text, column = _wrapped(kept, column)
+        text, column = _wrap_from(kept, column)
         escaped = markdown.escape_html(text)
         shown.append({"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark])
     return "".join(shown)
@@ -301,7 +301,7 @@ def _shortened(text: str, *, first: bool, last: bool) -> str:
     return f"{head} [...] {tail}"
 
 
-def _wrapped(text: str, column: int) -> tuple[str, int]:
+def _wrap_from(text: str, column: int) -> tuple[str, int]:
     """`text` with line feeds where it passes WIDTH, begun at `column`; and the column after it."""
     rows = plain.wrap(text, WIDTH, start=column)
     return "\n".join(rows), plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
@@ -339,18 +339,14 @@ def _chart_line(row: CriterionComparison, *, reach: float, width: int) -> str:
     better = -1.0 if row.rule.lower_is_better else 1.0
     cells = [" "] * (2 * HALF + 1)
     if row.interval is not None and not row.fact:
-        _draw(cells, row.interval, better=better, reach=reach)
+        start, end = sorted(_at(better * value, reach) for value in (row.interval.low, row.interval.high))
+        cells[start : end + 1] = [LINE] * (end - start + 1)
+        cells[start], cells[end] = LEFT, RIGHT
     for at, mark in ((_at(-row.rule.floor, reach), TOLERATED), (HALF, AXIS)):
         cells[at] = mark if cells[at] in (" ", LINE) else cells[at]
     cells[_at(better * (row.delta or 0.0), reach)] = POINT
     name = plain.label(row.name, CHART_NAME)
-    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {reports_cases.moved(row)[2]}"
-
-
-def _draw(cells: list[str], interval: Interval, *, better: float, reach: float) -> None:
-    start, end = sorted(_at(better * value, reach) for value in (interval.low, interval.high))
-    cells[start : end + 1] = [LINE] * (end - start + 1)
-    cells[start], cells[end] = LEFT, RIGHT
+    return f"{name}{' ' * (width - plain.columns(name))}  {''.join(cells)}  {reports_cases.compared(row)[2]}"
 
 
 def _at(value: float, reach: float) -> int:

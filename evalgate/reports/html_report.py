@@ -8,7 +8,6 @@ from typing import Any
 
 from evalgate.model import CriterionVerdict, Report, ToolCall, VerdictKind, call_diff
 from evalgate.reports import cases, trends, turns, view, wording
-from evalgate.reports.cases import CaseView
 from evalgate.reports.view import View
 from evalgate.text import diff, html, plain, templates, words
 from evalgate.text.templates import Safe
@@ -84,7 +83,7 @@ def values(criteria: tuple[CriterionVerdict, ...]) -> Safe:
 
 
 @functools.lru_cache(maxsize=1024)
-def brief(criteria: tuple[CriterionVerdict, ...]) -> str:
+def values_line(criteria: tuple[CriterionVerdict, ...]) -> str:
     """The values in a line."""
     return ", ".join(f"{plain.label(each.name, 100)} {cases.number(each.value, each)}" for each in criteria)
 
@@ -99,21 +98,13 @@ def detail(text: str) -> str:
     return plain.ends(plain.visible(plain.clip(text, DETAIL_LIMIT)), lines=200, limit=DETAIL_LIMIT)
 
 
-def why(case: CaseView) -> str:
-    """What is wrong with a case, and whose failure it is; "" of one that passed."""
-    if not case.failing:
-        return "" if case.kind is VerdictKind.PASS else wording.why_unmeasured(case)
-    below = (f"{plain.label(each.name, 100)} {cases.against(each)}" for each in case.failing)
-    return ", ".join(each for each in (*below, case.failure_origin) if each)
-
-
 def sign(kind: VerdictKind) -> Safe:
     """In ASCII: one wide character would make every copy of a page of megabytes twice as large in memory."""
     return Safe(wording.kind_mark(kind).encode("ascii", "xmlcharrefreplace").decode())
 
 
 _KNOWN = {
-    "brief": brief,
+    "values_line": values_line,
     "call_diff": call_diff,
     "cases": cases,
     "detail": detail,
@@ -124,7 +115,6 @@ _KNOWN = {
     "turns": turns,
     "values_of": values,
     "view": view,
-    "why": why,
     "wording": wording,
     "words": words,
 }

@@ -58,9 +58,9 @@ def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[
         for name in COUNTS:
             head.set(name, str(int(head.get(name, "0")) + int(element.get(name, "0"))))
         for test_case, case in zip(element.iter("testcase"), chunk, strict=True):
-            test_case.set("time", _time(case.verdict.seconds))
+            test_case.set("time", _time(case.seconds))
         test_cases.append(_within(element))
-    head.set("time", _time(sum(case.verdict.seconds for case in found)))
+    head.set("time", _time(sum(case.seconds for case in found)))
     return head, test_cases
 
 
@@ -140,9 +140,10 @@ def _properties(suite: SuiteVerdict, report: Report) -> dict[str, str]:
 
 
 def _test_case(case: CaseView) -> TestCase:
+    suffix = next((each for each in SUFFIXES if case.suite.key.endswith(each)), "")
     made = TestCase(
         plain.visible(case.verdict.case_id) or "(empty)",
-        classname=_class_name(case.suite.key),
+        classname=plain.visible(case.suite.key.removesuffix(suffix)),
         file=plain.visible(case.file),
         line=None if case.line is None else str(case.line),
         stdout=_values(case.verdict.criteria),
@@ -164,11 +165,6 @@ def _test_case(case: CaseView) -> TestCase:
     return made
 
 
-def _class_name(suite: str) -> str:
-    suffix = next((each for each in SUFFIXES if suite.endswith(each)), "")
-    return plain.visible(suite.removesuffix(suffix))
-
-
 def _failure_message(case: CaseView) -> str:
     return ", ".join(
         f"{plain.one_line(each.name)} {words.against(each.value, each.threshold, met=False)}" for each in case.failing
@@ -180,9 +176,9 @@ def _why(case: CaseView) -> str:
 
 
 def _error_type(case: CaseView) -> str:
-    failure = next((trial.failure for trial in case.trials if trial.failure is not None), None)
-    if failure is not None:
-        return failure.kind.value if failure.kind is FailureKind.SIMULATOR else f"agent.{failure.kind.value}"
+    if case.failure is not None:
+        kind = case.failure.kind
+        return kind.value if kind is FailureKind.SIMULATOR else f"agent.{kind.value}"
     reason = case.unmeasured[0].reason if case.unmeasured else None
     return f"criterion.{reason.value}" if reason is not None else "not_measured"
 
@@ -226,7 +222,7 @@ def _turn_lines(turn: Turn) -> Iterator[str]:
         yield f"  expected: {plain.clip(turn.expected_answer, TEXT_LIMIT)}"
     if turn.actual_answer is not None:
         yield f"  actual:   {plain.clip(turn.actual_answer, TEXT_LIMIT)}"
-    elif turn.unmarked:
+    elif turn.has_no_final_answer:
         yield f"  actual:   {wording.UNMARKED}"
 
 

@@ -128,6 +128,7 @@ def _low_turns(grade: Grade | None) -> list[int]:
 
 
 def _result(alert: Alert, report: Report) -> dict[str, Any]:
+    uri = quote(report.links.place(alert.case.file).lstrip("/"), safe="/")
     return {
         "ruleId": alert.criterion,
         "level": "error" if alert.failed else "note",
@@ -135,7 +136,7 @@ def _result(alert: Alert, report: Report) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _uri(report.links.place(alert.case.file)), "uriBaseId": "%SRCROOT%"},
+                    "artifactLocation": {"uri": uri or ".", "uriBaseId": "%SRCROOT%"},
                     "region": {"startLine": max(alert.case.line or 1, 1)},
                 }
             }
@@ -170,11 +171,6 @@ def _literal(text: str) -> str:
     """Text that is no link and no placeholder in a SARIF message."""
     text = re.sub(r"([\\\[\]])", r"\\\1", text)
     return re.sub(r"\{(\d+)\}", r"{{\1}}", text)
-
-
-def _uri(file: str) -> str:
-    """A repository-relative path as a relative reference, whatever its name is."""
-    return quote(file.lstrip("/"), safe="/") or "."
 
 
 def _fingerprint(alert: Alert) -> str:

@@ -61,7 +61,7 @@ def _beside(report: Report) -> Iterator[str]:
     rows, _ = cases.rows(comparison)
     cells = [("criterion", "base", "head", "change", "95 % interval", "p", "")]
     cells += [
-        (_name(row.name), *cases.moved(row), cases.between(row), cases.p_value(row), cases.said(row)) for row in rows
+        (_name(row.name), *cases.compared(row), cases.between(row), cases.p_value(row), cases.said(row)) for row in rows
     ]
     yield from _columns(cells, right=range(1, 6))
     broken, fixed, flaky = (
@@ -77,7 +77,7 @@ def _beside(report: Report) -> Iterator[str]:
 
 def _figures(v: View) -> str:
     counts, run = v.totals, v.report.run
-    judge = view.judges_figure(run.judges)
+    judge = view.judges_summary(run.judges)
     figures = [
         f"{counts.passed:,} passed",
         f"{counts.failed:,} failed",
@@ -110,15 +110,11 @@ def _table(v: View) -> Iterator[str]:
 def _columns(cells: Sequence[Sequence[str]], *, right: range) -> Iterator[str]:
     widths = [max(plain.columns(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
-        shown = [
-            _padded(cell, width, right=at in right) for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
+        shown = []
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            blanks = " " * (width - plain.columns(cell))
+            shown.append(blanks + cell if at in right else cell + blanks)
         yield "  ".join(shown).rstrip()
-
-
-def _padded(cell: str, width: int, *, right: bool) -> str:
-    blanks = " " * (width - plain.columns(cell))
-    return blanks + cell if right else cell + blanks
 
 
 def _broken(found: Sequence[CaseView]) -> Iterator[str]:
@@ -130,18 +126,12 @@ def _broken(found: Sequence[CaseView]) -> Iterator[str]:
         kind = wording.kind_word(case.verdict.kind)
         name = plain.label(case.verdict.case_id, NAME_WIDTH)
         yield f"{kind}: {name} ({plain.label(case.place, NAME_WIDTH * 2)})"
-        yield f"    {plain.clip_end(_why(case), WHY_WIDTH)}"
-        if case.failure is not None and not case.failing and _why(case) not in told:
-            told.add(_why(case))  # an agent that does not start says the same of every case
+        why = wording.why(case, width=NAME_WIDTH)
+        yield f"    {plain.clip_end(why, WHY_WIDTH)}"
+        if case.failure is not None and not case.failing and why not in told:
+            told.add(why)  # an agent that does not start says the same of every case
             yield from (f"    | {line}" for line in wording.last_words(case.failure).splitlines())
     if len(broken) > CASES:
         yield f"...and {words.counted(len(broken) - CASES, 'more case')}: see report.html"
     if broken:
         yield ""
-
-
-def _why(case: CaseView) -> str:
-    if not case.failing:
-        return wording.why_unmeasured(case)
-    below = (f"{_name(each.name)} {cases.against(each)}" for each in case.failing)
-    return ", ".join(each for each in (*below, case.failure_origin) if each)

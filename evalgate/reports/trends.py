@@ -68,7 +68,7 @@ def title(trends: Sequence[Trend]) -> str:
     return f"Criteria in the last {count} of the base branch{f', {days}' if days else ''}"
 
 
-def stretches(trend: Trend) -> Iterator[list[str]]:
+def lines(trend: Trend) -> Iterator[list[str]]:
     """The points `x,y` of a line through the base runs, broken where one has no score; one of a single point is a
     dot."""
     points: list[str] = []

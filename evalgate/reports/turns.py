@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evalgate.comparison import divergence
+from evalgate.comparison import divergence, threshold
 from evalgate.model import (
     Content,
     CriterionUse,
@@ -20,7 +20,6 @@ from evalgate.model import (
     TrialKey,
     call_diff,
 )
-from evalgate.reports import cases
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain, words
 
@@ -83,7 +82,7 @@ class Turn:
         return answer_text(self.base.final_response) if self.base else None
 
     @property
-    def unmarked(self) -> bool:
+    def has_no_final_answer(self) -> bool:
         """Whether the agent has no answer because none of what it said is marked as final."""
         events = (self.actual and self.actual.events) or ()
         return self.actual_answer is None and any(answer_text(each.content) for each in events)
@@ -94,7 +93,7 @@ class Turn:
         return tuple(score for score in self.scores if score.met is False)
 
     @property
-    def answers_matter(self) -> bool:
+    def compares_answers(self) -> bool:
         """Whether anybody asks for the words of the answer, which is never word for word the same."""
         return not self.below or not all("tool" in score.name for score in self.below)
 
@@ -162,7 +161,7 @@ def tally(finding: Finding) -> str:
     return f"{words.counted(len(finding.opinions), 'sample')}: {told}{spared}"
 
 
-def worth_showing(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
+def shown_findings(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
     """The findings that say anything."""
     return [(name, finding) for name, finding in findings if finding.text.strip() or finding.opinions]
 
@@ -183,7 +182,7 @@ def _scores(index: int, *, trial: GradedTrial, uses: Sequence[CriterionUse]) -> 
             name=use.name,
             value=value,
             threshold=use.threshold if decides else None,
-            met=cases.meets(value, use) if decides else None,
+            met=threshold.reaches(value, use) if decides else None,
         )
 
 
@@ -240,14 +239,14 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
             "the same."
         )
     left, right = base[found.answers - 1], head[found.answers - 1]
-    quotes = _quote(left, right), _quote(right, left)
+    quotes = _said(left, right), _said(right, left)
     told = f"the base's agent {quotes[0]}, head's {quotes[1]}"
     if quotes[0] == quotes[1]:
         told = "the agents gave the same answer, but said or received something else before it"
     return f"The conversations diverge in turn {found.answers}: {told}; {_after(found, base, head)}."
 
 
-def _quote(turn: Invocation, other: Invocation) -> str:
+def _said(turn: Invocation, other: Invocation) -> str:
     """What an agent said in a turn, or what it called where it said the same as the other."""
     told, compared = (answer_text(each.final_response) for each in (turn, other))
     if told == compared:

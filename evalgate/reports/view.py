@@ -259,7 +259,7 @@ def exact_cost_usd(uses: Sequence[JudgeUse]) -> float | None:
     return None if whole.unpriced else whole.cost_usd or 0.0
 
 
-def judges_figure(uses: Sequence[JudgeUse]) -> str:
+def judges_summary(uses: Sequence[JudgeUse]) -> str:
     """`36 calls, 84 cached, $0.02`; "" where no judge was asked."""
     if not uses:
         return ""
@@ -276,12 +276,12 @@ def judges_figure(uses: Sequence[JudgeUse]) -> str:
     return ", ".join(each for each in said if each)
 
 
-def asker(use: JudgeUse) -> str:
+def asked_by(use: JudgeUse) -> str:
     """Who asked: a criterion, or the simulated users."""
     return "simulated users" if use.criterion == USER_SIMULATOR else use.criterion
 
 
-def judge_amounts(use: JudgeUse) -> tuple[str, ...]:
+def judge_row(use: JudgeUse) -> tuple[str, ...]:
     """The cells of a row after criterion and judge, as JUDGE_HEADER names them; `-` where no tokens are known."""
     return (
         f"{use.calls:,}",
@@ -317,17 +317,21 @@ def facts(report: Report) -> tuple[Fact, ...]:
     comparison = report.comparison
     base = None if comparison is None or comparison.problem else comparison.base
     beside = base is not None
+    more = len(report.asked) - JUDGES
     found = [
         _fact(
-            "commit", _commit_of(report), "" if comparison is None else comparison.origin.commit[:SHA], beside=beside
+            "commit",
+            (report.links.commit or report.run.commit)[:SHA],
+            "" if comparison is None else comparison.origin.commit[:SHA],
+            beside=beside,
         ),
-        _fact("agent's files", *(_codes(run) for run in (report.run, base)), beside=beside),
-        _fact("environment", *(_environments(run) for run in (report.run, base)), beside=beside),
-        _fact("agent's models", *(_models(run) for run in (report.run, base)), beside=beside),
-        _fact("simulated user", *(_users(run) for run in (report.run, base)), beside=beside),
+        *(
+            _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
+            for name, of_run in RUN_FACTS.items()
+        ),
         *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
-        _more_judges(len(report.asked) - JUDGES, beside=beside),
-        _dice(report, comparison, beside=beside),
+        Fact(name="judge", head=f"of {more:,} more", base=SAME if beside else "") if more > 0 else None,
+        _statistics(report, comparison, beside=beside),
     ]
     known = tuple(fact for fact in found if fact is not None)
     return known if [fact.name for fact in known] != ["commit"] else ()
@@ -341,18 +345,6 @@ def _fact(name: str, head: str, base: str, *, beside: bool) -> Fact | None:
     return Fact(name=name, head=head or UNKNOWN, base=SAME if base == head else base or UNKNOWN)
 
 
-def _commit_of(report: Report) -> str:
-    return (report.links.commit or report.run.commit)[:SHA]
-
-
-def _codes(run: Run | None) -> str:
-    return "" if run is None else _listed(run.codes.values())
-
-
-def _environments(run: Run | None) -> str:
-    return "" if run is None else _listed(_environment(about) for about in run.agents.values())
-
-
 def _environment(about: Mapping[str, str]) -> str:
     """`google-adk 2.13.0, Python 3.11.4, packages 1a2b3c4d5e6f7a8b`, as far as the worker told."""
     framework = " ".join(each for each in (about.get("framework", ""), about.get("framework_version", "")) if each)
@@ -361,15 +353,19 @@ def _environment(about: Mapping[str, str]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _models(run: Run | None) -> str:
-    return "" if run is None else _listed(sorted(run.models))
+def _simulators(run: Run) -> Iterator[str]:
+    for suite in run.suites:
+        if any(case.scenario is not None for case in suite.eval_set.cases):
+            yield suite.simulator.model
 
 
-def _users(run: Run | None) -> str:
-    if run is None:
-        return ""
-    led = (suite for suite in run.suites if any(case.scenario is not None for case in suite.eval_set.cases))
-    return _listed(suite.simulator.model for suite in led)
+RUN_FACTS: Final[Mapping[str, Callable[[Run], Iterable[str]]]] = {
+    "agent's files": lambda run: run.codes.values(),
+    "environment": lambda run: map(_environment, run.agents.values()),
+    "agent's models": lambda run: sorted(run.models),
+    "simulated user": _simulators,
+}
+"""What is told of each side's run."""
 
 
 def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
@@ -381,11 +377,7 @@ def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
     return Fact(name="judge", of=asked.criterion, head=said, base=SAME if beside else "")
 
 
-def _more_judges(count: int, *, beside: bool) -> Fact | None:
-    return Fact(name="judge", head=f"of {count:,} more", base=SAME if beside else "") if count > 0 else None
-
-
-def _dice(report: Report, comparison: Comparison | None, *, beside: bool) -> Fact | None:
+def _statistics(report: Report, comparison: Comparison | None, *, beside: bool) -> Fact | None:
     if comparison is None or not comparison.draws:
         return None
     said = f"seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
@@ -427,10 +419,10 @@ def relaxed(
     shown = within(lines, room=room, size=lambda line: size(line.text))
     rules, told = (sum(each.rules for each in some) for some in (lines, shown))
     cases_all, cases_told = (sum(each.cases for each in some) for some in (lines, shown))
-    rest = _rules_and_cases(rules - told, cases_all - cases_told)
+    rest = _relaxed_counts(rules - told, cases_all - cases_told)
     return Relaxed(
         lines=tuple(line.text for line in shown),
-        counted=_rules_and_cases(rules, cases_all),
+        counted=_relaxed_counts(rules, cases_all),
         rest=rest and f"{rest} more",
     )
 
@@ -461,7 +453,7 @@ def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLi
     return tuple(line for at, line in enumerate(found) if at in kept)
 
 
-def _rules_and_cases(rules: int, found: int) -> str:
+def _relaxed_counts(rules: int, found: int) -> str:
     """`3 rules and 12 cases`."""
     told = (words.counted(rules, "rule") if rules else "", words.counted(found, "case") if found else "")
     return words.listed(each for each in told if each)
@@ -521,8 +513,8 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     unknown = [
         each for each in found if each.kind is not VerdictKind.PASS and not _has_failed(each) and not each.skipped
     ]
-    loud = [each for each in failing if not _is_quiet(each)]
-    quiet = [each for each in failing if _is_quiet(each)]
+    loud = [each for each in failing if not _is_warning(each)]
+    quiet = [each for each in failing if _is_warning(each)]
     relaxed = report.comparison.relaxed if report.comparison is not None else ()
     return (
         *(_remark(each, Level.ERROR, report.links) for each in loud),
@@ -545,7 +537,7 @@ def _has_failed(case: CaseView) -> bool:
     return case.kind is VerdictKind.FAIL and not case.agent_failed
 
 
-def _is_quiet(case: CaseView) -> bool:
+def _is_warning(case: CaseView) -> bool:
     known = case.compared is not None and case.compared.origin is FailureOrigin.KNOWN
     return known or case.allowed is not None
 

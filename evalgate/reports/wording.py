@@ -23,6 +23,7 @@ from evalgate.model import (
     Verdict,
     VerdictKind,
 )
+from evalgate.reports import cases as reports_cases
 from evalgate.reports.cases import CaseView
 from evalgate.text import plain
 
@@ -186,6 +187,14 @@ def why_unmeasured(case: CaseView) -> str:
     return plain.one_line(plain.clip(case.verdict.reason, WHY_LIMIT)) or "No criterion decides this case."
 
 
+def why(case: CaseView, *, width: int) -> str:
+    """What is wrong with a case, and whose failure it is; "" of one that passed. Names take at most `width`."""
+    if not case.failing:
+        return "" if case.kind is VerdictKind.PASS else why_unmeasured(case)
+    below = (f"{plain.label(each.name, width)} {reports_cases.against(each)}" for each in case.failing)
+    return ", ".join(each for each in (*below, case.failure_origin) if each)
+
+
 def next_step(report: Report, *, lies: Lies = "below") -> str:
     """What the reader can do about the verdict, names between backticks; "" for a clean pass.
 
@@ -215,26 +224,26 @@ def _after_pass(report: Report, lies: Lies) -> str:
     if not failed:
         return f"The failures {lies} are non-blocking."
     which = "deciding failures" if report.verdict.count(VerdictKind.FAIL) > len(failed) else "failures"
-    if report.policy.threshold is ThresholdRule.NEW and _none_newly(report, failed):
+    if report.policy.threshold is ThresholdRule.NEW and _all_old(report, failed):
         return f"The {which} {lies} are not new: `threshold: new` allows them."
     return f"The {which} {lies} are within the required pass rate."
 
 
 def _deciding_failures(report: Report) -> set[tuple[str, str]]:
     return {
-        (case.suite, case.case_id)
+        case.key
         for suite in report.verdict.suites
         for case in suite.cases
         if case.kind is VerdictKind.FAIL and not case.quarantined and not suite.advisory
     }
 
 
-def _none_newly(report: Report, failed: Collection[tuple[str, str]]) -> bool:
+def _all_old(report: Report, failed: Collection[tuple[str, str]]) -> bool:
     """Whether the base is known to have had each of these failures, or chance alone made them."""
     if report.comparison is None:
         return False
     old = {
-        (case.suite, case.case_id)
+        case.key
         for case in report.comparison.cases
         if case.status is CaseStatus.PAIRED and case.origin in (FailureOrigin.KNOWN, FailureOrigin.FLAKY)
     }

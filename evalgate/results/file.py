@@ -166,7 +166,7 @@ ComparisonEntry: Any = entry(
     "ComparisonEntry",
     Comparison,
     doc="Head beside base; the base's trials have a file of their own. Cases alike on both sides are left out.",
-    without={"base"},
+    without={"base", "decided"},
 )
 ResultsFile: Any = entry(
     "Results",
@@ -246,7 +246,7 @@ def render_results(report: Report, *, outcomes: RawOutcomes) -> Iterator[str]:
         cases = tuple(each for each in comparison.cases if _is_worth_telling(each))
         head["comparison"] = shapes.written(ComparisonEntry, comparison, cases=cases)
     head.pop("suites")
-    # the key that tells whose file it is comes first: it is looked for there (`project.source_files`)
+    # the key that tells whose file it is comes first: it is looked for there (`discovery.agents`)
     yield _opened({"schema_version": SCHEMA_VERSION, "evalgate": report.version} | head, "suites")
     for number, (suite, suite_verdict) in enumerate(zip(run.suites, verdict.suites, strict=True)):
         yield ",\n" if number else "\n"
@@ -449,7 +449,7 @@ def _parse(raw: Any, *, place: Place, of: str) -> Stored:
         return _stored(ResultsFile.model_validate(raw), file=place.file)
     except ValidationError as error:
         path, why = shapes.where(raw, error)
-        at = dataclasses.replace(place, json_path=json_source.spelled(path))
+        at = dataclasses.replace(place, json_path=json_source.path_text(path))
         raise _refused(f"does not fit results.json: {why}", place=at, of=of, hint=NEEDED) from error
 
 

@@ -156,7 +156,7 @@ class History:
 
     def _save(self, run: Run, results: Path, *, adk_compat: bool) -> Iterator[Problem]:
         commit = run.commit or (self.repo.head if self.repo is not None else "")
-        revise = adding(summarize(run, commit, adk_compat=adk_compat), warn=self.context.say)
+        revise = add_run(summary_of(run, commit, adk_compat=adk_compat), warn=self.context.say)
         for store in self.stores:
             try:
                 store.save(commit, results, now=self.context.now, revise=revise)
@@ -303,7 +303,7 @@ def render_badge(past: PastRuns) -> str:
 # --- one run more --------------------------------------------------------------------------------
 
 
-def summarize(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
+def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
     """A run as the history of nothing else."""
     by_case = pairing.trials_by_case(run)
     rules = {suite.key: _rules(suite, adk_compat=adk_compat) for suite in run.suites}
@@ -342,7 +342,7 @@ def means_of(run: Run) -> dict[str, float]:
 
 
 def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
-    """The history with one more run (`summarize`). The history of a case whose fingerprint changed starts anew."""
+    """The history with one more run (`summary_of`). The history of a case whose fingerprint changed starts anew."""
     number = past.runs[-1].number + 1 if past.runs else 1
     runs = (*past.runs, replace(new.runs[0], number=number))[-last:]
     cases = past.by_case()
@@ -452,7 +452,7 @@ def read_history(store: Store) -> PastRuns | None:
         raise UnavailableError(f"it is damaged: {error}" if not error.newer else str(error)) from error
 
 
-def adding(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
+def add_run(run: PastRuns, *, warn: Warn = lambda _: None) -> Revise:
     """What `Store.save` is to do with the history: add this run.
 
     An unreadable history starts anew, with a warning; that of a later evalgate stays as it is, with one.

@@ -381,11 +381,11 @@ def _judges(runs: Iterable[Run]) -> tuple[JudgeUse, ...]:
     together: dict[tuple[str, str], JudgeUse] = {}
     for use in (use for run in runs for use in run.judges):
         name = (use.criterion, use.model)
-        together[name] = use if name not in together else _added(together[name], use)
+        together[name] = use if name not in together else _add(together[name], use)
     return tuple(together[name] for name in sorted(together))
 
 
-def _added(one: JudgeUse, more: JudgeUse) -> JudgeUse:
+def _add(one: JudgeUse, more: JudgeUse) -> JudgeUse:
     costs = [cost for cost in (one.cost_usd, more.cost_usd) if cost is not None]
     kinds = one.failures.keys() | more.failures.keys()
     return JudgeUse(

@@ -12,7 +12,7 @@ import secrets
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from evalgate.config.settings import Settings
 from evalgate.errors import EvalgateError, UnavailableError
 from evalgate.model import BaseOrigin, Run
 from evalgate.results import file as results_file
-from evalgate.results.file import Stored as Stored_
+from evalgate.results.file import Stored
 from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.text.words import size
@@ -82,12 +82,13 @@ def made_now(commit: str, now: datetime) -> Entry:
 
 
 def parse_names(names: Iterable[str]) -> list[Entry]:
-    """The runs among file names of `runs`, oldest first; other files and impossible times are passed over."""
+    """The runs among file names of `runs`, oldest first; other files and impossible times are skipped."""
     entries = []
     for name in names:
-        found = _NAME.fullmatch(name)
-        if found and _is_time(found[1]):
-            entries.append(Entry(stamp=found[1], commit=found[2]))
+        if found := _NAME.fullmatch(name):
+            with contextlib.suppress(ValueError):
+                datetime.strptime(found[1], _STAMP).replace(tzinfo=UTC)
+                entries.append(Entry(stamp=found[1], commit=found[2]))
     return sorted(entries)
 
 
@@ -103,7 +104,7 @@ def pick(entries: Iterable[Entry], candidates: Sequence[str]) -> list[tuple[int,
     ]
 
 
-def pick_dropped(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
+def pick_removed(entries: Iterable[Entry], *, keep: int, new: Entry) -> list[Entry]:
     """What goes when `new` comes: earlier runs of its commit, and the oldest beyond `keep`; never `new` itself."""
     others = sorted(entry for entry in entries if entry != new)
     repeated = [entry for entry in others if entry.commit == new.commit and entry < new]
@@ -158,14 +159,6 @@ def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
         raise Unreadable("is empty")
 
 
-def _is_time(stamp: str) -> bool:
-    try:
-        datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-    except ValueError:
-        return False
-    return True
-
-
 # -- What a store of base results can do, whatever it is kept in --
 
 HISTORY = "history.json"
@@ -178,12 +171,20 @@ Called again with a newer history where another run was faster: it must have no 
 """
 
 Warn = Callable[[str], None]
-"""Told of what was found in a store and left aside, in a sentence."""
+"""Told of what was found in a store and ignored, in a sentence."""
+
+
+def _files_beside(
+    known: Collection[str], revise: Revise | None, read_history: Callable[[], bytes | None]
+) -> dict[str, bytes]:
+    """What a save writes beside the run: README where it is not `known`, and what `revise` makes of the history."""
+    readme = {} if README in known else {README: README_TEXT.encode()}
+    return {**readme, **(revise(read_history()) if revise else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """Results of an earlier run.
+class StoredRun:
+    """Results of an earlier run, as they lie on disk.
 
     `commit`: what was run; `saved_at`: ISO 8601, UTC; `distance`: steps back from the commit that was looked for;
     `path`: results.json, plain, ours to read and not to be trusted.
@@ -200,10 +201,10 @@ class Store(Protocol):
 
     @property
     def name(self) -> str:
-        """How people call it: `data branch evalgate-data`."""
+        """As people call it: `data branch evalgate-data`."""
         ...
 
-    def find(self, candidates: Sequence[str]) -> Stored | None:
+    def find(self, candidates: Sequence[str]) -> StoredRun | None:
         """Results of the first of `candidates` (commit SHAs, nearest first) that has readable ones."""
         ...
 
@@ -216,16 +217,44 @@ class Store(Protocol):
         ...
 
 
+def _find_first(
+    picked: Iterable[tuple[int, Entry]],
+    read: Callable[[Entry], bytes | None],
+    *,
+    scratch: Path,
+    where: str,
+    warn: Warn,
+) -> StoredRun | None:
+    """The first run that can be unpacked to `scratch`. `read`: what is stored of it, None where it was just dropped;
+    raises Unreadable."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    for distance, entry in picked:
+        path = scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
+        try:
+            data = read(entry)
+            if data is None:
+                continue
+            unpack(data, path)
+        except Unreadable as error:
+            path.unlink(missing_ok=True)
+            warn(f"{entry.name} {where} was ignored: it {error}")
+        else:
+            return StoredRun(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
+    return None
+
+
 # -- Base results on a branch of the remote, one commit a run, written without any checkout and safe in a race --
 
 PATIENCE_S = 300.0
 LONGEST_PAUSE_S = 8.0
 AUTHOR = ("evalgate", "evalgate@users.noreply.invalid")
 _HISTORY = "Evalgate-History"
+_BRANCH_NAME = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\s\x00-\x1f\x7f~^:?*\[\\]+")
+"""Near enough; what git refuses beyond this it says itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tip:
+class _Branch:
     """The branch as it was fetched: its commit ("" where it does not exist), its plain files, names of what else stands
     at its top (links, folders), how many commits it has."""
 
@@ -253,7 +282,7 @@ class _Tip:
 
 
 class DataBranch:
-    """See `store.Store`. Only what is asked for is fetched; each save is one commit on top of the newest.
+    """See `Store`. Only what is asked for is fetched; each save is one commit on top of the newest.
 
     After twice `keep` commits the branch starts anew with what it holds, so that clones of the repository do not
     carry old runs for ever; where others keep something there, or the remote allows no such push, it goes on growing.
@@ -270,10 +299,11 @@ class DataBranch:
         patience_s: float = PATIENCE_S,
     ) -> None:
         """`repo`: any repository whose remote holds the branch. Raises UnavailableError for an impossible name."""
-        if not _is_branch_name(branch):
+        if not _BRANCH_NAME.fullmatch(branch):
             raise UnavailableError(f"{branch!r} is not a valid branch name")
         self._repo = git.empty_beside(repo, f"data-{random.randrange(16**8):08x}")  # noqa: S311 - no secret
         self._branch = branch
+        self._ref = f"refs/heads/{branch}"
         self._keep = keep
         self._warn = warn
         self._pause = pause
@@ -282,33 +312,31 @@ class DataBranch:
 
     @property
     def name(self) -> str:
-        """How people call it."""
+        """See `Store`."""
         return f"data branch {self._branch}"
 
-    def find(self, candidates: Sequence[str]) -> Stored | None:
-        """See `store.Store`."""
+    def find(self, candidates: Sequence[str]) -> StoredRun | None:
+        """See `Store`."""
         tip = self._fetched()
-        for distance, entry in pick(tip.entries, candidates):
-            path = self._repo.folder / f"{entry.commit}.json"
-            path.unlink(missing_ok=True)
+
+        def read(entry: Entry) -> bytes:
             try:
-                unpack(self._blob(tip.files[f"{RUNS}/{entry.name}"], MOST_PACKED_BYTES), path)
-            except (Unreadable, GitFailed) as error:
-                why = error.words if isinstance(error, GitFailed) else str(error)
-                self._warn(f"{entry.name} on the {self.name} was ignored: it {why}")
-            else:
-                return Stored(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
-        return None
+                return self._content(tip.files[f"{RUNS}/{entry.name}"], MOST_PACKED_BYTES)
+            except GitFailed as error:
+                raise Unreadable(error.words) from error
+
+        picked = pick(tip.entries, candidates)
+        return _find_first(picked, read, scratch=self._repo.folder, where=f"on the {self.name}", warn=self._warn)
 
     def read(self, name: str) -> bytes | None:
-        """See `store.Store`."""
+        """See `Store`."""
         tip = self._fetched()
         if name in tip.others:
             raise UnavailableError(f"{name} on the {self.name} is not a plain file")
         return self._read(tip, name)
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
-        """See `store.Store`. Raises GitFailed where others push faster for `patience_s`, or the token may not, and
+        """See `Store`. Raises GitFailed where others push faster for `patience_s`, or the token may not, and
         UnavailableError for a branch that holds other things and no run."""
         entry = made_now(commit, now)
         packed = self._repo.folder / "packed.gz"
@@ -322,8 +350,10 @@ class DataBranch:
                     f"the branch {self._branch} contains other files and no results, so none are stored there",
                     hint="Set `data-branch` to a separate branch; it need not exist yet.",
                 )
+            lease = f"--force-with-lease={self._ref}:{tip.commit}"  # provided that it still holds `tip`
             try:
-                self._push(self._made(tip, entry, run=run, revise=revise, now=now), tip)
+                made = self._made(tip, entry, run=run, revise=revise, now=now)
+                self._repo.run_with_remote("push", "--quiet", "--no-verify", lease, "origin", f"{made}:{self._ref}")
             except GitFailed as error:
                 if self._may_start_anew and self._starts_anew(tip) and "remote rejected" in error.words:
                     self._may_start_anew = False
@@ -335,29 +365,19 @@ class DataBranch:
 
     # --- reading -----------------------------------------------------------------------------------
 
-    def _fetched(self) -> _Tip:
-        ref = f"refs/heads/{self._branch}"
-        spec = f"+{ref}:refs/evalgate/data"
+    def _fetched(self) -> _Branch:
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--depth=1", "--filter=blob:none")
         try:
-            self._repo.run_with_remote(
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--depth=1",
-                "--filter=blob:none",
-                "origin",
-                spec,
-            )
+            self._repo.run_with_remote("fetch", *options, "origin", f"+{self._ref}:refs/evalgate/data")
         except GitFailed as error:
             if error.complaint is Complaint.MISSING and "couldn't find remote ref" in error.words:
-                return _Tip()
+                return _Branch()
             raise
         commit = self._repo.run("rev-parse", "--verify", "refs/evalgate/data")
         message = self._repo.run_bytes("cat-file", "commit", commit).decode("utf-8", "replace")
         found = re.findall(rf"^{_HISTORY}: (\d{{1,9}})$", message, re.MULTILINE)
         listed = list(self._listed(commit))
-        return _Tip(
+        return _Branch(
             commit=commit,
             files={name: blob for name, blob in listed if blob},
             others=frozenset(name for name, blob in listed if not blob),
@@ -377,22 +397,22 @@ class DataBranch:
                 if name:
                     yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
 
-    def _read(self, tip: _Tip, name: str) -> bytes | None:
-        return self._blob(tip.files[name], MOST_HISTORY_BYTES) if name in tip.files else None
+    def _read(self, tip: _Branch, name: str) -> bytes | None:
+        return self._content(tip.files[name], MOST_HISTORY_BYTES) if name in tip.files else None
 
-    def _blob(self, blob: str, most_bytes: int) -> bytes:
+    def _content(self, blob: str, most_bytes: int) -> bytes:
         return self._repo.run_with_remote("cat-file", "blob", blob, most_bytes=most_bytes)
 
     # --- writing -----------------------------------------------------------------------------------
 
-    def _made(self, tip: _Tip, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
+    def _made(self, tip: _Branch, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
         """A commit that adds the run to the tip."""
         files = {f"{RUNS}/{entry.name}": run}
-        if README not in tip.files:
-            files[README] = self._written(README_TEXT.encode())
-        for name, data in (revise(self._read(tip, HISTORY)) if revise else {}).items():
-            files[name] = self._written(data)
-        dropped = pick_dropped(tip.entries, keep=self._keep, new=entry)
+        for name, data in _files_beside(tip.files.keys(), revise, lambda: self._read(tip, HISTORY)).items():
+            path = self._repo.folder / "file"
+            path.write_bytes(data)
+            files[name] = self._repo.run("hash-object", "-w", "--no-filters", str(path))
+        dropped = pick_removed(tip.entries, keep=self._keep, new=entry)
         lines = [f"100644 {blob}\t{name}\0" for name, blob in files.items()]
         lines += [f"0 {'0' * len(run)}\t{RUNS}/{each.name}\0" for each in dropped]
         index = self._repo.folder / "index"
@@ -402,39 +422,17 @@ class DataBranch:
             self._repo.run("read-tree", tip.commit, environment=at_index)
         self._repo.run("update-index", "-z", "--index-info", given="".join(lines).encode(), environment=at_index)
         tree = self._repo.run("write-tree", "--missing-ok", environment=at_index)
-        return self._commit(tree, tip, entry, now=now)
-
-    def _written(self, data: bytes) -> str:
-        path = self._repo.folder / "file"
-        path.write_bytes(data)
-        return self._repo.run("hash-object", "-w", "--no-filters", str(path))
-
-    def _commit(self, tree: str, tip: _Tip, entry: Entry, *, now: datetime) -> str:
         anew = not tip.commit or (self._may_start_anew and self._starts_anew(tip))
-        parents = () if anew else ("-p", tip.commit)
-        history = 1 if anew else tip.history + 1
         # [skip ci]: a push with a personal token would start the workflows of every push
+        history = 1 if anew else tip.history + 1
         message = f"Results of {entry.commit[:12]} [skip ci]\n\n{_HISTORY}: {history}\n"
-        date = f"{int(now.timestamp())} +0000"
-        name, email = AUTHOR
-        who = {
-            "GIT_AUTHOR_NAME": name,
-            "GIT_AUTHOR_EMAIL": email,
-            "GIT_AUTHOR_DATE": date,
-            "GIT_COMMITTER_NAME": name,
-            "GIT_COMMITTER_EMAIL": email,
-            "GIT_COMMITTER_DATE": date,
-        }
+        about = {"NAME": AUTHOR[0], "EMAIL": AUTHOR[1], "DATE": f"{int(now.timestamp())} +0000"}
+        who = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in about.items()}
+        parents = () if anew else ("-p", tip.commit)
         return self._repo.run("commit-tree", tree, *parents, given=message.encode(), environment=who)
 
-    def _starts_anew(self, tip: _Tip) -> bool:
+    def _starts_anew(self, tip: _Branch) -> bool:
         return tip.history >= 2 * self._keep and not tip.has_more
-
-    def _push(self, commit: str, tip: _Tip) -> None:
-        """Have the branch hold `commit`, provided that it still holds `tip`."""
-        ref = f"refs/heads/{self._branch}"
-        lease = f"--force-with-lease={ref}:{tip.commit}"
-        self._repo.run_with_remote("push", "--quiet", "--no-verify", lease, "origin", f"{commit}:{ref}")
 
 
 def _pauses() -> Iterator[float]:
@@ -445,14 +443,6 @@ def _pauses() -> Iterator[float]:
         longest = min(2 * longest, LONGEST_PAUSE_S)
 
 
-def _is_branch_name(name: str) -> bool:
-    """Whether git takes the name, near enough; what it refuses beyond this it says itself."""
-    return (
-        re.fullmatch(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\s\x00-\x1f\x7f~^:?*\[\\]+", name)
-        is not None
-    )
-
-
 # -- Base results in a folder --
 
 LOCK = ".lock"
@@ -460,7 +450,7 @@ LEFTOVER_S = 86400.0
 
 
 class Folder:
-    """See `store.Store`. Writers take turns; readers need not wait, since every file appears whole."""
+    """See `Store`. Writers take turns; readers need not wait, since every file appears whole."""
 
     def __init__(self, folder: Path, *, scratch: Path, keep: int = KEPT_RUNS, warn: Warn = lambda _: None) -> None:
         """`folder` need not exist; unpacked results go to `scratch`, which the caller removes."""
@@ -471,73 +461,55 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """How people call it."""
+        """See `Store`."""
         return f"folder {self._folder}"
 
-    def find(self, candidates: Sequence[str]) -> Stored | None:
-        """See `store.Store`."""
-        for distance, entry in pick(self._entries(), candidates):
-            path = self._scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
-            try:
-                data = _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES)
-                if data is None:
-                    continue  # another run has just dropped it
-                self._scratch.mkdir(parents=True, exist_ok=True)
-                unpack(data, path)
-            except Unreadable as error:
-                path.unlink(missing_ok=True)
-                self._warn(f"{entry.name} in the {self.name} was ignored: it {error}")
-            except OSError as error:
-                raise _out_of_reach(self._folder, error) from error
-            else:
-                return Stored(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
-        return None
+    def find(self, candidates: Sequence[str]) -> StoredRun | None:
+        """See `Store`."""
+        with _unavailable(self._folder):
+            return _find_first(
+                pick(self._entries(), candidates),
+                lambda entry: _read(self._folder / RUNS / entry.name, MOST_PACKED_BYTES),
+                scratch=self._scratch,
+                where=f"in the {self.name}",
+                warn=self._warn,
+            )
 
     def read(self, name: str) -> bytes | None:
-        """See `store.Store`."""
-        try:
-            return _read(self._folder / name, MOST_HISTORY_BYTES)
-        except Unreadable as error:
-            raise UnavailableError(f"{name} in the {self.name} {error}") from error
-        except OSError as error:
-            raise _out_of_reach(self._folder, error) from error
+        """See `Store`."""
+        with _unavailable(self._folder):
+            try:
+                return _read(self._folder / name, MOST_HISTORY_BYTES)
+            except Unreadable as error:
+                raise UnavailableError(f"{name} in the {self.name} {error}") from error
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
-        """See `store.Store`."""
+        """See `Store`."""
         entry = made_now(commit, now)
         runs = self._folder / RUNS
-        try:
+        with _unavailable(self._folder):
             runs.mkdir(parents=True, exist_ok=True)
             packed = _fresh(runs)
             try:
                 pack(results, packed)
                 with self._turn():
                     packed.replace(runs / entry.name)
-                    self._write_beside(revise)
-                    for dropped in pick_dropped(self._entries(), keep=self._keep, new=entry):
+                    known = {README} if (self._folder / README).exists() else frozenset[str]()
+                    for name, data in _files_beside(known, revise, lambda: self.read(HISTORY)).items():
+                        fresh = _fresh(self._folder)
+                        fresh.write_bytes(data)
+                        fresh.replace(self._folder / name)
+                    for dropped in pick_removed(self._entries(), keep=self._keep, new=entry):
                         (runs / dropped.name).unlink(missing_ok=True)
-                    _remove_leftovers(runs, now)
+                    _remove_stale(runs, now)
             finally:
                 packed.unlink(missing_ok=True)
-        except OSError as error:
-            raise _out_of_reach(self._folder, error) from error
-
-    def _write_beside(self, revise: Revise | None) -> None:
-        files = {} if (self._folder / README).exists() else {README: README_TEXT.encode()}
-        if revise:
-            files |= revise(self.read(HISTORY))
-        for name, data in files.items():
-            fresh = _fresh(self._folder)
-            fresh.write_bytes(data)
-            fresh.replace(self._folder / name)
 
     def _entries(self) -> list[Entry]:
         try:
             return parse_names(path.name for path in (self._folder / RUNS).iterdir())
         except FileNotFoundError:
             return []
-        except OSError as error:
-            raise _out_of_reach(self._folder, error) from error
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -554,7 +526,7 @@ def _fresh(folder: Path) -> Path:
     return folder / f".new-{secrets.token_hex(8)}"
 
 
-def _remove_leftovers(folder: Path, now: datetime) -> None:
+def _remove_stale(folder: Path, now: datetime) -> None:
     """Remove what killed writers left a day ago and longer."""
     for path in folder.glob(".new-*"):
         with contextlib.suppress(FileNotFoundError):
@@ -581,8 +553,13 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
     return data
 
 
-def _out_of_reach(folder: Path, error: OSError) -> UnavailableError:
-    return UnavailableError(f"cannot use the folder of base results {folder}: {error.strerror or error}")
+@contextlib.contextmanager
+def _unavailable(folder: Path) -> Iterator[None]:
+    """Raises UnavailableError for what the system says of the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise UnavailableError(f"cannot use the folder of base results {folder}: {error.strerror or error}") from error
 
 
 # -- What the commit brings along where results and replies are kept --
@@ -634,7 +611,7 @@ MOST_PASSED_OVER = 20
 class Found:
     """Stored results, and how far they are from the commit that was looked for."""
 
-    stored: Stored_
+    stored: Stored
     commit: str
     saved_at: str
     distance: int
@@ -685,7 +662,10 @@ def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], No
         distance = behind + kept.distance
         try:
             stored = results_file.read_results(kept.path, shown_as=f"{kept.commit[:12]} in the {store.name}")
-            why = _unusable(stored.run, kept.commit)
+            run = stored.run
+            why = "" if has_conversation(run) else "the agent failed in every run"
+            if run.commit and run.commit != kept.commit:
+                why = f"they are of {run.commit[:12]}"
         except EvalgateError as error:
             why = error.message
         else:
@@ -696,29 +676,21 @@ def _nearest(store: Store, candidates: Sequence[str], *, say: Callable[[str], No
     return None
 
 
-def _unusable(run: Run, commit: str) -> str:
-    if run.commit and run.commit != commit:
-        return f"they are of {run.commit[:12]}"
-    return "" if has_conversation(run) else "the agent failed in every run"
-
-
 def has_conversation(run: Run) -> bool:
     """Whether at least one conversation came to its end: without, nothing can be compared with the run."""
     return any(trial.failure is None for trial in run.trials)
 
 
-def aged(origin: BaseOrigin, *, settings: Settings, now: datetime) -> BaseOrigin:
-    """The origin with the age of its results in days, and a note where they are older than `max_baseline_age`."""
+def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
+    """The origin with the age of its results in days, a note where they are older than `max_baseline_age`, and `notes`
+    behind it."""
     try:
         measured = datetime.fromisoformat(origin.measured_at)
     except ValueError:
-        return origin
+        return dataclasses.replace(origin, notes=(*origin.notes, *notes))
     if measured.tzinfo is None:
         measured = measured.replace(tzinfo=UTC)
-    age_days = max(0.0, (now - measured).total_seconds() / DAY_S)
-    notes = origin.notes
-    if age_days > settings.max_baseline_age:
-        most = settings.max_baseline_age
-        stale = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
-        notes = (*notes, stale)
-    return dataclasses.replace(origin, age_days=age_days, notes=notes)
+    age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
+    stale = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
+    told = (*origin.notes, *([stale] if age_days > most else ()), *notes)
+    return dataclasses.replace(origin, age_days=age_days, notes=told)

@@ -17,7 +17,7 @@ import re
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -31,27 +31,11 @@ if TYPE_CHECKING:  # filelock takes 0.05 s to import, and many runs need no lock
     import filelock
 
 KEPT = (
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "TMPDIR",
-    "XDG_CONFIG_HOME",
-    "XDG_RUNTIME_DIR",
-    "DBUS_SESSION_BUS_ADDRESS",  # where credential helpers of a desk live
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_SSL_*",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "CURL_CA_BUNDLE",
-    "*_proxy",
-    "*_PROXY",
+    *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
+    "DBUS_SESSION_BUS_ADDRESS",  # where credential helpers of a desktop live
+    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_*"),
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "*_proxy", "*_PROXY"),
 )
 """The user's own, and trusted as such. GIT_DIR, GIT_INDEX_FILE and their like (set in hooks) must not get through."""
 
@@ -217,26 +201,6 @@ def parse_complaint(words: str) -> Complaint:
     return next((complaint for complaint, pattern in _COMPLAINTS if pattern.search(words)), Complaint.OTHER)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Output:
-    """Standard output up to a limit."""
-
-    limit: int
-    sink: Callable[[bytes], object] | None
-    kept: bytearray = field(default_factory=bytearray)
-    total: int = 0
-    on_overflow: Callable[[], None] = lambda: None
-
-    def feed(self, chunk: bytes) -> None:
-        self.total += len(chunk)
-        if self.total > self.limit:
-            self.on_overflow()
-        elif self.sink is not None:
-            self.sink(chunk)
-        else:
-            self.kept += chunk
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
     """How git is run: its environment without GIT_CONFIG_*, its settings, and what no error may show.
@@ -255,34 +219,39 @@ class Git:
         given: bytes = b"",
         timeout_s: float = LOCAL_TIMEOUT_S,
         most_bytes: int = MOST_OUTPUT_BYTES,
-        sink: Callable[[bytes], object] | None = None,
         settings: Sequence[tuple[str, str]] = (),
         environment: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Standard output of `git ARGUMENTS`, or b"" where `sink` takes it chunk by chunk.
+        """Standard output of `git ARGUMENTS`.
 
         `given` goes to its standard input. Raises GitFailed for a nonzero exit, too long a time or too much output.
         """
         name = f"git {next((each for each in arguments if not each.startswith('-')), '')}".strip()
-        output = _Output(limit=most_bytes, sink=sink)
+        said = bytearray()
         full = with_settings({**self.environment, **(environment or {})}, [*self.settings, *settings])
         try:
             child = Child(["git", *arguments], cwd=cwd, environment=full, reads_input=bool(given))
         except ChildStartError as error:
             raise GitFailed(command=name, words=str(error), complaint=Complaint.NO_GIT) from None
-        output.on_overflow = child.end
-        child.listen(output.feed)
+
+        def feed(chunk: bytes) -> None:
+            if len(said) <= most_bytes:
+                said.extend(chunk)
+            if len(said) > most_bytes:
+                child.end()
+
+        child.listen(feed)
         ended = _wait(child, given=given, timeout_s=timeout_s)
         words = self.redacted(child.stderr.text(limit=WORDS_OF_GIT))
         if ended is None:
             late = f"it took longer than {timeout_s:.0f} s and was stopped. {words}"
             raise GitFailed(command=name, words=late, complaint=Complaint.TIMEOUT)
-        if output.total > most_bytes:
+        if len(said) > most_bytes:
             raise GitFailed(command=name, words=f"more than {most_bytes:,} bytes of output", complaint=Complaint.OTHER)
         if ended.returncode != 0:
             shown = words.strip() or f"it {ended}"
             raise GitFailed(command=name, words=shown, complaint=parse_complaint(words))
-        return bytes(output.kept)
+        return bytes(said)
 
     def redacted(self, text: str) -> str:
         """`text` without tokens, and without user names and passwords in URLs."""
@@ -309,7 +278,7 @@ def _wait(child: Child, *, given: bytes, timeout_s: float) -> Ended | None:
 # --- the user's repository ----------------------------------------------------------------
 
 
-REF = re.compile(r"[0-9a-f]{40,64} refs/[^\s\x00-\x1f\x7f]+")
+_REF = re.compile(r"[0-9a-f]{40,64} refs/[^\s\x00-\x1f\x7f]+")
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -348,36 +317,32 @@ def find_source(root: Path) -> Source:
     """
     start = root.resolve()
     for folder in (start, *start.parents):
-        git_dir = of_working_tree(folder)
+        git_dir = _git_folder(folder)
         if git_dir is not None:
-            return Source(working_tree=folder, git_dir=git_dir, common_dir=common_dir(git_dir))
+            pointer = git_dir / "commondir"
+            common = git_dir
+            if pointer.is_file():
+                common = (git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()).resolve()
+            return Source(working_tree=folder, git_dir=git_dir, common_dir=common)
     raise UnavailableError(
         f"{root} is not in a git repository, so there is no base to compare with",
         hint="Check out with actions/checkout (it needs `git` in the job), or use `baseline: file:PATH`.",
     )
 
 
-def of_working_tree(folder: Path) -> Path | None:
+def _git_folder(working_tree: Path) -> Path | None:
     """The git directory of a working tree, through a `.git` file where it is one; None where there is none."""
-    git_dir = folder / ".git"
+    git_dir = working_tree / ".git"
     if git_dir.is_file():
         with git_dir.open(encoding="utf-8", errors="surrogateescape") as file:
             text = file.read(4096)
         if not text.startswith("gitdir: "):
             return None
-        git_dir = (folder / text.removeprefix("gitdir: ").strip()).resolve()
+        git_dir = (working_tree / text.removeprefix("gitdir: ").strip()).resolve()
     return git_dir if (git_dir / "HEAD").is_file() or (git_dir / "HEAD").is_symlink() else None
 
 
-def common_dir(git_dir: Path) -> Path:
-    """Where the objects and branches of a git directory are: itself, but for a linked working tree."""
-    pointer = git_dir / "commondir"
-    if not pointer.is_file():
-        return git_dir
-    return (git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").strip()).resolve()
-
-
-def read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str, str]]:
+def _read_settings(git: Git, git_dir: Path, *, cwd: Path) -> Iterator[tuple[str, str]]:
     """The repository's own settings, what it includes too; reading them runs nothing. Raises GitFailed."""
     files = [["--local"]]
     if (git_dir / "config.worktree").is_file():
@@ -404,50 +369,31 @@ def parse_remote(settings: Iterable[tuple[str, str]], *, working_tree: Path) -> 
     if not name:
         return Remote()
     partial = [(f"remote.origin.{key}", last.get(f"remote.{name}.{key}", "")) for key in _PARTIAL]
-    if not partial[0][1]:
-        partial = []
-    return Remote(
-        name=name,
-        url=_absolute(last[f"remote.{name}.url"], working_tree),
-        headers=tuple(headers),
-        partial=tuple(partial),
-    )
+    url = last[f"remote.{name}.url"]
+    if ":" not in url.partition("/")[0] and not url.startswith("/"):  # neither a URL nor ssh's `host:path`
+        url = str((working_tree / url).resolve())
+    return Remote(name=name, url=url, headers=tuple(headers), partial=tuple(partial) if partial[0][1] else ())
 
 
 _PARTIAL = ("promisor", "partialclonefilter")
 
 
-def _absolute(url: str, working_tree: Path) -> str:
-    """A path relative to the working tree made absolute; a URL, or ssh's `host:path`, as it is."""
-    before_slash = url.split("/", 1)[0]
-    return url if ":" in before_slash or url.startswith("/") else str((working_tree / url).resolve())
-
-
-def parse_sparse(settings: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The settings of a sparse checkout, which a checkout of the base shares; none where everything is there."""
-    if settings.get("core.sparsecheckout", "").lower() != "true":
-        return []
-    cone = "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
-    return [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
-
-
-def object_format(settings: Mapping[str, str]) -> str:
-    """`sha1` or `sha256`."""
-    return "sha256" if settings.get("extensions.objectformat", "").lower() == "sha256" else "sha1"
-
-
-def read_refs(git: Git, git_dir: Path, *, cwd: Path) -> str:
+def _read_refs(git: Git, git_dir: Path, *, cwd: Path) -> str:
     """All branches and tags as the lines of a packed-refs file. Raises GitFailed."""
     arguments = (f"--git-dir={git_dir}", "for-each-ref", "--format=%(objectname) %(refname)")
     listed = git.run(*arguments, cwd=str(cwd)).decode("utf-8", "surrogateescape")
-    return "".join(f"{line}\n" for line in listed.split("\n") if REF.fullmatch(line))
+    return "".join(f"{line}\n" for line in listed.split("\n") if _REF.fullmatch(line))
 
 
-def read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
+def _read_head(git: Git, git_dir: Path, *, cwd: Path) -> str:
     """The commit that is checked out; "" on a branch without any. Raises GitFailed."""
     # `--symbolic-full-name` and peeling are left out: they would look at objects, in the user's repository
-    arguments = (f"--git-dir={git_dir}", "rev-parse", "HEAD")
-    name = git.run(*arguments, cwd=str(cwd)).decode("ascii", "replace").strip()
+    try:
+        name = git.run(f"--git-dir={git_dir}", "rev-parse", "HEAD", cwd=str(cwd)).decode("ascii", "replace").strip()
+    except GitFailed as error:
+        if error.complaint is not Complaint.MISSING:
+            raise
+        return ""
     return name if is_full_sha(name) else ""
 
 
@@ -466,7 +412,7 @@ def private_folder(under: Path) -> Iterator[Path]:
     name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
     try:
         under.mkdir(parents=True, exist_ok=True)
-        remove_stale(under)
+        _remove_stale(under)
         folder = under.resolve() / name
         lock = _lock_of(folder)
         lock.acquire()  # before the folder is there, so that none is ever without
@@ -479,7 +425,7 @@ def private_folder(under: Path) -> Iterator[Path]:
         _remove_with_lock(folder, lock)
 
 
-def remove_stale(under: Path) -> None:
+def _remove_stale(under: Path) -> None:
     """Remove the folders in `under` whose process is gone."""
     for folder in sorted(under.glob(f"{_PREFIX}*")):
         if folder.is_dir():
@@ -526,11 +472,10 @@ Settings = Sequence[tuple[str, str]]
 class Repository:
     """What is asked for commits, and what they are fetched into.
 
-    `root`: evalgate's, as given; `prefix`: where it lies below the top of the working tree, "" for the top itself;
-    `folder`: private, gone at the end; `ways`: settings with which the remote is asked, one after the other.
+    `prefix`: where evalgate's root lies below the top of the working tree, "" for the top itself; `folder`: private,
+    gone at the end; `ways`: settings with which the remote is asked, one after the other.
     """
 
-    root: Path
     prefix: str
     source: Source
     folder: Path
@@ -542,14 +487,14 @@ class Repository:
 
     def run(self, *arguments: str, given: bytes = b"", environment: Mapping[str, str] | None = None) -> str:
         """What `git ARGUMENTS` says, blanks around it cut; no network. Raises GitFailed."""
-        return _text(self.run_bytes(*arguments, given=given, environment=environment))
+        said = self.run_bytes(*arguments, given=given, environment=environment)
+        return said.decode("utf-8", "surrogateescape").strip()
 
     def run_bytes(
         self,
         *arguments: str,
         given: bytes = b"",
         environment: Mapping[str, str] | None = None,
-        sink: Callable[[bytes], object] | None = None,
         most_bytes: int = MOST_OUTPUT_BYTES,
     ) -> bytes:
         """As `run`, every byte of it; see `Git.run`."""
@@ -559,7 +504,6 @@ class Repository:
             cwd=str(self.folder),
             given=given,
             environment=environment,
-            sink=sink,
             most_bytes=most_bytes,
         )
 
@@ -635,46 +579,56 @@ def empty_beside(repo: Repository, name: str) -> Repository:
     """An empty repository in a new folder of `repo`'s, with the same remote; contents are fetched when asked for."""
     folder = repo.folder / name
     folder.mkdir()
-    git_dir = folder / "repository.git"
-    kind = f"--object-format={'sha256' if len(repo.head) == 64 else 'sha1'}"
-    repo.git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
+    git_dir = _made(repo.git, folder, object_format="sha256" if len(repo.head) == 64 else "sha1")
     partial = (("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "blob:none"))
     return replace(repo, folder=folder, git_dir=git_dir, head="", remote=replace(repo.remote, partial=partial))
 
 
+def _made(git: Git, folder: Path, *, object_format: str) -> Path:
+    git_dir = folder / "repository.git"
+    kind = f"--object-format={object_format}"
+    git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
+    return git_dir
+
+
 def _borrowed(found: Source, *, root: Path, environ: Mapping[str, str], token: str | None, folder: Path) -> Repository:
     """A bare repository in `folder` with the branches of `found`, whose objects it borrows."""
-    server = environ.get("GITHUB_SERVER_URL") or GITHUB
-    git = Git(environment=git_environment(environ), settings=[*given_settings(environ), *HARDENED])
-    listed = tuple(read_settings(git, found.git_dir, cwd=folder))
-    settings = dict(listed)
-    remote = parse_remote(listed, working_tree=found.working_tree)
-    git = replace(git, secrets=_secrets(remote, token))
-    git_dir = folder / "repository.git"
-    kind = f"--object-format={object_format(settings)}"
-    git.run("init", "--bare", "--quiet", "--template=", kind, str(git_dir), cwd=str(folder))
+    environment, ours = git_environment(environ), [*given_settings(environ), *HARDENED]
+    listed = tuple(_read_settings(Git(environment=environment, settings=ours), found.git_dir, cwd=folder))
+    settings, remote = dict(listed), parse_remote(listed, working_tree=found.working_tree)
+    is_sparse = settings.get("core.sparsecheckout", "").lower() == "true"
+    if is_sparse:  # a checkout of the base shares it
+        cone = "true" if settings.get("core.sparsecheckoutcone", "").lower() == "true" else "false"
+        ours += [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", cone)]
+    git = Git(environment=environment, settings=ours, secrets=_secrets(remote, token))
+    is_sha256 = settings.get("extensions.objectformat", "").lower() == "sha256"
+    git_dir = _made(git, folder, object_format="sha256" if is_sha256 else "sha1")
     (git_dir / "objects" / "info").mkdir(exist_ok=True)
     (git_dir / "objects" / "info" / "alternates").write_bytes(quoted_path(found.common_dir / "objects"))
     _copy(found.common_dir / "shallow", git_dir / "shallow")
-    refs = read_refs(git, found.git_dir, cwd=folder)
+    refs = _read_refs(git, found.git_dir, cwd=folder)
     (git_dir / "packed-refs").write_text(refs, encoding="utf-8", errors="surrogateescape")
-    head = _read_head(git, found, folder)
+    head = _read_head(git, found.git_dir, cwd=folder)
     if head:
         (git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
-    sparse = parse_sparse(settings)
-    if sparse:
+    if is_sparse:
         (git_dir / "info").mkdir(exist_ok=True)
         _copy(found.git_dir / "info" / "sparse-checkout", git_dir / "info" / "sparse-checkout")
+    ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
+    if token:
+        server = environ.get("GITHUB_SERVER_URL") or GITHUB
+        url = over_https(remote.url, server=server)
+        ways.append([*token_settings(token, server=server), ("remote.origin.url", url)])
+    below = root.resolve().relative_to(found.working_tree).as_posix()
     return Repository(
-        root=root,
-        prefix=_prefix(root, found),
+        prefix="" if below == "." else below,
         source=found,
         folder=folder,
         git_dir=git_dir,
         remote=remote,
         head=head,
-        git=replace(git, settings=[*git.settings, *sparse]),
-        ways=_ways(remote, token=token, server=server),
+        git=git,
+        ways=tuple(ways),
     )
 
 
@@ -683,37 +637,11 @@ def _copy(path: Path, to: Path) -> None:
         to.write_bytes(path.read_bytes())
 
 
-def _text(said: bytes) -> str:
-    return said.decode("utf-8", "surrogateescape").strip()
-
-
-def _read_head(git: Git, found: Source, folder: Path) -> str:
-    try:
-        return read_head(git, found.git_dir, cwd=folder)
-    except GitFailed as error:
-        if error.complaint is not Complaint.MISSING:
-            raise
-        return ""  # a branch without a commit
-
-
-def _prefix(root: Path, found: Source) -> str:
-    below = root.resolve().relative_to(found.working_tree).as_posix()
-    return "" if below == "." else below
-
-
 def quoted_path(path: Path) -> bytes:
     """A path as a line of `objects/info/alternates`, quoted as in C."""
     data = str(path).encode("utf-8", "surrogateescape")
     plain = b"".join(bytes([byte]) if 32 <= byte < 127 and byte not in b'"\\' else b"\\%03o" % byte for byte in data)
     return b'"' + plain + b'"\n'
-
-
-def _ways(remote: Remote, *, token: str | None, server: str) -> tuple[Settings, ...]:
-    ways: list[Settings] = [[*remote.headers, ("remote.origin.url", remote.url)]]
-    if token:
-        url = over_https(remote.url, server=server)
-        ways.append([*token_settings(token, server=server), ("remote.origin.url", url)])
-    return tuple(ways)
 
 
 def over_https(url: str, *, server: str) -> str:

@@ -100,7 +100,7 @@ class Exchange:
             self._session = requests.Session()
             self._session.trust_env = False
             # Redirects are followed here, by hand; requests would still read their bodies whole and parse their target.
-            self._session.get_redirect_target = _nowhere  # type: ignore[method-assign]  # a session's own hook
+            self._session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # noqa: ARG005
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise ExchangeFailed(Fault.TIMEOUT, "no time left for the request")
@@ -149,10 +149,6 @@ class Exchange:
         return bytes(content)
 
 
-def _nowhere(resp: requests.Response) -> str | None:  # noqa: ARG001 - the signature of requests
-    return None
-
-
 def origin(url: str) -> tuple[str, str, int | None]:
     """Scheme, host in lower case and port. Raises ExchangeFailed where `url` is no address."""
     try:
@@ -174,25 +170,19 @@ def _proxies(url: str, environment: Mapping[str, str]) -> dict[str, str]:
     return {scheme: proxy} if proxy else {}
 
 
-def _innermost(error: BaseException) -> BaseException:
-    """What a chain of wrapped errors began with."""
-    while True:
-        inner = getattr(error, "reason", None) or next(
-            (arg for arg in getattr(error, "args", ()) if isinstance(arg, BaseException)), None
-        )
-        if not isinstance(inner, BaseException):
-            return error
-        error = inner
-
-
 def _plain(error: BaseException) -> str:
     """The innermost reason that a chain of wrapped errors gives, without object addresses."""
-    reason = _innermost(error)
-    text = str(reason)
+    inner: object = error
+    while isinstance(inner, BaseException):
+        error = inner
+        inner = getattr(error, "reason", None) or next(
+            (arg for arg in error.args if isinstance(arg, BaseException)), None
+        )
+    text = str(error)
     if text.startswith("<") and "object at 0x" in text:
         text = text.partition(">: ")[2] or text
     text = text.partition("): ")[2] or text if "object at 0x" in text or text.startswith("HTTP") else text
-    return " ".join(text.split())[:300] or type(reason).__name__
+    return " ".join(text.split())[:300] or type(error).__name__
 
 
 def parse_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -205,7 +195,15 @@ def parse_retry_after(headers: Mapping[str, str], *, now: datetime) -> float | N
         return milliseconds / 1000
     value = headers.get("retry-after", "")
     seconds = _number(value)
-    return seconds if seconds is not None else _until(value, now=now)
+    if seconds is not None:
+        return seconds
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
 
 
 def _number(text: str) -> float | None:
@@ -214,13 +212,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and value >= 0 else None
-
-
-def _until(text: str, *, now: datetime) -> float | None:
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())

@@ -108,7 +108,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 """
 
 
-class _Guardian:
+class _Guard:
     """Ends the process groups of our children when we are killed ourselves and cannot do it.
 
     A shell of a few hundred kilobytes waits at the end of a pipe that only we hold. While children live it is told of
@@ -126,7 +126,16 @@ class _Guardian:
         with self._lock:
             self._groups.add(group)
             if self._shell is None:
-                self._shell = _shell()
+                with contextlib.suppress(OSError):
+                    self._shell = subprocess.Popen(
+                        (_SHELL, "-c", _SCRIPT),
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        env={"PATH": os.defpath},
+                        cwd="/",
+                        start_new_session=True,
+                    )
                 told = self._groups
             else:
                 told = {group}
@@ -156,22 +165,7 @@ class _Guardian:
                 shell.communicate()
 
 
-def _shell() -> subprocess.Popen[bytes] | None:
-    try:
-        return subprocess.Popen(
-            (_SHELL, "-c", _SCRIPT),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={"PATH": os.defpath},
-            cwd="/",
-            start_new_session=True,
-        )
-    except OSError:
-        return None
-
-
-_GUARDIAN = _Guardian()
+_GUARD = _Guard()
 
 
 # --- starting -----------------------------------------------------------------------------
@@ -210,7 +204,14 @@ def _start(
 
 def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str:
     """What the system did not find: the program, or what the program itself is started with."""
-    first = _first_line(program, cwd=cwd, folders=[""] if "/" in program else os.get_exec_path(environment))
+    first = None
+    for folder in [""] if "/" in program else os.get_exec_path(environment):
+        path = Path(cwd, folder, program)
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                with path.open("rb") as file:
+                    first = file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
+                break
     if first is None:
         return "command not found"
     if not first.startswith(b"#!"):
@@ -220,25 +221,7 @@ def _not_found(program: str, *, cwd: str, environment: Mapping[str, str]) -> str
     return f"the file is there, but the interpreter that its first line names is not: {shown}{why}"
 
 
-def _first_line(program: str, *, cwd: str, folders: Sequence[str]) -> bytes | None:
-    for folder in folders:
-        path = Path(cwd, folder, program)
-        with contextlib.suppress(OSError):
-            if path.is_file():
-                with path.open("rb") as file:
-                    return file.readline(FIRST_LINE_BYTES).rstrip(b"\n")
-    return None
-
-
-def _exit_fds(pid: int) -> tuple[int, ...]:
-    """A descriptor that becomes readable when the child ends; none where the system has no such thing."""
-    try:
-        return (os.pidfd_open(pid),)
-    except (AttributeError, OSError):
-        return ()
-
-
-def _cap_memory(pid: int, limit: int) -> bool:
+def _limit_memory(pid: int, limit: int) -> bool:
     """Bound the private memory of a running process in bytes; False where the system does not do that."""
     if resource is None or not hasattr(resource, "prlimit"):
         return False
@@ -303,8 +286,8 @@ class Child:
         """Start the command. Raises ChildStartError."""
         self._process = _start(command, cwd=cwd, environment=environment, reads_input=reads_input)
         self.pid = self._process.pid
-        _GUARDIAN.guard(self.pid)
-        self.memory_capped = memory_bytes is not None and _cap_memory(self.pid, memory_bytes)
+        _GUARD.guard(self.pid)
+        self.memory_capped = memory_bytes is not None and _limit_memory(self.pid, memory_bytes)
         self.stderr = Tail(limit=TAIL_BYTES)
         self._signals: list[tuple[float, signal.Signals]] = []
         self._ended: Ended | None = None
@@ -387,39 +370,39 @@ class Child:
 
     def _listen(self) -> None:
         try:
-            self._listen_to_the_end()
+            self._read_output()
         finally:
             self._reap()
 
-    def _listen_to_the_end(self) -> None:
+    def _read_output(self) -> None:
+        """Hand on what it says until it has ended, and send the signals that are due."""
         poll = select.poll()
         streams = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         feeds = dict(zip(streams, (self._on_output, self.stderr.feed), strict=True))
-        exit_fds = _exit_fds(self.pid)
+        exit_fds = []  # readable when the child ends, where the system has such a thing
+        with contextlib.suppress(AttributeError, OSError):
+            exit_fds.append(os.pidfd_open(self.pid))
         for fd in (*streams, self._wake_read, *exit_fds):
             poll.register(fd, select.POLLIN)
         drain_until: float | None = None
         while drain_until is None or (feeds and time.monotonic() < drain_until):
-            for fd, _ in poll.poll(1000 * self._pause()):
+            due = min((at - time.monotonic() for at, _ in self._signals), default=TICK_S)
+            for fd, _ in poll.poll(1000 * min(max(due, 0.0), TICK_S)):
                 if fd == self._wake_read:
                     os.read(fd, 1024)
                 elif fd in exit_fds:
                     poll.unregister(fd)
-                elif not self._drain(fd, feeds):
+                elif not self._read_from(fd, feeds):
                     poll.unregister(fd)
                     del feeds[fd]
             self._send_due_signals()
-            if drain_until is None and self._has_exited():
+            if drain_until is None and self._has_ended():
                 drain_until = time.monotonic() + DRAIN_S
                 self._signal_group(signal.SIGKILL)  # who is left may hold the pipes open
         for fd in exit_fds:
             os.close(fd)
 
-    def _pause(self) -> float:
-        due = min((at for at, _ in self._signals), default=None)
-        return TICK_S if due is None else min(max(due - time.monotonic(), 0.0), TICK_S)
-
-    def _drain(self, fd: int, feeds: Mapping[int, Callable[[bytes], None]]) -> bool:
+    def _read_from(self, fd: int, feeds: Mapping[int, Callable[[bytes], None]]) -> bool:
         """Hand on what is there; False at its end. Before a word on standard output comes all that was said on
         standard error before it: it may explain the word."""
         chunk = _read(fd)
@@ -444,7 +427,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
-    def _has_exited(self) -> bool:
+    def _has_ended(self) -> bool:
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
             return self._process.poll() is not None
         try:
@@ -455,7 +438,7 @@ class Child:
     def _reap(self) -> None:
         self._leaving.set()
         self._signal_group(signal.SIGKILL)  # whatever it left behind in its group
-        _GUARDIAN.release(self.pid)
+        _GUARD.release(self.pid)
         ended = Ended(returncode=self._process.wait())
         with self._writing:
             for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -507,13 +490,7 @@ def run_to_end(
     """
     began = time.monotonic()
     stdout = Tail(limit=TAIL_BYTES)
-    child = Child(
-        command,
-        cwd=cwd,
-        environment=environment,
-        memory_bytes=memory_bytes,
-        reads_input=False,
-    )
+    child = Child(command, cwd=cwd, environment=environment, memory_bytes=memory_bytes, reads_input=False)
     child.listen(stdout.feed)
     timed_out = False
     try:

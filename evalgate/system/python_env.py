@@ -11,7 +11,7 @@ import shutil
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalgate.system import process, redact
@@ -57,11 +57,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Where it is made: `environment` of the agent, that of installers, the `cache` folder, `log` for progress."""
+    """Where it is made: the `environment` of the agent, the absolute path of a `cache` folder, `log` for progress.
+
+    `install_environment`: the agent's and the settings of package installers (UV_*, PIP_*), which may hold credentials
+    of a package index and are for installing children only.
+    """
 
     environment: Mapping[str, str]
-    install_environment: Mapping[str, str]
     cache: str
+    install_environment: Mapping[str, str] = field(default_factory=dict)
     log: Callable[[str], None] = print
 
 
@@ -87,7 +91,9 @@ def provide(wanted: Wanted, world: World) -> Interpreter:
         return Interpreter(python=base, origin=f"{wanted.python}, as configured")
     needs = needs or nearest_needs(wanted.folder, wanted.root)
     if needs is not None:
-        base = base or _base(world)
+        base = base or next(iter(_on_path(world)), "")
+        if not base:
+            raise InstallFailed("there is no python3 on PATH to make the agent's environment with")
         return Interpreter(
             python=_made(needs, base, world),
             origin=f"made from {needs}",
@@ -108,38 +114,34 @@ def _named(python: str, root: str, world: World) -> str:
     return command
 
 
-def _base(world: World) -> str:
-    for name in ("python3", "python"):
-        command = shutil.which(name, path=world.environment.get("PATH"))
-        if command is not None:
-            return command
-    raise InstallFailed("there is no python3 on PATH to make the agent's environment with")
-
-
 def _found(wanted: Wanted, world: World) -> Interpreter:
     """Without requirements: a `.venv` of the checkout, else PATH, where the framework can be imported."""
     looked = []
-    for python in _candidates(wanted, world):
+    for python in _pythons(wanted, world):
         if not wanted.framework or _can_import(python, wanted.framework, wanted.root, world):
             return Interpreter(python=python, origin=f"{python}, from PATH (the checkout does not say what to install)")
         looked.append(python)
     what = f"that has {wanted.framework}" if wanted.framework else "at all"
+    folder, root = Path(wanted.folder), Path(wanted.root)
+    start = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else wanted.folder
     raise InstallFailed(
         f"there is no Python {what} for the agent. Looked for uv.lock, pyproject.toml (with [project]) and "
-        f"requirements.txt from {_relative(wanted.folder, wanted.root)} up to the checkout's root, then asked "
+        f"requirements.txt from {start} up to the checkout's root, then asked "
         f"{', '.join(looked) or 'PATH, which has no python3'}. Add a requirements.txt, or set python or requirements."
     )
 
 
-def _candidates(wanted: Wanted, world: World) -> list[str]:
-    places = [place for place in (Path(wanted.folder), *Path(wanted.folder).parents) if _is_below(place, wanted.root)]
+def _pythons(wanted: Wanted, world: World) -> list[str]:
+    """A `.venv` from the agent's folder up to the checkout's root, then what is on PATH."""
+    root = Path(wanted.root)
+    places = [place for place in (Path(wanted.folder), *Path(wanted.folder).parents) if place.is_relative_to(root)]
     found = [str(python) for place in places if (python := place / ".venv" / "bin" / "python").is_file()]
+    return list(dict.fromkeys([*found, *_on_path(world)]))
+
+
+def _on_path(world: World) -> list[str]:
     on_path = [shutil.which(name, path=world.environment.get("PATH")) for name in ("python3", "python")]
-    return list(dict.fromkeys([*found, *(python for python in on_path if python)]))
-
-
-def _is_below(place: Path, root: str) -> bool:
-    return place == Path(root) or Path(root) in place.parents
+    return [python for python in on_path if python]
 
 
 def _can_import(python: str, module: str, root: str, world: World) -> bool:
@@ -151,13 +153,6 @@ def _can_import(python: str, module: str, root: str, world: World) -> bool:
     except process.ChildStartError:
         return False
     return finished.returncode == 0
-
-
-def _relative(path: str, root: str) -> str:
-    try:
-        return Path(path).relative_to(root).as_posix()
-    except ValueError:
-        return path
 
 
 # --- what an agent needs, as its folder says --------------------------------------------------------
@@ -198,8 +193,8 @@ class Needs:
 
 def named_needs(requirements: Sequence[str], root: str) -> Needs:
     """The needs that a user lists: names of files below `root`, all else specifiers (`google-adk>=2`)."""
-    files = [Path(root, entry) for entry in requirements if _looks_like_file(entry, root)]
-    specifiers = [entry for entry in requirements if not _looks_like_file(entry, root)]
+    files = [Path(root, entry) for entry in requirements if _is_file(entry, root)]
+    specifiers = [entry for entry in requirements if not _is_file(entry, root)]
     texts = [_file_text(file, root) for file in files] + [*specifiers, _local_mark(specifiers, root)]
     return Needs(
         kind=NeedKind.NAMED,
@@ -214,9 +209,13 @@ def named_needs(requirements: Sequence[str], root: str) -> Needs:
 def nearest_needs(folder: str, root: str) -> Needs | None:
     """The nearest needs from `folder` up to `root`; None where there are none."""
     for place in _upward(Path(folder), Path(root)):
-        found = _project_needs(place, Path(root)) or _requirements_needs(place, root)
+        found = _project_needs(place, Path(root))
         if found is not None:
             return found
+        file = place / "requirements.txt"
+        if file.is_file():
+            kind, text = NeedKind.REQUIREMENTS, _file_text(file, root)
+            return Needs(kind=kind, root=root, folder=str(place), files=(str(file),), text=text)
     return None
 
 
@@ -231,46 +230,28 @@ def _project_needs(place: Path, root: Path) -> Needs | None:
     project = place / "pyproject.toml"
     if not project.is_file():
         return None
-    text = project.read_text(encoding="utf-8", errors="replace")
+    text = _text(project)
     try:
         table = tomllib.loads(text).get("project")
     except tomllib.TOMLDecodeError:
         table = {}  # let the installer say what is wrong with it
     if table is None:
         return None  # settings of tools only, or another manager's own tables
-    roots = tuple(str(path) for path in (place / "src", place) if path.is_dir())
+    kind, file = NeedKind.PROJECT, project
     for above in _upward(place, root):
         lock = above / "uv.lock"
-        if lock.is_file() and (above == place or _is_workspace(above)):
-            locked = f"{lock.read_text(encoding='utf-8', errors='replace')}\n{text}"
-            return Needs(
-                kind=NeedKind.LOCK,
-                root=str(root),
-                folder=str(place),
-                files=(str(lock),),
-                text=locked,
-                import_roots=roots,
-            )
-    return Needs(
-        kind=NeedKind.PROJECT, root=str(root), folder=str(place), files=(str(project),), text=text, import_roots=roots
-    )
+        if lock.is_file() and (above == place or "tool.uv.workspace" in _text(above / "pyproject.toml")):
+            kind, file, text = NeedKind.LOCK, lock, f"{_text(lock)}\n{text}"
+            break
+    roots = tuple(str(path) for path in (place / "src", place) if path.is_dir())
+    return Needs(kind=kind, root=str(root), folder=str(place), files=(str(file),), text=text, import_roots=roots)
 
 
-def _is_workspace(folder: Path) -> bool:
-    project = folder / "pyproject.toml"
-    return project.is_file() and "tool.uv.workspace" in project.read_text(encoding="utf-8", errors="replace")
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
 
 
-def _requirements_needs(place: Path, root: str) -> Needs | None:
-    file = place / "requirements.txt"
-    if not file.is_file():
-        return None
-    return Needs(
-        kind=NeedKind.REQUIREMENTS, root=root, folder=str(place), files=(str(file),), text=_file_text(file, root)
-    )
-
-
-def _looks_like_file(entry: str, root: str) -> bool:
+def _is_file(entry: str, root: str) -> bool:
     return Path(root, entry).is_file() or entry.endswith((".txt", ".toml", ".in"))
 
 
@@ -284,7 +265,7 @@ def _file_text(file: Path, root: str) -> str:
         if current in seen or not current.is_file():
             continue
         seen.add(current)
-        text = current.read_text(encoding="utf-8", errors="replace")
+        text = _text(current)
         lines = text.splitlines()
         texts += [text, _local_mark(lines, root)]
         queue += [current.parent / match.group(1) for line in lines if (match := _INCLUDED.match(line))]
@@ -311,7 +292,7 @@ def _made(needs: Needs, base: str, world: World) -> str:
     if _is_ready(folder):
         return str(python)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_suffix(".lock"), world.log):
+    with _lock(folder.with_suffix(".lock"), world.log):
         if not _is_ready(folder):
             world.log(f"installing {needs} for the agent")
             began = time.monotonic()
@@ -323,7 +304,7 @@ def _made(needs: Needs, base: str, world: World) -> str:
 
 
 @contextlib.contextmanager
-def _locked(file: Path, log: Callable[[str], None]) -> Iterator[None]:
+def _lock(file: Path, log: Callable[[str], None]) -> Iterator[None]:
     """Hold `file` against other threads and processes; the system lets go of it however we end."""
     import filelock  # noqa: PLC0415 - it takes 0.05 s to import, and most runs make no environment
 
@@ -346,13 +327,13 @@ def _is_ready(folder: Path) -> bool:
 
 def _about(base: str, world: World) -> str:
     """Implementation, version and platform of a Python, as it says itself."""
-    environment = _installing(world)
+    environment = _install_environment(world)
     try:
         finished = process.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=CHECK_TIMEOUT_S)
     except process.ChildStartError as error:
         raise InstallFailed(f"cannot start the Python {base}: {error}") from error
     if finished.returncode != 0 or not finished.stdout_tail.strip():
-        raise InstallFailed(f"{base} is not a working Python", _tail(finished, environment))
+        raise InstallFailed(f"{base} is not a working Python", _last_lines(finished, environment))
     return finished.stdout_tail.strip()
 
 
@@ -379,7 +360,7 @@ def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]
 
 
 def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> None:
-    environment = _installing(world)
+    environment = _install_environment(world)
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
     settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
@@ -389,19 +370,19 @@ def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> 
         raise InstallFailed(f"uv cannot be started: {error}") from error
     if finished.timed_out:
         message = f"installing {needs} took longer than {INSTALL_TIMEOUT_S:.0f} s"
-        raise InstallFailed(message, _tail(finished, environment))
+        raise InstallFailed(message, _last_lines(finished, environment))
     if finished.returncode != 0:
         what = " ".join(["uv", *command[1:3]])
         raise InstallFailed(
-            f"installing {needs} failed: `{what}` ended with {finished.returncode}", _tail(finished, environment)
+            f"installing {needs} failed: `{what}` ended with {finished.returncode}", _last_lines(finished, environment)
         )
 
 
-def _installing(world: World) -> Mapping[str, str]:
+def _install_environment(world: World) -> Mapping[str, str]:
     return world.install_environment or world.environment
 
 
-def _tail(finished: process.Finished, environment: Mapping[str, str]) -> str:
+def _last_lines(finished: process.Finished, environment: Mapping[str, str]) -> str:
     text = finished.stderr_tail.strip() or finished.stdout_tail.strip()
     lines = text.splitlines()[-DETAIL_LINES:]
     return _URL_PASSWORD.sub("***@", redact.redactor(environment)("\n".join(lines)))

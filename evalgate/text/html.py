@@ -20,7 +20,7 @@ def text(value: str) -> Markup:
     return Markup(html.escape(shown, quote=True) if _LIVE.search(shown) else shown)  # noqa: S704 - escaped
 
 
-def coded(value: str) -> Markup:
+def with_code(value: str) -> Markup:
     """Text in which names stand between backticks, the names as code."""
     pieces = value.split("`")
     if len(pieces) % 2 == 0:

@@ -47,7 +47,7 @@ def prose(text: str) -> str:
 
 def raw_prose(text: str) -> str:
     """`prose` for the inside of an HTML block (a `<summary>`), where Markdown is not read but GitHub's filters are."""
-    return _with_code(plain.one_line(text), words=lambda each: _escape_entities(_part(each)), names=raw_code)
+    return _with_code(plain.one_line(text), words=lambda each: _escape_html_marks(_part(each)), names=raw_code)
 
 
 def raw_code(text: str) -> str:
@@ -138,14 +138,14 @@ def _with_code(text: str, *, words: Callable[[str], str], names: Callable[[str],
 
 
 def _prose(text: str) -> str:
-    return _escape_entities(_SPECIAL.sub(_escape, _part(text)))
+    return _escape_html_marks(_SPECIAL.sub(_escape, _part(text)))
 
 
 def _part(text: str) -> str:
-    return _LIVE.sub(_parted, text)
+    return _LIVE.sub(_broken, text)
 
 
-def _parted(match: re.Match[str]) -> str:
+def _broken(match: re.Match[str]) -> str:
     live = match[0]
     if len(live) < 7:
         return f"{live}{PART}"
@@ -157,7 +157,7 @@ def _escape(match: re.Match[str]) -> str:
     return f"{match[0]}{PART}" if match[0][0].isdigit() else "".join(f"\\{each}" for each in match[0])
 
 
-def _escape_entities(text: str) -> str:
+def _escape_html_marks(text: str) -> str:
     # GitHub reads mathematics between dollars even where they are escaped; its documentation advises the span.
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return escaped.replace("$", "<span>$</span>")

@@ -119,7 +119,7 @@ def _markdown(package: str) -> Environment:
 
 @functools.cache
 def _html(package: str) -> Environment:
-    return _environment(package, {"coded": _marked(html.coded)}, finalize=_visible)
+    return _environment(package, {"coded": _marked(html.with_code)}, finalize=_visible)
 
 
 def _environment(
@@ -147,7 +147,7 @@ def _marked(spell: Callable[..., str]) -> Callable[..., Markup]:
 
 
 def _prose(value: object) -> Markup:
-    return value if isinstance(value, Markup) else _cached_prose(str(value))
+    return value if isinstance(value, Markup) else _prose_of(str(value))
 
 
 def _visible(value: object) -> Markup:
@@ -155,7 +155,7 @@ def _visible(value: object) -> Markup:
 
 
 @functools.lru_cache(maxsize=4096)
-def _cached_prose(text: str) -> Markup:
+def _prose_of(text: str) -> Markup:
     if _FIGURE.fullmatch(text):
         return Markup(text)  # noqa: S704 - a number that is no item of a list and no commit
     return Markup(markdown.prose(text))  # noqa: S704 - escaped there

@@ -68,7 +68,7 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
         for fewer in (decimals, decimals - 1):
             shown = _fixed(base, decimals), _fixed(head, decimals), _fixed(abs(delta), max(fewer, 0))
             enough = _number(shown[2]) >= (1 if fewer >= least else TWO_DIGITS)
-            if _agree(*shown) and (enough or delta == 0):
+            if _is_difference(*shown) and (enough or delta == 0):
                 return shown
     return _fixed(base, least), _fixed(head, least), _fixed(abs(delta), least)
 
@@ -94,7 +94,8 @@ def signed(delta: float | None, *, share: bool = False, like: str = "") -> str:
         text = f"{abs(delta) * 100:.0f}" if abs(delta) >= 0.0095 or delta == 0 else f"{abs(delta) * 100:.1f}"
         unit = " points"
     else:
-        text, unit = _three_digits(abs(delta)), ""
+        decimals = 0 if abs(delta) >= 100 else 2 if delta == 0 or abs(delta) >= 0.005 else 4
+        text, unit = f"{abs(delta):,.{decimals}f}", ""
     if float(text.replace(",", "")) == 0:
         return f"0{unit}" if share else f"{text}{unit}"
     return f"{'+' if delta > 0 else MINUS}{text}{unit}"
@@ -104,12 +105,6 @@ def between(low: float, high: float, *, share: bool = False, like: str = "") -> 
     """`\N{MINUS SIGN}0.38 to \N{MINUS SIGN}0.10`: both ends as `signed` has them."""
     ends = (signed(end, share=share, like=like) for end in (low, high))
     return f"{next(ends).removesuffix(' points')} to {next(ends)}"
-
-
-def _three_digits(value: float) -> str:
-    if value == 0 or 0.005 <= value < 100:
-        return f"{value:.2f}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.4f}"
 
 
 def threshold(value: float | None) -> str:
@@ -146,17 +141,17 @@ def _decimals(value: float, *, beside: float | None = None) -> int | None:
         return 2
     for decimals in range(2, MOST_DECIMALS + 1):
         shown = float(f"{value:.{decimals}f}")
-        if not _misleads(shown, value) and (alone or _keeps_apart(shown, decimals, value=value, beside=beside or 0.0)):
+        if not _is_false(shown, value) and (alone or _is_different(shown, decimals, value=value, beside=beside or 0.0)):
             return decimals
     return None
 
 
-def _misleads(shown: float, value: float) -> bool:
+def _is_false(shown: float, value: float) -> bool:
     false_whole = shown.is_integer() and not value.is_integer() and abs(shown) <= 10
     return false_whole or abs(shown - value) > abs(value) / 10
 
 
-def _keeps_apart(shown: float, decimals: int, *, value: float, beside: float) -> bool:
+def _is_different(shown: float, decimals: int, *, value: float, beside: float) -> bool:
     other = float(f"{beside:.{decimals}f}")
     return shown not in (other, beside) and (shown < beside) == (value < beside)
 
@@ -171,7 +166,7 @@ def _number(text: str) -> int:
     return int(text.replace(",", "").replace(".", ""))
 
 
-def _agree(base: str, head: str, delta: str) -> bool:
+def _is_difference(base: str, head: str, delta: str) -> bool:
     """`delta` has as many decimals as the others, or one less."""
     apart = abs(_number(head) - _number(base))
     if len(delta.partition(".")[2]) == len(head.partition(".")[2]):

@@ -13,7 +13,11 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
 
     Source of the escapes: GitHub's documentation of workflow commands.
     """
-    shown = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
+    shown = ",".join(
+        f"{name}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value not in (None, "")
+    )
     return f"::{kind}{' ' + shown if shown else ''}::{_data(message)}"
 
 
@@ -48,7 +52,3 @@ def _disarmed_line(line: str) -> str:
 
 def _data(text: str) -> str:
     return plain.visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -6,15 +6,20 @@ import inspect
 import re
 from pathlib import Path
 from typing import Any
-
 import pytest
 from pydantic import ValidationError
-
 from evalgate import agents
 from evalgate.agents import DRIVERS
-from evalgate.agents.base import Agent, AgentFailed, AgentSetting
-from evalgate.agents.tools.base import ToolHandling
-from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
+from evalgate.agents.base import Agent
+from evalgate.agents.base import AgentFailed
+from evalgate.agents.base import AgentSetting
+from evalgate.model import Case
+from evalgate.model import CriterionUse
+from evalgate.model import Evidence
+from evalgate.model import NotEvaluated
+from evalgate.model import TrialKey
+from evalgate.agents.tools.base import DriverTools
+from evalgate.system.python_env import World
 
 REPO = Path(__file__).parents[2]
 MINIMAL: dict[str, dict[str, Any]] = {
@@ -34,7 +39,7 @@ def minimal(name: str) -> dict[str, Any]:
 def opened(name: str, root: Path) -> Agent:
     driver = DRIVERS[name]
     setting = AgentSetting(
-        root=str(root), environment={"PATH": "/nowhere"}, cache=str(root / "cache"), log=lambda _: None
+        root=str(root), world=World(environment={"PATH": "/nowhere"}, cache=str(root / "cache"), log=lambda _: None)
     )
     return driver.open(driver.options.model_validate(minimal(name)), setting)
 
@@ -78,7 +83,7 @@ def test_options_are_explained_and_unknown_ones_refused(name: str) -> None:
 
 @ALL
 def test_what_a_driver_does_about_tools_is_said_and_explained(name: str) -> None:
-    assert isinstance(DRIVERS[name].tools, ToolHandling)
+    assert isinstance(DRIVERS[name].tools, DriverTools)
     assert DRIVERS[name].runs_metrics is (name in ("adk", "python"))
     assert "(../tools.md)" in (REPO / f"docs/agents/{name}.md").read_text()
 

@@ -33,7 +33,7 @@ def test_every_kind_is_in_a_table_or_is_read_elsewhere():
 
 @pytest.mark.parametrize("kind", READERS)
 def test_the_smallest_file_of_a_kind(kind):
-    assert formats.recognise(SMALLEST[kind], file=NAMES[kind]) is kind
+    assert formats.kind_of(SMALLEST[kind], file=NAMES[kind]) is kind
     problems = READERS[kind](SMALLEST[kind], file=NAMES[kind]).problems
     assert [p for p in problems if p.severity is Severity.ERROR] == []
 

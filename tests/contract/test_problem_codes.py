@@ -7,18 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
-TELLERS = {
-    "error",
-    "warn",
-    "note",
-    "warning",
-    "tell",
-    "_error",
-    "_warning",
-    "_problem",
-    "_unreadable_file",
-    "_folder_problem",
-}
+TELLERS = {"error", "warn", "note", "warning", "tell", "_error", "_warning", "_note", "_problem"}
 """Functions whose first argument is a code."""
 
 
@@ -39,7 +28,7 @@ def _of_call(call):
     candidates = [keyword.value for keyword in call.keywords if keyword.arg == "code"]
     if name in TELLERS and call.args:
         candidates.append(call.args[0])
-    if name == "PydanticCustomError":  # becomes a code in formats/repair.py
+    if name == "PydanticCustomError":  # becomes a code in formats/json_source.py
         yield call.args[0].value.replace("_", "-")
     for each in candidates:
         yield from (leaf.value for leaf in ast.walk(each) if isinstance(leaf, ast.Constant) and _is_text(leaf))
@@ -61,7 +50,7 @@ def documented():
     return {code for cell in first_cells for code in re.findall(r"`([^`]+)`", cell)}
 
 
-ODDITIES = {"json-nan", "json-huge"}  # told by name within formats/json_source.py
+NOTED = {"json-nan", "json-huge"}  # told by name within formats/json_source.py
 
 
 def test_every_code_is_documented():
@@ -69,7 +58,7 @@ def test_every_code_is_documented():
 
 
 def test_every_documented_code_can_be_raised():
-    assert documented() - raised() - ODDITIES == set()
+    assert documented() - raised() - NOTED == set()
 
 
 def test_the_search_finds_codes_at_all():

@@ -10,6 +10,7 @@ import pytest
 
 from evalgate import criteria
 from evalgate.config import load
+from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import discover, lint
 from evalgate.errors import NothingToDo
@@ -191,12 +192,13 @@ def told(root):
     rules = root / "evalgate.yml"
     read = load.parse_gate_file(rules.read_text() if rules.is_file() else "", file="evalgate.yml")
     try:
-        found = discover.discover(root, gate_file=read.gate_file, places=read.places, specs=criteria.CRITERIA)
+        settings = Settings(root=root, gate_file=read.gate_file, places=read.places)
+        found = discover.discover(settings, specs=criteria.CRITERIA)
     except NothingToDo as error:
         return "\n".join([f"nothing to do: {error.message}", f"    {error.hint}", *map(str, error.problems)]) + "\n"
     settled = judges.settle_suites(found.suites, JudgeDefaults())
     unasked = judges.missing(settled, JudgeDefaults(), {})
-    problems = (*found.problems, *lint.lint(found.suites, specs=criteria.CRITERIA), *unasked)
+    problems = (*found.problems, *lint.lint(found.suites), *unasked)
     return "".join(f"{problem}\n" for problem in problems)
 
 

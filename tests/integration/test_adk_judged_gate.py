@@ -90,7 +90,7 @@ def test_green_without_internet_and_again_without_a_call(adk: str, tmp_path: Pat
     uses = {use["criterion"]: use for use in results["judges"]}
     assert set(uses) == set(JUDGED)
     assert uses["final_response_match_v2"]["calls"] == 3 * 3  # three of five samples agree: nobody asks the others
-    assert all(use["cost_usd"] > 0 and use["unpriced"] == 0 for use in uses.values())
+    assert all(use["cost_usd"] > 0 and "unpriced" not in use for use in uses.values())
     assert f"judge: {sum(use['calls'] for use in uses.values())} calls" in said
     asked = Counter(record.model for record in llmock.requests)
     assert asked[AGENT_MODEL] == 6
@@ -101,7 +101,7 @@ def test_green_without_internet_and_again_without_a_call(adk: str, tmp_path: Pat
     assert code == 0, said
     again = Counter(record.model for record in llmock.requests)
     assert {model: again[model] - asked[model] for model in JUDGES} == dict.fromkeys(JUDGES, 0)
-    assert all(use["calls"] == 0 and use["cached"] for use in results["judges"])
+    assert all("calls" not in use and use["cached"] for use in results["judges"])
 
 
 def test_a_storm_of_429_on_all_sides_then_recovery_is_green(adk: str, tmp_path: Path, llmock: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_storm_of_429_on_all_sides_then_recovery_is_green(adk: str, tmp_path: 
     assert verdict.faults == sum(refused.values())
     verdict.assert_ok(strict=True)
     assert "retrying in" in said
-    assert [case["trials"][0]["attempts"] for case in results["suites"][0]["cases"]] == [2, 1, 1]
+    assert [case["trials"][0].get("attempts", 1) for case in results["suites"][0]["cases"]] == [2, 1, 1]
 
 
 def test_an_outage_is_neither_red_nor_green_harms_no_other_judge_and_is_made_good_by_resuming(
@@ -139,7 +139,7 @@ def test_an_outage_is_neither_red_nor_green_harms_no_other_judge_and_is_made_goo
     assert "run again later" in said
     assert failures(results) == {}
     down = [use for use in results["judges"] if use["model"] in (SAFETY_MODEL, HALLUCINATION_MODEL)]
-    assert all(set(use["failures"]) <= {"server_error", "timeout"} and use["calls"] == 0 for use in down)
+    assert all(set(use["failures"]) <= {"server_error", "timeout"} and "calls" not in use for use in down)
     verdict_on_judging(llmock).assert_ok()
     assert Counter(record.model for record in llmock.requests)[AGENT_MODEL] == 6
 

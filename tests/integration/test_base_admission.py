@@ -28,7 +28,7 @@ def test_a_case_that_has_not_been_reliable_decides_neither_gate(tmp_path: Path) 
     gates = {gate["gate"]: gate["kind"] for gate in repo.results()["verdict"]["gates"]}
     assert gates == {"threshold": "fail", "regression": "fail"}
     summary = (repo.root / "evalgate-report/summary.md").read_text()
-    assert "How the criteria went in the last 2 runs of the base branch" in summary
+    assert "Criteria in the last 2 runs of the base branch" in summary
     (trend,) = [line for line in summary.splitlines() if line.startswith("| `response_match_score` | `\u2588")]
     lowest, highest, last, now = (float(cell) for cell in trend.split("|")[3:7])
     assert lowest == highest == last == 1 > now

@@ -371,7 +371,7 @@ def test_only_the_run_that_is_asked_for_is_fetched(origin: Path, repo: Repositor
         )
     store = DataBranch(repo, branch="evalgate-data")
     assert store.find([B]) is not None
-    (folder,) = [path.parent for path in repo.folder.rglob(f"{B}.json")]
+    (folder,) = [path.parent for path in repo.folder.rglob(f"{B}-*.json")]
     objects = git_(folder / "repository.git", "cat-file", "--batch-check", "--batch-all-objects")
     assert objects.count(" blob ") == 1
 

@@ -208,9 +208,6 @@ def test_labels_of_a_run_are_drafted_blind_and_cost_no_call(tmp_path: Path, gemi
     asked_too = json.loads((root / "asked.json").read_text())["criteria"][0]
     assert asked_too["matrix"] == stored["criteria"][0]["matrix"]
     assert asked_too["judge"] == stored["criteria"][0]["judge"]  # the version of the prompt among them
-    assert sorted(each["address"] for each in asked_too["items"]) == sorted(
-        each["address"] for each in stored["criteria"][0]["items"]
-    )
 
 
 def test_a_recording_calibrates_without_an_account(tmp_path: Path, gemini: Gemini) -> None:

@@ -12,8 +12,9 @@ from builders import leftovers
 
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
-from evalgate.formats import evalset
+from evalgate.formats import eval_set
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
+from evalgate.system.python_env import World
 
 pytestmark = pytest.mark.integration
 
@@ -35,14 +36,14 @@ def opened(command: object, folder: str, *, root: Path = ROOT / "examples/agents
     driver = DRIVERS["command"]
     environment = {"PATH": os.environ["PATH"]}
     setting = AgentSetting(
-        root=str(root), environment=environment, cache="/nowhere", limits=AgentLimits(turn_timeout_s=20)
+        root=str(root), world=World(environment=environment, cache="/nowhere"), limits=AgentLimits(turn_timeout_s=20)
     )
     return driver.open(driver.options.model_validate({"command": command, "cwd": folder, **options}), setting)
 
 
 def cases(folder: str) -> list[Case]:
     [file] = (ROOT / "examples/agents" / folder).glob("*.evalset.json")
-    reading = evalset.parse_eval_set(file.read_text(), file=file.name)
+    reading = eval_set.parse_eval_set(file.read_text(), file=file.name)
     assert reading.eval_set is not None
     assert reading.problems == ()
     return list(reading.eval_set.cases)

@@ -68,7 +68,7 @@ def text_of(row: dict[str, str]) -> str:
 
 def read(row: dict[str, str]):
     text = text_of(row)
-    kind = formats.recognise(text, file=row["file"])
+    kind = formats.kind_of(text, file=row["file"])
     if kind is FileKind.RESULTS:
         return recordings.parse_recordings(text, file=row["file"])
     parse = formats.CASE_FILES.get(kind) or formats.CRITERIA_FILES.get(kind) or formats.parse_eval_set
@@ -114,7 +114,7 @@ def test_what_adk_reads_is_read_without_an_error(row):
 )
 def test_what_adk_rejects_and_we_read_is_told(row):
     reading = read(row)
-    is_dataset = formats.recognise(text_of(row), file=row["file"]) is FileKind.DATASET
+    is_dataset = formats.kind_of(text_of(row), file=row["file"]) is FileKind.DATASET
     assert (
         is_dataset
         or any("ADK" in p.message or "metric" in p.message for p in reading.problems)
@@ -123,7 +123,7 @@ def test_what_adk_rejects_and_we_read_is_told(row):
 
 
 def test_common_names_with_other_content_are_none_of_ours():
-    passed_by = {row["file"] for row in rows() if formats.recognise(text_of(row), file=row["file"]) is FileKind.OTHER}
+    passed_by = {row["file"] for row in rows() if formats.kind_of(text_of(row), file=row["file"]) is FileKind.OTHER}
     assert passed_by == COMMON_NAMES
 
 

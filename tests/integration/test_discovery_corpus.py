@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalgate import criteria
+from evalgate.config.settings import Settings
 from evalgate.discovery import discover, walk
 from evalgate.discovery import lint as discovery_lint
 from evalgate.errors import Severity
@@ -29,12 +30,12 @@ def rows():
 
 
 def lint(found):
-    return discovery_lint.lint(found.suites, specs=criteria.CRITERIA)
+    return discovery_lint.lint(found.suites)
 
 
 @pytest.fixture(scope="module")
 def whole():
-    return discover.discover(FILES.resolve(), specs=criteria.CRITERIA)
+    return discover.discover(Settings(root=FILES.resolve()), specs=criteria.CRITERIA)
 
 
 def test_every_evaluation_set_is_found_or_explained(whole):
@@ -54,7 +55,7 @@ def test_those_under_other_names_are_found_by_naming_them():
         row["file"] for row in rows() if row["kind"] in EVALSET_KINDS and not walk.is_evaluation_name(row["file"])
     ]
     assert others
-    found = discover.discover(FILES.resolve(), selections=others, specs=criteria.CRITERIA)
+    found = discover.discover(Settings(root=FILES.resolve(), paths=others), specs=criteria.CRITERIA)
     explained = {problem.place.file for problem in found.problems if problem.place}
     assert set(others) - {suite.key for suite in found.suites} - explained == set()
 
@@ -62,7 +63,7 @@ def test_those_under_other_names_are_found_by_naming_them():
 def test_each_repository_alone_is_read_without_a_crash():
     for folder in sorted(FILES.iterdir()):
         if any(walk.is_evaluation_name(path.name) for path in folder.rglob("*.json")):
-            found = discover.discover(folder.resolve(), specs=criteria.CRITERIA)
+            found = discover.discover(Settings(root=folder.resolve()), specs=criteria.CRITERIA)
             for problem in (*found.problems, *lint(found)):
                 assert str(problem)
 
@@ -94,7 +95,7 @@ def codes_of_config(file, tmp_path):
     case = {"eval_id": "a", "conversation": [turn]}
     (tmp_path / "x.evalset.json").write_text(json.dumps({"eval_set_id": "x", "eval_cases": [case]}))
     shutil.copyfile(FILES / file, tmp_path / "test_config.json")
-    found = discover.discover(tmp_path, specs=criteria.CRITERIA)
+    found = discover.discover(Settings(root=tmp_path), specs=criteria.CRITERIA)
     return {problem.code for problem in found.problems if problem.place and problem.place.file == "test_config.json"}
 
 

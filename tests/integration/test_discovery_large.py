@@ -6,6 +6,7 @@ import time
 import pytest
 
 from evalgate import criteria
+from evalgate.config.settings import Settings
 from evalgate.discovery import discover, walk
 
 pytestmark = pytest.mark.integration
@@ -41,11 +42,11 @@ def large(tmp_path_factory):
 
 def test_the_walk_and_the_whole_discovery_take_about_a_second(large):
     started = time.perf_counter()
-    seen = walk.walk(large)
+    seen = walk.Tree(large)
     walked = time.perf_counter() - started
     assert len(seen.evaluation_files) == SUITES
     started = time.perf_counter()
-    found = discover.discover(large, specs=criteria.CRITERIA)
+    found = discover.discover(Settings(root=large), specs=criteria.CRITERIA)
     took = time.perf_counter() - started
     print(f"20,000 files: walk {walked:.2f} s, discovery {took:.2f} s")
     assert (len(found.suites), found.problems) == (SUITES, ())
@@ -58,6 +59,6 @@ def test_nothing_but_candidates_is_opened(large, monkeypatch):
     opened = []
     read_bytes = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or read_bytes(path))
-    discover.discover(large, specs=criteria.CRITERIA)
+    discover.discover(Settings(root=large), specs=criteria.CRITERIA)
     assert len([name for name in opened if name == "test_config.json"]) == 1
     assert not [name for name in opened if name == "data.json" or name.startswith("m")]

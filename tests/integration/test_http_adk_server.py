@@ -33,6 +33,7 @@ from evalgate.model import (
     ToolResponse,
     TrialKey,
 )
+from evalgate.system.python_env import World
 
 pytestmark = pytest.mark.integration
 
@@ -121,7 +122,7 @@ def wait_until_up(url: str, pid: int, log: Path) -> None:
 def opened(url: str, **options: Any) -> Agent:
     driver = DRIVERS["http"]
     limits = AgentLimits(turn_timeout_s=60)
-    setting = AgentSetting(root="/", environment={}, cache="/nowhere", limits=limits)
+    setting = AgentSetting(root="/", world=World(environment={}, cache="/nowhere"), limits=limits)
     return driver.open(driver.options.model_validate({"url": url, **options}), setting)
 
 

@@ -17,6 +17,7 @@ import pytest
 from evalgate.agents import DRIVERS
 from evalgate.agents.base import Agent, AgentFailed, AgentLimits, AgentSetting
 from evalgate.model import AgentFailure, Case, Content, FailureKind, Text, TrialKey
+from evalgate.system.python_env import World
 
 pytestmark = pytest.mark.integration
 
@@ -130,7 +131,7 @@ def served() -> Iterator[Server]:
 def opened(url: str, *, environment: dict[str, str] | None = None, **options: Any) -> Agent:
     driver = DRIVERS["http"]
     limits = AgentLimits(turn_timeout_s=1.0, output_bytes=1_000_000)
-    setting = AgentSetting(root="/", environment=environment or {}, cache="/nowhere", limits=limits)
+    setting = AgentSetting(root="/", world=World(environment=environment or {}, cache="/nowhere"), limits=limits)
     shape = {"request": {"q": "{text}"}, "response": {"text": "answer", "tool_calls": "calls", "state": "state"}}
     return driver.open(driver.options.model_validate({"url": url} | shape | options), setting)
 
@@ -167,9 +168,9 @@ def test_a_conversation(server: Server) -> None:
         ("status/503", FailureKind.UNREACHABLE, "HTTP status 503"),
         ("status/401", FailureKind.RAISED, "HTTP status 401"),
         ("nowhere", FailureKind.RAISED, "HTTP status 404"),
-        ("hang", FailureKind.TIMEOUT, "the agent timed out after 1.0 s for the turn"),
-        ("trickle", FailureKind.TIMEOUT, "the agent timed out after 1.0 s for the turn"),
-        ("trickle-chunks", FailureKind.TIMEOUT, "the agent timed out after 1.0 s for the turn"),
+        ("hang", FailureKind.TIMEOUT, "the agent took longer than 1.0 s for the turn"),
+        ("trickle", FailureKind.TIMEOUT, "the agent took longer than 1.0 s for the turn"),
+        ("trickle-chunks", FailureKind.TIMEOUT, "the agent took longer than 1.0 s for the turn"),
         ("flood", FailureKind.FLOODED, "the answer is larger than 1,000,000 bytes"),
         ("cut", FailureKind.UNREACHABLE, ""),
         ("page", FailureKind.PROTOCOL, "the answer is not JSON: '<html>Sign in</html>'"),

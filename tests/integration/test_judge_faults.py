@@ -388,7 +388,7 @@ def test_thoughts_are_apart_from_the_answer(server: Bytes) -> None:
     held = panel("gemini", server.url)
     reply = held.ask(request())
     held.close()
-    assert (reply.text, reply.adk_text) == ("valid", "hm\nval\nid")
+    assert (reply.text, [part.text for part in reply.parts]) == ("valid", ["hm", "val", "id"])
     assert reply.usage is not None
     assert (reply.usage.prompt_tokens, reply.usage.candidates_tokens, reply.usage.thoughts_tokens) == (7, 2, 5)
     assert reply.model_version == "gemini-2.5-flash-002"

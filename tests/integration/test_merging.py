@@ -135,14 +135,14 @@ def test_a_missing_part_is_not_measured(repo: Repository) -> None:
     lost = [case for case in cases if not case.get("trials")]
     assert lost
     assert {case["verdict"] for case in lost} == {"not_measured"}
-    assert "part 2/3 has no results" in said
-    assert "part 2/3 has no results" in (repo.root / "merged/comment.md").read_text()
+    assert "shard 2/3 has no results" in said
+    assert "shard 2/3 has no results" in (repo.root / "merged/comment.md").read_text()
 
 
 def test_a_part_decides_nothing_and_says_so(repo: Repository) -> None:
     code, said = repo.call("run", "--shard", "1/1")
     assert code == 0  # case_1 and case_4 fail
-    assert "part 1/1" in said
+    assert "shard 1/1" in said
     assert "it reports no verdict" in (repo.root / "evalgate-report/summary.md").read_text()
     results = json.loads((repo.root / "evalgate-report/results.json").read_text())
     assert (results["verdict"]["kind"], results["verdict"].get("blocked_by")) == ("fail", None)
@@ -169,7 +169,7 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
         ("schema", "schema_version"),
         ("whole", "is a complete run"),
         ("torn", "is not JSON"),
-        ("nothing", "there is not a results.json of any part"),
+        ("nothing", "no results.json of a shard"),
         ("nowhere", "does not exist"),
     ],
 )
@@ -258,7 +258,7 @@ def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) 
     assert {"fail_on", "pass_rate"} <= set(places)
     shutil.rmtree(repo.root / ".git")  # a job without a checkout
     said = merge(repo)[1]
-    assert "whether this change weakens the base's rules could not be checked" in said
+    assert "could not check whether this change relaxes the base's rules" in said
     assert "Check out the repository in the job that merges" in said
 
 
@@ -277,7 +277,7 @@ def test_only_one_part_has_the_base(repo: Repository) -> None:
     measure_parts(repo, 2, "--base", "main")
     (repo.root / "parts/2/base.json").unlink()
     code, said = merge(repo)
-    assert "part 2/2 has no results of the base" in said
+    assert "shard 2/2 has no base results" in said
     gates = {
         gate["gate"]: gate["kind"]
         for gate in json.loads((repo.root / "merged/results.json").read_text())["verdict"]["gates"]
@@ -336,13 +336,13 @@ EARLIER = {"started_at": "2026-01-01T00:00:00+00:00"}
     [
         ({}, {}, ""),
         ({"prompt_version": "3"}, {"prompt_version": "3"}, ""),
-        ({"prompt_version": "3"}, {"prompt_version": "4"}, "asked its judge in other words on the base"),
-        ({}, {"prompt_version": "4"}, "prompt version unknown, now 4"),
+        ({"prompt_version": "3"}, {"prompt_version": "4"}, "used another judge prompt on the base"),
+        ({}, {"prompt_version": "4"}, "version unknown, now 4"),
         ({"options": {"x": 1}}, {}, "had other options on the base"),
         # a custom metric: the same only where all files are, as its own are among them
         ({"code": "metrics.mine", **EARLIER}, {"code": "metrics.mine"}, ""),
-        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have had other code"),
-        ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "other code"),
+        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have different code"),
+        ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "different code"),
         ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "had other options on the base"),
     ],
 )
@@ -368,7 +368,7 @@ def test_compare_takes_the_sides_of_one_run_to_be_scored_by_one_code(repo: Repos
     assert "are not compared: it" not in (repo.root / "merged/comment.md").read_text()
     edited(repo.root / "base.json", repo.root / "base.json", **EARLIER)
     repo.call("compare", "base.json", "results.json", "--output", "merged")
-    assert "may have had other code" in (repo.root / "merged/comment.md").read_text()
+    assert "may have different code on the base" in (repo.root / "merged/comment.md").read_text()
 
 
 def test_compare_refuses_parts_and_nonsense(halves: Repository) -> None:

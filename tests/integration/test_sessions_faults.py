@@ -18,6 +18,7 @@ from evalgate.agents.base import AgentFailed, AgentLimits, AgentSetting
 from evalgate.agents.pool import WorkerPool
 from evalgate.agents.worker_process import Launch
 from evalgate.model import AgentFailure, Case, Content, FailureKind, SessionInput, Text, TrialKey
+from evalgate.system.python_env import World
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +44,7 @@ def pool(*arguments: str, sessions: int = 4, bounds: AgentLimits = LIMITS, **var
     environment = {"PATH": os.environ["PATH"], "SOME_API_KEY": SECRET, **variables}
     command = (sys.executable, str(ROGUE), str(sessions), *arguments)
     launch = Launch(command=command, cwd="/", environment=environment)
-    setting = AgentSetting(root="/", environment=environment, cache="/nowhere", limits=bounds)
+    setting = AgentSetting(root="/", world=World(environment=environment, cache="/nowhere"), limits=bounds)
     opened = WorkerPool(launch, setting=setting)
     try:
         yield opened
@@ -97,8 +98,8 @@ def nothing_is_left() -> Iterator[None]:
         ("raw [1]\\n", FailureKind.PROTOCOL, "is not a JSON object"),
         ('raw {"type":"ready","protocol":9}\\n', FailureKind.PROTOCOL, "the agent speaks protocol 9"),
         ('raw {"type":"fatal","kind":"model_error","message":"broke"}\\n', FailureKind.MODEL_ERROR, "broke"),
-        ("wrong-session", FailureKind.PROTOCOL, "for 'somebody else', a conversation that does not exist"),
-        ("future-session", FailureKind.PROTOCOL, "for 's999', a conversation that does not exist"),
+        ("wrong-session", FailureKind.PROTOCOL, "for 'somebody else', an unknown conversation"),
+        ("future-session", FailureKind.PROTOCOL, "for 's999', an unknown conversation"),
         ("close-stdout", FailureKind.EXITED, "the agent"),
         ("fail rate_limited slow down", FailureKind.RATE_LIMITED, "slow down (HTTP status 429)"),
         ("fail unreachable no route", FailureKind.UNREACHABLE, "no route"),
@@ -252,7 +253,7 @@ def test_a_start_that_failed_twice_alike_is_not_tried_again(tmp_path: Path) -> N
 
 def test_a_missing_program_is_a_failed_start() -> None:
     launch = Launch(command=("no-such-agent",), cwd="/", environment={"PATH": os.environ["PATH"]})
-    agent = WorkerPool(launch, setting=AgentSetting(root="/", environment={}, cache="/nowhere"))
+    agent = WorkerPool(launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere")))
     found = failure(agent, "hello")
     agent.close()
     assert found.kind is FailureKind.START
@@ -266,7 +267,7 @@ def test_a_launch_is_made_once_and_its_failure_is_everybodys() -> None:
         made.append(1)
         raise AgentFailed(AgentFailure(kind=FailureKind.INSTALL, message="no such package", detail="uv: no"))
 
-    agent = WorkerPool(launch, setting=AgentSetting(root="/", environment={}, cache="/nowhere"))
+    agent = WorkerPool(launch, setting=AgentSetting(root="/", world=World(environment={}, cache="/nowhere")))
     found = [failure(agent, "hello") for _ in range(5)]
     agent.close()
     assert len(made) == 1

@@ -33,6 +33,7 @@ from evalgate.model import (
     Text,
     TrialKey,
 )
+from evalgate.system.python_env import World
 
 pytestmark = pytest.mark.integration
 
@@ -47,7 +48,7 @@ def pool(can_hold: int = 8, *, pause: float = 0.0, grades_metrics: bool = True, 
         command=(sys.executable, str(ROGUE), str(can_hold)), cwd="/", environment=environment, hello={"greeting": "hi"}
     )
     limits = AgentLimits(turn_timeout_s=30, start_timeout_s=30, **bounds)  # type: ignore[arg-type]  # counts and flags
-    setting = AgentSetting(root="/", environment=environment, cache="/nowhere", limits=limits)
+    setting = AgentSetting(root="/", world=World(environment=environment, cache="/nowhere"), limits=limits)
     opened = WorkerPool(launch, setting=setting, grades_metrics=grades_metrics)
     try:
         yield opened

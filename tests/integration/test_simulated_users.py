@@ -317,10 +317,10 @@ def test_with_a_base_the_user_is_asked_once_until_the_conversations_part(tmp_pat
     assert told["divergence"] == {"answers": 2, "users": 3}
     comment = (root / "evalgate-report/comment.md").read_text()
     expected = (
-        "The conversations part in turn 2: the base's agent said “At what time?”, head's said “Booked for two, at"
+        "The conversations diverge in turn 2: the base's agent said “At what time?”, head's said “Booked for two, at"
     )
     assert expected in comment
-    assert "The conversations part in turn 2" in (root / "evalgate-report/report.html").read_text()
+    assert "The conversations diverge in turn 2" in (root / "evalgate-report/report.html").read_text()
 
 
 def uses(root: Path) -> dict[str, dict[str, Any]]:
@@ -392,7 +392,7 @@ def test_a_poor_simulator_makes_the_case_unmeasured(tmp_path: Path, gemini: Gemi
     (root / "desk.evalset.json").write_text(json.dumps(sets))
     code, said = run(root)
     assert code == 3, said
-    assert "the test was broken, not the agent" in (root / "evalgate-report/comment.md").read_text()
+    assert "invalid test run" in (root / "evalgate-report/comment.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_a_poor_simulator_makes_the_case_unmeasured(tmp_path: Path, gemini: Gemi
     [
         (
             {"personas": ("NOVISE",), "simulator": {"max_allowed_invocations": 0}},
-            ["NOVISE", "did you mean `NOVICE`?", "never asked"],
+            ["NOVISE", "did you mean `NOVICE`?", "never called"],
         ),
         ({"criteria": {"response_match_score": 0.8}}, ["criterion-needs-reference"]),
     ],

@@ -318,7 +318,7 @@ def test_mocked_errors_and_latencies(tmp_path: Path, kind: str, backend: Backend
     assert repository.run() == 3, repository.output  # for Lima has no rule
     assert backend.asked == []
     _check_mocked(tmp_path)
-    assert "none of the 2 mock rules for <code>get_weather</code> holds" in repository.comment()
+    assert "none of the 2 mock rules for <code>get_weather</code> matches" in repository.comment()
 
 
 def _check_mocked(root: Path) -> None:

@@ -64,10 +64,16 @@ def _rubrics(rng: random.Random, metric: str) -> Scripted:
     names = [*own, *(name for name, _ in case), *(each["rubric_id"] for turn in turns for each in turn["rubrics"])]
     lean = {name: rng.choice(("yes", "no")) for name in names}
     samples = rng.choice((1, 2, 3, 4, 5))
-    replies = [
-        [faults.said(**{name: rng.choice((word, "yes", "no")) for name, word in lean.items()}) for _ in range(samples)]
-        for _ in turns
-    ]
+    replies = []
+    for turn in turns:  # a reply speaks of what its turn asks about, no matter what of it either side then counts
+        asked = {*own, *(name for name, _ in case), *(each["rubric_id"] for each in turn["rubrics"])}
+        words = {name: word for name, word in lean.items() if metric == faults.CONVERSATION or name in asked}
+        replies.append(
+            [
+                faults.said(**{name: rng.choice((word, "yes", "no")) for name, word in words.items()})
+                for _ in range(samples)
+            ]
+        )
     request = faults.request(metric, turns, *replies, samples=samples, own=" ".join(own))
     return {**request, "case_rubrics": faults.turn(0, *case)["rubrics"]}
 

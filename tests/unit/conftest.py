@@ -5,6 +5,7 @@ import json
 import pytest
 from pydantic import BaseModel
 
+from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
 from evalgate.errors import Place
 from evalgate.model import (
@@ -84,11 +85,13 @@ def case():
 
 
 @pytest.fixture(scope="session")
-def suite():
-    """`suite("x.evalset.json", case(...), criteria="response_match_score")`."""
+def suite(specs):
+    """`suite("x.evalset.json", case(...), criteria="response_match_score")`; `more`: further rows of the table."""
 
-    def make(key, *cases, criteria="", options=None, set_id=None):
-        uses = tuple(CriterionUse(name=name, threshold=0.5, options=options or {}) for name in criteria.split())
+    def make(key, *cases, criteria="", options=None, set_id=None, more=()):
+        rows = specs | {row.name: row for row in more}
+        uses = [CriterionUse(name=name, threshold=0.5, options=options or {}) for name in criteria.split()]
+        uses = tuple(criteria_base.with_facts(use, rows[use.name]) if use.name in rows else use for use in uses)
         return Suite(
             key=key,
             eval_set=EvalSet(eval_set_id=key.removesuffix(".evalset.json") if set_id is None else set_id, cases=cases),

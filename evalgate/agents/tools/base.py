@@ -6,7 +6,26 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from evalgate.model import Json, TrialKey
+
+
+class ToolFile(BaseModel):
+    """A part of a cassette or of a mock file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ErrorWire(ToolFile):
+    """What a tool raises, as files say it."""
+
+    type: str = Field(min_length=1, description="The exception's name.")
+    message: str = ""
+
+    def noun(self) -> ToolError:
+        """The error."""
+        return ToolError(type=self.type, message=self.message)
 
 
 class ToolMode(enum.StrEnum):
@@ -18,7 +37,7 @@ class ToolMode(enum.StrEnum):
     MOCK = "mock"  # the rules of the mock file answer, nothing runs
 
 
-class ToolHandling(enum.StrEnum):
+class DriverTools(enum.StrEnum):
     """What a driver does about an agent's tools."""
 
     ASKS = "asks"  # its workers can ask before a tool runs

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.tools.base import ToolError, ToolReply
+from evalgate.agents.tools.base import ErrorWire, ToolFile, ToolReply
 from evalgate.model import Json, ToolCall, call_diff
 from evalgate.text import words
 
@@ -20,9 +20,9 @@ EXACT_FLOATS = 2.0**53
 REDACTED = "***"
 
 
-def canonical_text(args: Json) -> str:
+def args_text(args: Json) -> str:
     """Arguments as one text: keys in order, and whole numbers alike however they are written (2.0 is 2)."""
-    return json.dumps(_plain(args), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json.dumps(_mapped(args, _whole), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def ordered(value: Any) -> Any:
@@ -36,16 +36,10 @@ def ordered(value: Any) -> Any:
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """The same JSON with every text, keys included, as `redact` writes it."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): redacted(item, redact) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [redacted(item, redact) for item in value]
-    return value
+    return _mapped(value, lambda item: redact(item) if isinstance(item, str) else item, key=redact)
 
 
-def covers(recorded: Any, actual: Any) -> bool:
+def matches(recorded: Any, actual: Any) -> bool:
     """Whether two values are equal where `***` in a recorded text stands for anything that was taken out there."""
     if isinstance(recorded, str) and REDACTED in recorded:
         pattern = ".*".join(re.escape(piece) for piece in recorded.split(REDACTED))
@@ -54,25 +48,29 @@ def covers(recorded: Any, actual: Any) -> bool:
         return (
             isinstance(actual, Mapping)
             and recorded.keys() == actual.keys()
-            and all(covers(item, actual[key]) for key, item in recorded.items())
+            and all(matches(item, actual[key]) for key, item in recorded.items())
         )
     if isinstance(recorded, list | tuple):
         return (
             isinstance(actual, list | tuple)
             and len(recorded) == len(actual)
-            and all(covers(one, other) for one, other in zip(recorded, actual, strict=True))
+            and all(matches(one, other) for one, other in zip(recorded, actual, strict=True))
         )
-    return canonical_text({"": recorded}) == canonical_text({"": actual})
+    return args_text({"": recorded}) == args_text({"": actual})
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS:
-        return int(value)
+def _whole(value: Any) -> Any:
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < EXACT_FLOATS
+    return int(value) if is_whole else value
+
+
+def _mapped(value: Any, change: Callable[[Any], Any], *, key: Callable[[str], str] = str) -> Any:
+    """The same JSON with `change` made to every value that is neither object nor list, and `key` to every key."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {key(str(name)): _mapped(item, change, key=key) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+        return [_mapped(item, change, key=key) for item in value]
+    return change(value)
 
 
 MOST_NAMED = 4
@@ -85,17 +83,17 @@ def spell_call(tool: str, args: Json) -> str:
 
 def nearest_args(args: Json, recorded: Iterable[Json]) -> Json | None:
     """The recorded arguments with the fewest differences; of several the first."""
-    return min(recorded, key=lambda each: len(differing_paths(args, each)), default=None)
+    return min(recorded, key=lambda each: len(changed_args(args, each)), default=None)
 
 
-def differing_paths(actual: Json, recorded: Json) -> tuple[tuple[str, str], ...]:
+def changed_args(actual: Json, recorded: Json) -> tuple[tuple[str, str], ...]:
     """Where two calls differ, as (`differs` | `is new` | `is missing`, dotted path); objects are looked into."""
-    return tuple(_paths(actual, recorded, ""))
+    return tuple(_changed(actual, recorded, ""))
 
 
 def difference(actual: Json, recorded: Json) -> str:
     """``argument `unit` differs``, ``arguments `a` and `b.c` differ; argument `d` is new``."""
-    found = differing_paths(actual, recorded)
+    found = changed_args(actual, recorded)
     parts = []
     for what, plural in (("differs", "differ"), ("is new", "are new"), ("is missing", "are missing")):
         names = [f"`{path}`" for each, path in found if each == what]
@@ -115,7 +113,7 @@ def unknown_tool(tool: str, known: Sequence[str], *, verb: str) -> str:
     return f"no call of `{tool}` was {verb} ({verb}: {names}){hint}"
 
 
-def _paths(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -> Iterable[tuple[str, str]]:
+def _changed(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -> Iterable[tuple[str, str]]:
     for name in dict.fromkeys([*recorded, *actual]):
         path = f"{above}{name}"
         if name not in actual:
@@ -123,8 +121,8 @@ def _paths(actual: Mapping[str, Any], recorded: Mapping[str, Any], above: str) -
         elif name not in recorded:
             yield "is new", path
         elif isinstance(recorded[name], Mapping) and isinstance(actual[name], Mapping):
-            yield from _paths(actual[name], recorded[name], f"{path}.")
-        elif not covers(recorded[name], actual[name]):
+            yield from _changed(actual[name], recorded[name], f"{path}.")
+        elif not matches(recorded[name], actual[name]):
             yield "differs", path
 
 
@@ -147,26 +145,15 @@ class Entry:
     @property
     def address(self) -> tuple[str, str, int]:
         """What a call has to equal to get this answer."""
-        return self.tool, canonical_text(self.args), self.nth
+        return self.tool, args_text(self.args), self.nth
 
 
 class CassetteError(ValueError):
     """A file is no cassette; says why."""
 
 
-class ErrorWire(BaseModel):
-    """What a tool raised."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: str
-    message: str = ""
-
-
-class CallWire(BaseModel):
+class CallWire(ToolFile):
     """One call in the file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tool: str
     args: dict[str, Any] = Field(default_factory=dict)
@@ -176,21 +163,19 @@ class CallWire(BaseModel):
     effects: dict[str, Any] | None = None
 
     @model_validator(mode="after")
-    def _response_or_error(self) -> Self:
+    def _has_answer(self) -> Self:
         if ("response" in self.model_fields_set) == (self.error is not None):
             raise ValueError("a call has either `response` (which may be null) or `error`")
         return self
 
     def reply(self) -> ToolReply:
         """What the call came to."""
-        error = ToolError(type=self.error.type, message=self.error.message) if self.error else None
+        error = self.error.noun() if self.error else None
         return ToolReply(response=self.response, error=error, effects=self.effects)
 
 
-class CassetteWire(BaseModel):
+class CassetteWire(ToolFile):
     """The file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     evalgate_cassette: Literal[1]
     suite: str = ""
@@ -246,14 +231,14 @@ def merge(first: Iterable[Entry], *others: Iterable[Entry]) -> tuple[Entry, ...]
 def file_name(suite: str, case_id: str) -> str:
     """`<suite slug>/<case id>.json`: two cases never share a file, and a plain case id is its file's name."""
     stem = next((suite[: -len(suffix)] for suffix in SUFFIXES if suite.endswith(suffix)), suite)
-    slug = f"{_safe(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
-    name = _safe(case_id)[:NAME_LENGTH]
+    slug = f"{_plain_name(stem)[:NAME_LENGTH]}-{_digest(suite, 6)}"
+    name = _plain_name(case_id)[:NAME_LENGTH]
     if name != case_id or name.lower() in TAKEN:
         name = f"{name}-{_digest(case_id, 8)}"
     return f"{slug}/{name}.json"
 
 
-def _safe(text: str) -> str:
+def _plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-") or "case"
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias, assert_never
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from evalgate.agents.tools import cassette as tools_cassette
+from evalgate.agents.tools import cassette
 from evalgate.agents.tools.base import (
     AskedCall,
     CallKind,
+    ErrorWire,
     Replied,
     RunTool,
     ToolAnswer,
     ToolError,
+    ToolFile,
     ToolMode,
     ToolReply,
     Unmatched,
@@ -34,19 +35,8 @@ from evalgate.text import words
 LONGEST_LATENCY_S = 600.0
 
 
-class MockError(BaseModel):
-    """What the tool raises."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: str = Field(default="RuntimeError", min_length=1, description="The exception's name.")
-    message: str = ""
-
-
-class Latency(BaseModel):
+class Latency(ToolFile):
     """How long the answer takes: `seconds`, and up to `jitter` more, by the run's seed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seconds: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
     jitter: float = Field(default=0.0, ge=0, le=LONGEST_LATENCY_S, allow_inf_nan=False)
@@ -57,32 +47,46 @@ class Latency(BaseModel):
         return {"seconds": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-class MockRule(BaseModel):
-    """One rule: for which calls, and what they get. The first rule of a tool that holds answers.
+class CallPattern(ToolFile):
+    """For which calls a rule is.
 
     `args`: these arguments equal these values; others are free, unless `exact`. `where`: these arguments satisfy
     these matchers. `times`: how many calls of a conversation it answers. `probability`: of holding, by the run's seed.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     args: dict[str, Any] = Field(default_factory=dict)
     where: dict[str, Matcher] = Field(default_factory=dict)
     exact: bool = False
     times: int | None = Field(default=None, ge=1)
     probability: float = Field(default=1.0, ge=0, le=1)
+
+    def match(self, args: Json) -> bool:
+        """Whether it is for these arguments."""
+        if any(name not in args or not cassette.matches(value, args[name]) for name, value in self.args.items()):
+            return False
+        for name, matcher in self.where.items():
+            found, wanted = args.get(name, json_match.MISSING), self.args.get(name, json_match.MISSING)
+            if not json_match.holds(matcher, found, wanted):
+                return False
+        return not self.exact or args.keys() <= self.args.keys() | self.where.keys()
+
+
+class MockRule(CallPattern):
+    """One rule: for which calls, and what they get. The first rule of a tool that holds answers."""
+
     latency: Latency = Field(default_factory=Latency)
     response: Any = None
-    error: MockError | None = None
+    error: ErrorWire | None = None
     run: Literal[True] | None = None
     effects: dict[str, Any] | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _error_alone(cls, value: Any) -> Any:
-        if isinstance(value, dict) and isinstance(value.get("error"), str):
-            return {**value, "error": {"message": value["error"]}}
-        return value
+    def _short_error(cls, value: Any) -> Any:
+        error = value.get("error") if isinstance(value, dict) else None
+        if isinstance(error, str):
+            return {**value, "error": {"type": "RuntimeError", "message": error}}
+        return {**value, "error": {"type": "RuntimeError", **error}} if isinstance(error, dict) else value
 
     @model_validator(mode="after")
     def _one_outcome(self) -> Self:
@@ -92,10 +96,8 @@ class MockRule(BaseModel):
         return self
 
 
-class MockFile(BaseModel):
+class MockFile(ToolFile):
     """The whole file: rules by tool; `*` and `?` in a tool's name stand for anything."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tools: dict[str, list[MockRule]] = Field(default_factory=dict)
 
@@ -121,7 +123,7 @@ def parse_mocks(text: str, *, file: str) -> MockReading:
     """Read a mock file, YAML or JSON; `places` tells where each tool stands."""
     document = yaml.load(text, file=file)
     if isinstance(document, Problem):
-        return MockReading(problems=(dataclasses.replace(document, code="tool-mocks"),))
+        return MockReading(problems=(_problem(document.message, document.place, document.hint),))
     if document.raw is None:
         return MockReading()
     locate = Locator(document.node, file)
@@ -138,7 +140,7 @@ def _of_error(each: Any, locate: Locator) -> Problem:
     path = each["loc"]
     hint = ""
     if each["type"] == "extra_forbidden":
-        known = [name for model in (MockRule, MockFile, Latency, MockError) for name in model.model_fields]
+        known = [name for model in (MockRule, MockFile, Latency, ErrorWire) for name in model.model_fields]
         close = words.nearest(str(path[-1]), known)
         hint = f"Did you mean `{close}`?" if close else ""
     where = ".".join(str(step) for step in path)
@@ -146,7 +148,7 @@ def _of_error(each: Any, locate: Locator) -> Problem:
     return _problem(f"`{where}`: {message}" if where else message, locate(*path), hint)
 
 
-def _problem(message: str, place: Place, hint: str = "") -> Problem:
+def _problem(message: str, place: Place | None, hint: str = "") -> Problem:
     return Problem(severity=Severity.ERROR, code="tool-mocks", message=message, place=place, hint=hint)
 
 
@@ -166,9 +168,9 @@ class MockRules:
         for name, rule in self.for_tool(call.tool):
             if rule.times is not None and self._served.get(name, 0) >= rule.times:
                 continue
-            if not rule_holds(rule, call.args):
+            if not rule.match(call.args):
                 continue
-            luck = f"{self._luck}:{name}:{tools_cassette.canonical_text(call.args)}:{nth}"
+            luck = f"{self._luck}:{name}:{cassette.args_text(call.args)}:{nth}"
             if rule.probability < 1.0 and chance(f"{luck}:holds") >= rule.probability:
                 continue
             self._served[name] = self._served.get(name, 0) + 1
@@ -185,18 +187,6 @@ class MockRules:
                 yield (name, number), rule
 
 
-def rule_holds(rule: MockRule, args: Json) -> bool:
-    """Whether a rule is meant for these arguments."""
-    if any(name not in args or not tools_cassette.covers(value, args[name]) for name, value in rule.args.items()):
-        return False
-    if any(
-        not json_match.holds(matcher, args.get(name, json_match.MISSING), rule.args.get(name, json_match.MISSING))
-        for name, matcher in rule.where.items()
-    ):
-        return False
-    return not rule.exact or args.keys() <= rule.args.keys() | rule.where.keys()
-
-
 def chance(text: str) -> float:
     """A number in [0, 1) that is the same for the same text, everywhere and always."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big") / 2**48
@@ -205,7 +195,7 @@ def chance(text: str) -> float:
 def _outcome(rule: MockRule, delay_s: float) -> Replied | RunTool:
     if rule.run:
         return RunTool(report=False, delay_s=delay_s)
-    error = ToolError(type=rule.error.type, message=rule.error.message) if rule.error else None
+    error = rule.error.noun() if rule.error else None
     return Replied(reply=ToolReply(response=rule.response, error=error, effects=rule.effects), delay_s=delay_s)
 
 
@@ -242,8 +232,8 @@ class ConversationTools:
 
     def answer(self, call: AskedCall) -> ToolAnswer:
         """See base.TrialTools."""
-        args: Json = tools_cassette.redacted(call.args, self._redact)
-        same = (call.tool, tools_cassette.canonical_text(args))
+        args: Json = cassette.redacted(call.args, self._redact)
+        same = (call.tool, cassette.args_text(args))
         self._counts[same] += 1
         nth = self._nth[call.number] = self._counts[same]
         ruled = self._rules.answer(call, nth=nth)
@@ -268,7 +258,7 @@ class ConversationTools:
         """See base.TrialTools."""
         entry = Entry(
             tool=call.tool,
-            args=tools_cassette.redacted(call.args, self._redact),
+            args=cassette.redacted(call.args, self._redact),
             nth=self._nth[call.number],
             reply=_redacted_reply(reply, self._redact),
         )
@@ -280,50 +270,50 @@ class ConversationTools:
             self._keep(tuple(self._recorded))
 
     def _find(self, tool: str, args: Json, nth: int) -> Entry | None:
-        exact = self._by_address.get((tool, tools_cassette.canonical_text(args), nth))
+        exact = self._by_address.get((tool, cassette.args_text(args), nth))
         if exact is not None:
             return exact
-        return next((one for one in self._of(tool) if one.nth == nth and tools_cassette.covers(one.args, args)), None)
+        return next((one for one in self._of(tool) if one.nth == nth and cassette.matches(one.args, args)), None)
 
     def _of(self, tool: str) -> list[Entry]:
         return [entry for entry in self._entries or () if entry.tool == tool]
 
     def _not_recorded(self, tool: str, args: Json, nth: int) -> Unmatched:
-        called = f"called {tools_cassette.spell_call(tool, args)}"
+        called = f"called {cassette.spell_call(tool, args)}"
         same_tool = self._of(tool)
-        times = sum(1 for entry in same_tool if tools_cassette.covers(entry.args, args))
+        times = sum(1 for entry in same_tool if cassette.matches(entry.args, args))
         if self._entries is None:
             why = f"and there is no cassette {self._cassette}: {RECORD_HINT}"
         elif times:
             word = "once" if times == 1 else f"{times} times"
-            why = f"for the {_ordinal(nth)} time; it was recorded {word}"
-        elif (nearest := tools_cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
-            why = f"recorded was {tools_cassette.spell_call(tool, nearest)}: {tools_cassette.difference(args, nearest)}"
+            why = f"for the {_number_text(nth)} time; it was recorded {word}"
+        elif (nearest := cassette.nearest_args(args, [entry.args for entry in same_tool])) is not None:
+            why = f"recorded was {cassette.spell_call(tool, nearest)}: {cassette.difference(args, nearest)}"
         else:
             known = list(dict.fromkeys(entry.tool for entry in self._entries))
-            why = tools_cassette.unknown_tool(tool, known, verb="recorded")
+            why = cassette.unknown_tool(tool, known, verb="recorded")
         joint = " " if why.startswith(("for ", "and ")) else ", "
         return Unmatched(message=f"{called}{joint}{why}")
 
     def _no_rule(self, tool: str, args: Json) -> Unmatched:
         rules = [rule for _, rule in self._rules.for_tool(tool)]
-        called = f"called {tools_cassette.spell_call(tool, args)}"
+        called = f"called {cassette.spell_call(tool, args)}"
         if not rules:
             return Unmatched(message=f"{called}, but there is no mock rule for `{tool}`")
-        nearest = tools_cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
-        told = f"; the nearest is for {tools_cassette.spell_call(tool, nearest)}" if nearest is not None else ""
+        nearest = cassette.nearest_args(args, [rule.args for rule in rules if rule.args and not rule.where])
+        told = f"; the nearest is for {cassette.spell_call(tool, nearest)}" if nearest is not None else ""
         return Unmatched(message=f"{called}, but none of the {len(rules)} mock rules for `{tool}` matches{told}")
 
 
 def _redacted_reply(reply: ToolReply, redact: Callable[[str], str]) -> ToolReply:
     error = reply.error
     return ToolReply(
-        response=tools_cassette.redacted(reply.response, redact),
-        error=dataclasses.replace(error, message=redact(error.message)) if error else None,
-        effects=tools_cassette.redacted(reply.effects, redact),
+        response=cassette.redacted(reply.response, redact),
+        error=ToolError(type=error.type, message=redact(error.message)) if error else None,
+        effects=cassette.redacted(reply.effects, redact),
     )
 
 
-def _ordinal(number: int) -> str:
+def _number_text(number: int) -> str:
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents
 from evalgate.agents.tools import cassette
 from evalgate.agents.tools import mocks as tools_mocks
-from evalgate.agents.tools.base import ToolHandling, ToolMode
+from evalgate.agents.tools.base import DriverTools, ToolMode
 from evalgate.agents.tools.cassette import CassetteError, Entry
 from evalgate.agents.tools.mocks import ConversationTools, MockFile, MockReading, MockRules
 from evalgate.config.gate_file import ToolsRule
@@ -102,7 +102,7 @@ def read_entries(path: Path) -> tuple[Entry, ...] | None:
     return cassette.parse_cassette(text)
 
 
-def check_cassettes(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> list[Problem]:
+def check_files(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -> list[Problem]:
     """A problem for each cassette of these cases (suite, case id) that cannot be understood."""
     problems = []
     for suite, case_id in cases:
@@ -112,10 +112,7 @@ def check_cassettes(root: Path, folder: str, cases: Iterable[tuple[str, str]]) -
         except CassetteError as error:
             message = f"the cassette of case `{case_id}`: {error}"
             hint = "Record it again with `--tools record`, or undo the changes to it."
-            place = Place(file=name, line=1)
-            problems.append(
-                Problem(severity=Severity.ERROR, code="tool-cassette", message=message, place=place, hint=hint)
-            )
+            problems.append(_problem("tool-cassette", message, hint, Place(file=name, line=1)))
     return problems
 
 
@@ -156,7 +153,7 @@ def check(settings: Settings, rule: ToolsRule, *, root: Path, suites: Iterable[S
     outside = [named for named in (rule.cassettes, rule.mocks) if _is_outside(named)]
     if outside:
         return [_problem("tools-place", f"`tools`: `{named}` is not inside the repository") for named in outside]
-    problems = _drivers(mode, listed)
+    problems = _driver_problems(mode, listed)
     if mode is ToolMode.MOCK and not rule.mocks:
         hint = "Set it in evalgate.yml: `tools: {mode: mock, mocks: tools.yml}`."
         problems.append(_problem("tool-mocks", "`tools: mock` needs a file of rules", hint))
@@ -164,7 +161,7 @@ def check(settings: Settings, rule: ToolsRule, *, root: Path, suites: Iterable[S
         reading = _mocks(root, rule)
         problems += [*reading.problems, *_unknown_tools(reading, listed)]
     if mode is ToolMode.REPLAY:
-        problems += _cassettes(root, rule, listed)
+        problems += _cassette_problems(root, rule, listed)
     return problems
 
 
@@ -206,29 +203,28 @@ def fingerprint(settings: Settings, rule: ToolsRule, *, root: Path, own: Path) -
     return f"+{mode}-{seen}"
 
 
-def _drivers(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:
+def _driver_problems(mode: ToolMode, suites: tuple[Suite, ...]) -> list[Problem]:
     problems = []
     for name in dict.fromkeys(suite.agent.driver for suite in suites):
-        driver = agents.DRIVERS.get(name)
-        if driver is not None and driver.tools is ToolHandling.UNSEEN:
+        if _tools_of(name) is DriverTools.UNSEEN:
             message = f"`tools: {mode}` is not possible with the driver `{name}`: evalgate cannot intercept its tools"
             hint = "Exclude these suites, or run them in a separate job with `--tools live`."
             problems.append(_problem("tools-unseen", message, hint))
     return problems
 
 
-def _cassettes(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -> list[Problem]:
-    asking = [suite for suite in suites if _asks(suite)]
+def _tools_of(driver: str) -> DriverTools | None:
+    known = agents.DRIVERS.get(driver)
+    return None if known is None else known.tools
+
+
+def _cassette_problems(root: Path, rule: ToolsRule, suites: tuple[Suite, ...]) -> list[Problem]:
+    asking = [suite for suite in suites if _tools_of(suite.agent.driver) is DriverTools.ASKS]
     if asking and not rule.mocks and not (root / rule.cassettes).is_dir():
         message = f"`tools: replay`: the cassette folder `{rule.cassettes}` does not exist"
         return [_problem("tool-cassette", message, "Record them once: `evalgate run --tools record`.")]
     cases = [(suite.key, case.case_id) for suite in asking for case in suite.eval_set.cases]
-    return check_cassettes(root, rule.cassettes, cases)
-
-
-def _asks(suite: Suite) -> bool:
-    driver = agents.DRIVERS.get(suite.agent.driver)
-    return driver is not None and driver.tools is ToolHandling.ASKS
+    return check_files(root, rule.cassettes, cases)
 
 
 def _mocks(root: Path, rule: ToolsRule) -> MockReading:
@@ -255,16 +251,9 @@ def _unknown_tools(reading: MockReading, suites: tuple[Suite, ...]) -> list[Prob
     for name in reading.mocks.tools:
         close = words.nearest(name, expected, cutoff=0.75)
         if name not in expected and close is not None:
-            message = f"rules for `{name}`, a tool that no case expects"
-            problems.append(
-                Problem(
-                    severity=Severity.WARNING,
-                    code="unknown-tool",
-                    message=message,
-                    place=reading.places.get(name),
-                    hint=f"Did you mean `{close}`?",
-                )
-            )
+            message, hint = f"rules for `{name}`, a tool that no case expects", f"Did you mean `{close}`?"
+            place = reading.places.get(name)
+            problems.append(_problem("unknown-tool", message, hint, place, severity=Severity.WARNING))
     return problems
 
 
@@ -273,5 +262,7 @@ def _is_outside(named: str) -> bool:
     return path.is_absolute() or ".." in path.parts
 
 
-def _problem(code: str, message: str, hint: str = "", place: Place | None = None) -> Problem:
-    return Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint)
+def _problem(
+    code: str, message: str, hint: str = "", place: Place | None = None, *, severity: Severity = Severity.ERROR
+) -> Problem:
+    return Problem(severity=severity, code=code, message=message, place=place, hint=hint)

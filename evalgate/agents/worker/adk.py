@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from . import errors, importing, server, tools
+from . import errors, modules, server, tools
 from .tools import SessionTools
 
 Message = dict[str, Any]
@@ -33,7 +33,7 @@ DEAF = ("opentelemetry.trace", "opentelemetry._logs")  # where the providers liv
 # --- less work in every turn ---
 
 
-def collect_less() -> None:
+def collect_seldom() -> None:
     """Before the agent is loaded, whose own settings then stand: what is loaded is mostly kept."""
     gc.set_threshold(*COLLECT)
 
@@ -113,7 +113,7 @@ class BeforeCalls:
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """A model is about to be asked."""
         if self.retry_options is not None:
-            _ask_for_retries(llm_request, self.retry_options)
+            _ask_again(llm_request, self.retry_options)
         watch = server.CURRENT.get()
         if watch is not None:
             watch.model_begins(_key(callback_context), callback_context.agent_name, llm_request)
@@ -159,7 +159,7 @@ def retry_options() -> Any:
     return kind(attempts=7, initial_delay=5.0, max_delay=120.0, exp_base=2.0, http_status_codes=codes)
 
 
-def _ask_for_retries(request: Any, options: Any) -> None:
+def _ask_again(request: Any, options: Any) -> None:
     from google.genai import types
 
     request.config = request.config or types.GenerateContentConfig()
@@ -172,42 +172,42 @@ def _ask_for_retries(request: Any, options: Any) -> None:
 
 
 @dataclass(frozen=True)
-class LoadedAgent:
+class FoundAgent:
     """An agent as found: `app` None where the package has only a root agent; `closing` holds what it opened."""
 
     root_agent: Any
     app: Any
-    home: importing.Home
+    home: modules.Home
     closing: AsyncExitStack | None
 
 
-async def load_agent(path: str, *, wanted: str | None, root: str) -> LoadedAgent:
+async def load_agent(path: str, *, wanted: str | None, root: str) -> FoundAgent:
     """The agent at `path` below the checkout `root`; `wanted` names another attribute, or an agent within the tree.
 
-    Raises errors.CannotLoad.
+    Raises errors.LoadFailed.
     """
     try:
-        home = importing.locate(path, root)
+        home = modules.locate(path, root)
     except FileNotFoundError as error:
-        raise errors.CannotLoad(str(error)) from error
-    read_dotenv(home.own_folder, root)
-    _require_framework()
+        raise errors.LoadFailed(str(error)) from error
+    load_environment(home.own_folder, root)
+    _load_adk()
     closing = AsyncExitStack()
     what = f"the agent {path!r}"
     try:
         app, root_agent = await _find(home, wanted, closing)
-    except errors.CannotLoad:
+    except errors.LoadFailed:
         raise
     except BaseException as error:
-        raise errors.CannotLoad.because(error, what) from error
+        raise errors.LoadFailed.of(error, what) from error
     if root_agent is None:
-        raise errors.CannotLoad(_nothing_found(home, path, wanted))
+        raise errors.LoadFailed(_nothing_found(home, path, wanted))
     if not hasattr(root_agent, "name") or isinstance(root_agent, (type, ModuleType)):
-        raise errors.CannotLoad(f"{what}: the root agent is not an agent but {type(root_agent).__name__}")
-    return LoadedAgent(root_agent=root_agent, app=app, home=home, closing=closing)
+        raise errors.LoadFailed(f"{what}: the root agent is not an agent but {type(root_agent).__name__}")
+    return FoundAgent(root_agent=root_agent, app=app, home=home, closing=closing)
 
 
-def read_dotenv(folder: str, root: str) -> None:
+def load_environment(folder: str, root: str) -> None:
     """Set what the nearest `.env`, from the agent's folder up to the checkout's root, says and nothing else has set."""
     if os.environ.get("ADK_DISABLE_LOAD_DOTENV", "").lower() in ("1", "true"):
         return
@@ -227,18 +227,18 @@ def read_dotenv(folder: str, root: str) -> None:
     load_dotenv(file, override=False)
 
 
-def _require_framework() -> None:
+def _load_adk() -> None:
     try:
         import google.adk  # noqa: F401 - whether it is there
     except ImportError as error:
-        raise errors.CannotLoad.because(error, "google-adk") from error
+        raise errors.LoadFailed.of(error, "google-adk") from error
 
 
-async def _find(home: importing.Home, wanted: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
+async def _find(home: modules.Home, wanted: str | None, closing: AsyncExitStack) -> tuple[Any, Any]:
     for module in _modules(home):
         named = getattr(module, wanted, None) if wanted else None
         if named is not None and not isinstance(named, ModuleType):
-            return _app_or_agent(named)
+            return _with_app(named)
         app, agent = await _in_module(module, closing)
         if agent is not None:
             return app, _within(agent, wanted)
@@ -246,12 +246,12 @@ async def _find(home: importing.Home, wanted: str | None, closing: AsyncExitStac
     return None, _within(agent, wanted) if agent is not None else None
 
 
-def _modules(home: importing.Home) -> Any:
+def _modules(home: modules.Home) -> Any:
     """The modules to look in, imported as late as possible: `agent` of the package first, as ADK has it."""
-    package = importing.import_home(home)
+    package = modules.import_home(home)
     submodule = getattr(package, "agent", None)
     if not isinstance(submodule, ModuleType) and not _offers(package):
-        submodule = importing.import_submodule(home, "agent")
+        submodule = modules.import_module_of(home, "agent")
     if isinstance(submodule, ModuleType):
         yield submodule
     yield package
@@ -268,7 +268,7 @@ async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, 
     if _is_app(app):
         return app, app.root_agent
     if hasattr(module, "root_agent"):
-        return _app_or_agent(module.root_agent)
+        return _with_app(module.root_agent)
     if hasattr(module, "get_agent_async"):
         made = module.get_agent_async()
         made = await made if inspect.isawaitable(made) else made
@@ -279,7 +279,7 @@ async def _in_module(module: ModuleType, closing: AsyncExitStack) -> tuple[Any, 
     return None, None
 
 
-def _app_or_agent(value: Any) -> tuple[Any, Any]:
+def _with_app(value: Any) -> tuple[Any, Any]:
     return (value, value.root_agent) if _is_app(value) else (None, value)
 
 
@@ -294,7 +294,7 @@ def _within(agent: Any, wanted: str | None) -> Any:
     found = agent.find_agent(wanted) if hasattr(agent, "find_agent") else None
     if found is None:
         names = ", ".join(repr(name) for name in _names(agent))
-        raise errors.CannotLoad(f"no agent {wanted!r}: the agent tree has {names}")
+        raise errors.LoadFailed(f"no agent {wanted!r}: the agent tree has {names}")
     return found
 
 
@@ -305,7 +305,7 @@ def _names(agent: Any) -> list[str]:
     return names
 
 
-def _from_yaml(home: importing.Home) -> Any:
+def _from_yaml(home: modules.Home) -> Any:
     for name in ("root_agent.yaml", "root_agent.yml"):
         file = os.path.join(home.own_folder, name)
         if os.path.isfile(file):
@@ -315,7 +315,7 @@ def _from_yaml(home: importing.Home) -> Any:
     return None
 
 
-def _nothing_found(home: importing.Home, path: str, wanted: str | None) -> str:
+def _nothing_found(home: modules.Home, path: str, wanted: str | None) -> str:
     looked = "neither app, root_agent nor get_agent_async" + (f", nor {wanted!r}," if wanted else "")
     files = ", ".join(
         sorted(name for name in os.listdir(home.own_folder) if name.endswith((".py", ".yaml"))) or ["no Python file"]
@@ -332,7 +332,7 @@ class AdkSession:
     ADK shares one session service among all cases, where `user:` and `app:` state outlives the case that set it.
     """
 
-    def __init__(self, loaded: LoadedAgent, plugins: tuple[Any, Any], start: Message, default_app: str) -> None:
+    def __init__(self, loaded: FoundAgent, plugins: tuple[Any, Any], start: Message, default_app: str) -> None:
         from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
         from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
         from google.adk.runners import Runner
@@ -403,7 +403,7 @@ class AdkSession:
         return {"state": {key: value for key, value in session.state.items() if not key.startswith("temp:")}}
 
 
-def _target(loaded: LoadedAgent, plugins: tuple[Any, Any], app_name: str) -> Message:
+def _target(loaded: FoundAgent, plugins: tuple[Any, Any], app_name: str) -> Message:
     """What the Runner is to run: the App with its plugins between our two, or the bare agent."""
     first, last = plugins
     if loaded.app is None:
@@ -424,17 +424,17 @@ def _event(event: Any) -> Message:
     """The fields of a protocol event."""
     found: Message = {"author": event.author, "final": bool(event.is_final_response())}
     if event.content is not None:
-        found["content"] = _dumped(event.content)
+        found["content"] = _json_of(event.content)
     if event.usage_metadata is not None:
-        found["usage_metadata"] = _dumped(event.usage_metadata)
+        found["usage_metadata"] = _json_of(event.usage_metadata)
     if event.model_version:
         found["model_version"] = event.model_version
     if event.grounding_metadata is not None:
-        found["grounding_metadata"] = _dumped(event.grounding_metadata)
+        found["grounding_metadata"] = _json_of(event.grounding_metadata)
     return found
 
 
-def _dumped(value: Any) -> Any:
+def _json_of(value: Any) -> Any:
     """JSON-ready; tools may answer with anything, and then the nearest JSON is made of it when it is written."""
     try:
         return value.model_dump(mode="json", exclude_none=True)
@@ -449,8 +449,8 @@ async def prewarm(plugins: tuple[Any, Any]) -> None:
     first case's duration, and would fall on several conversations at once.
     """
     try:
-        home = importing.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
-        loaded = LoadedAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
+        home = modules.Home(name="prewarm", file=None, folder=None, roots=(), aliases=())
+        loaded = FoundAgent(root_agent=_prewarm_agent(), app=None, home=home, closing=None)
         session = await AdkSession(loaded, plugins, {}, "prewarm").open()
         await session.turn({"parts": [{"text": "warm up"}]}, lambda _: None)
     except Exception as error:
@@ -469,17 +469,17 @@ def _prewarm_agent() -> Any:
 
         async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:  # noqa: ARG002, FBT001, FBT002 - google-adk's signature
             answered = any(part.function_response for content in llm_request.contents for part in content.parts or ())
-            call = types.Part(function_call=types.FunctionCall(name="warm", args={}))
+            call = types.Part(function_call=types.FunctionCall(name="prewarm_tool", args={}))
             part = types.Part(text="warm") if answered else call
             usage = types.GenerateContentResponseUsageMetadata(
                 prompt_token_count=1, candidates_token_count=1, total_token_count=2
             )
             yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
-    return LlmAgent(name="prewarm", model=PrewarmLlm(), instruction="Warm up.", tools=[warm])
+    return LlmAgent(name="prewarm", model=PrewarmLlm(), instruction="Warm up.", tools=[prewarm_tool])
 
 
-def warm() -> dict[str, str]:
+def prewarm_tool() -> dict[str, str]:
     """Does nothing."""
     return {}
 
@@ -494,17 +494,17 @@ class Host:
     asks = True
 
     def __init__(self) -> None:
-        self._loaded: LoadedAgent | None = None
+        self._loaded: FoundAgent | None = None
         self._plugins: tuple[Any, Any] | None = None
         self._default_app = ""
         self._asking = False
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the agent; raises errors.CannotLoad."""
+        """Import the agent; raises errors.LoadFailed."""
         root = os.getcwd()
         path = options.get("path") or "."
-        collect_less()
-        importing.add_roots(tuple(options.get("import_roots") or ()))
+        collect_seldom()
+        modules.add_folders(tuple(options.get("import_roots") or ()))
         loaded = await load_agent(path, wanted=options.get("agent"), root=root)
         self._loaded = loaded
         self._plugins = instrument()
@@ -519,7 +519,7 @@ class Host:
         assert self._plugins is not None
         if asked is not None and not self._asking:
             tools.ask_before_tools()
-            tools.ask_for_listings(self._loaded.root_agent)
+            tools.ask_before_listing(self._loaded.root_agent)
             self._asking = True
         return await AdkSession(self._loaded, self._plugins, start, self._default_app).open()
 
@@ -541,17 +541,14 @@ class Host:
 
 
 def _toolsets(agent: Any) -> list[Any]:
-    found = [tool for tool in getattr(agent, "tools", None) or () if _is_toolset(tool)]
+    tools_of_agent = getattr(agent, "tools", None) or ()
+    found = [tool for tool in tools_of_agent if any(base.__name__ == "BaseToolset" for base in type(tool).__mro__)]
     for child in getattr(agent, "sub_agents", None) or ():
         found += _toolsets(child)
     return found
 
 
-def _is_toolset(tool: Any) -> bool:
-    return any(base.__name__ == "BaseToolset" for base in type(tool).__mro__)
-
-
-def _about(loaded: LoadedAgent) -> dict[str, str]:
+def _about(loaded: FoundAgent) -> dict[str, str]:
     from google.adk.version import __version__
 
     return {

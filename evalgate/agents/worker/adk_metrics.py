@@ -25,7 +25,7 @@ async def run(message: Message, package: str) -> Message:
         result = await _call(function, arguments)
         return _read(result, code)
     except BaseException as error:
-        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.trimmed_traceback(error)}"}
+        return {"score": None, "error": f"{errors.sentence(error)}\n{errors.own_traceback(error)}"}
 
 
 def _resolve(code: str, package: str) -> Callable[..., Any]:
@@ -57,10 +57,10 @@ def _arguments(message: Message, function: Callable[..., Any]) -> list[Any]:
         None if expected is None else [_invocation(turn) for turn in expected],
         scenario,
     ]
-    return arguments[: _accepted(function)]
+    return arguments[: _args_count(function)]
 
 
-def _accepted(function: Callable[..., Any]) -> int:
+def _args_count(function: Callable[..., Any]) -> int:
     """Functions written before google-adk had scenarios take three arguments, later ones four."""
     try:
         inspect.signature(function).bind(None, None, None, None)
@@ -116,22 +116,15 @@ def _read(result: Any, code: str) -> Message:
     if not hasattr(result, "overall_score") or not hasattr(result, "overall_eval_status"):
         raise TypeError(f"{code} returned {type(result).__name__} where google-adk expects an EvaluationResult")
     score = _number(result.overall_score, f"overall_score of {code}")
-    status = STATUSES.get(_status_number(result.overall_eval_status))
+    number = getattr(result.overall_eval_status, "value", result.overall_eval_status)
+    status = STATUSES.get(number) if isinstance(number, int) else None
     if status is None:
         raise TypeError(f"{code} returned {result.overall_eval_status!r} as overall_eval_status")
     if score is None and status in ("passed", "failed"):
         raise ValueError(f"{code} says {status} and gives no overall_score")
-    turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in _turns(result)]
+    each = getattr(result, "per_invocation_results", None) or ()
+    turns = [_number(getattr(turn, "score", None), f"a turn's score of {code}") for turn in each]
     return {"score": score, "status": status, "turns": turns}
-
-
-def _turns(result: Any) -> list[Any]:
-    return list(getattr(result, "per_invocation_results", None) or ())
-
-
-def _status_number(status: Any) -> int:
-    value = getattr(status, "value", status)
-    return value if isinstance(value, int) else 0
 
 
 def _number(value: Any, what: str) -> float | None:

@@ -31,7 +31,7 @@ RETRY_DELAY = re.compile(r"""retryDelay['"]?\s*:\s*['"](\d{1,6}(?:\.\d+)?)s""")
 FRAMES_KEPT = 12
 
 
-class CannotLoad(Exception):  # noqa: N818 - it says what happened
+class LoadFailed(Exception):  # noqa: N818 - it says what happened
     """The agent cannot be loaded, and `found` (kind, message, detail) is what to say of it."""
 
     def __init__(self, message: str, detail: str = "") -> None:
@@ -39,7 +39,7 @@ class CannotLoad(Exception):  # noqa: N818 - it says what happened
         self.found: dict[str, Any] = {"kind": "start", "message": message, "detail": detail}
 
     @classmethod
-    def because(cls, error: BaseException, what: str) -> CannotLoad:
+    def of(cls, error: BaseException, what: str) -> LoadFailed:
         """`what` (the agent, as the user named it) raised `error` while it was loaded."""
         found = describe_start(error, what)
         return cls(found["message"], found["detail"])
@@ -57,14 +57,14 @@ def describe(error: BaseException) -> dict[str, Any]:
     """`kind`, `message`, `detail` and, where there are such, the HTTP `code` and the `retry_after_s` that the provider
     asks for, of an exception raised in a turn."""
     kind, code, wait_s = RAISED, None, None
-    for cause in causes(error):
+    for cause in errors_of(error):
         if getattr(cause, "simulated_tool_error", False):
             break
-        kind, code = _classify(cause)
+        kind, code = _kind_of(cause)
         if kind != RAISED:
             wait_s = _wait_of(cause)
             break
-    found: dict[str, Any] = {"kind": kind, "message": sentence(error), "detail": trimmed_traceback(error)}
+    found: dict[str, Any] = {"kind": kind, "message": sentence(error), "detail": own_traceback(error)}
     if isinstance(error, SystemExit):
         found.update(kind="exited", message=f"the agent called sys.exit({error.code!r})")
     if code is not None:
@@ -85,7 +85,7 @@ def describe_error_event(error_code: Any, error_message: Any) -> dict[str, Any]:
     return found
 
 
-def causes(error: BaseException) -> Iterator[BaseException]:
+def errors_of(error: BaseException) -> Iterator[BaseException]:
     """The exception, those it was raised from and those it groups, each once."""
     queue: list[BaseException | None] = [error]
     seen: set[int] = set()
@@ -110,7 +110,7 @@ def sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def trimmed_traceback(error: BaseException) -> str:
+def own_traceback(error: BaseException) -> str:
     """The traceback with the frames of installed packages and of this worker left out, and then the error.
 
     Where no frame is the user's, the last ones of all are kept.
@@ -140,7 +140,7 @@ def is_users(file: str) -> bool:
 
 def missing_module(error: BaseException) -> str | None:
     """The name of the module that an import did not find, where that is what went wrong."""
-    for cause in causes(error):
+    for cause in errors_of(error):
         if isinstance(cause, ModuleNotFoundError) and cause.name:
             return cause.name
     return None
@@ -152,13 +152,13 @@ def describe_start(error: BaseException, what: str) -> dict[str, Any]:
     if isinstance(error, SystemExit):
         message = f"{what} cannot be loaded: it called sys.exit({error.code!r}) while it was imported"
     elif name is not None:
-        message = f"{what} cannot be loaded: there is no module named {name!r} for {sys.executable}. {_advice(name)}"
+        message = f"{what} cannot be loaded: there is no module named {name!r} for {sys.executable}. {_next_step(name)}"
     else:
         message = f"{what} cannot be loaded: {sentence(error)}"
-    return {"kind": "start", "message": message, "detail": trimmed_traceback(error)}
+    return {"kind": "start", "message": message, "detail": own_traceback(error)}
 
 
-def _advice(name: str) -> str:
+def _next_step(name: str) -> str:
     top = name.partition(".")[0]
     if name.startswith("google.adk") or name == "google":
         return "Name an interpreter that has google-adk (option python), or list google-adk in the requirements."
@@ -168,12 +168,12 @@ def _advice(name: str) -> str:
     )
 
 
-def _classify(error: BaseException) -> tuple[str, int | None]:
+def _kind_of(error: BaseException) -> tuple[str, int | None]:
     code = _status_of(error)
     kind = _kind_of_status(code)
     if kind is not None:
         return kind, code
-    network = _from_network_module(error)
+    network = _from_remote_module(error)
     if network and NETWORK_NAMES.search(type(error).__name__):
         return UNREACHABLE, code
     if isinstance(error, ConnectionError) or type(error).__name__ == "gaierror":
@@ -183,13 +183,13 @@ def _classify(error: BaseException) -> tuple[str, int | None]:
     return RAISED, None
 
 
-def _from_network_module(error: BaseException) -> bool:
+def _from_remote_module(error: BaseException) -> bool:
     """Any class above it counts: google-adk wraps google-genai's errors in classes of its own."""
     return any(base.__module__.partition(".")[0] in NETWORK_MODULES for base in type(error).__mro__)
 
 
 def _status_of(error: BaseException) -> int | None:
-    if not _from_network_module(error):
+    if not _from_remote_module(error):
         return None
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "code", "status"):

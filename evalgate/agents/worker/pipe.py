@@ -15,7 +15,7 @@ HELD_BYTES = 64 * 1024
 
 
 class Pipe:
-    """Lines in, lines out; `send` and `hold` may be called from any thread."""
+    """Lines in, lines out; `send` and `keep` may be called from any thread."""
 
     def __init__(self, source: io.BufferedReader, sink: int) -> None:
         self._source = source
@@ -40,7 +40,7 @@ class Pipe:
             self._held += data
             self._write()
 
-    def hold(self, message: dict[str, Any]) -> None:
+    def keep(self, message: dict[str, Any]) -> None:
         """Write one message with the next that is sent: nobody waits for it, and each write wakes the reader."""
         data = encode(message)
         with self._lock:
@@ -78,7 +78,7 @@ def plain(value: Any, depth: int = 0) -> Any:
             return [plain(item, depth + 1) for item in value]
         dump = getattr(value, "model_dump", None)
         if callable(dump) and not isinstance(value, type):
-            return plain(_dumped(dump), depth + 1)
+            return plain(_json_of(dump), depth + 1)
     try:
         return repr(value)
     except Exception:
@@ -90,7 +90,7 @@ def _key(key: Any) -> str:
     return key if isinstance(key, str) else str(plain(key)) if not isinstance(key, bool) else str(key).lower()
 
 
-def _dumped(dump: Any) -> Any:
+def _json_of(dump: Any) -> Any:
     try:
         return dump(mode="python", exclude_none=True)
     except Exception as error:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from . import errors, importing
+from . import errors, modules
 from .tools import SessionTools, Tools
 
 Message = dict[str, Any]
@@ -44,7 +44,8 @@ def signature_of(callee: Any) -> Signature:
     session_class = inspect.isclass(callee)
     if session_class and not any("__call__" in vars(base) for base in callee.__mro__):
         raise TypeError(f"an object of class {callee.__name__} is not callable")
-    parameters = list(_parameters(callee.__call__ if session_class else callee))
+    function = callee.__call__ if session_class else callee
+    parameters = list(inspect.signature(function).parameters.values())
     if session_class:
         parameters = parameters[1:]
     first = bool(parameters) and parameters[0].name not in OFFERED
@@ -57,10 +58,6 @@ def signature_of(callee: Any) -> Signature:
         elif parameter.default is parameter.empty:
             raise TypeError(f"it asks for {parameter.name!r}; an agent is offered {', '.join(OFFERED)}")
     return Signature(keywords=tuple(keywords), first=first, session_class=session_class)
-
-
-def _parameters(function: Any) -> Any:
-    return inspect.signature(function).parameters.values()
 
 
 class CallSession:
@@ -178,7 +175,8 @@ class Recorder:
         self.event({"tool_call": {"args": {}, **made}})
         if call.get("response") is not None:
             answered = {key: call[key] for key in ("id", "name") if call.get(key) is not None}
-            self.event({"tool_response": {**answered, "response": _as_object(call["response"])}})
+            response = call["response"] if isinstance(call["response"], dict) else {"result": call["response"]}
+            self.event({"tool_response": {**answered, "response": response}})
 
 
 def _parts(event: Message) -> list[Message]:
@@ -195,10 +193,6 @@ def _parts(event: Message) -> list[Message]:
 def _has_tools(content: Message) -> bool:
     names = {"function_call", "functionCall", "function_response", "functionResponse"}
     return any(names & part.keys() for part in content.get("parts") or ())
-
-
-def _as_object(response: Any) -> Message:
-    return response if isinstance(response, dict) else {"result": response}
 
 
 def _refuse_unknown(value: Message, known: frozenset[str], verb: str) -> None:
@@ -229,16 +223,16 @@ class Host:
         return self._signature is not None and "tools" in self._signature.keywords
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the callable; raises errors.CannotLoad."""
+        """Import the callable; raises errors.LoadFailed."""
         call = str(options.get("call") or "")
         root = os.getcwd()
         roots = [os.path.abspath(options.get("path") or "."), root, *(options.get("import_roots") or ())]
-        importing.add_roots(tuple(dict.fromkeys(roots)))
+        modules.add_folders(tuple(dict.fromkeys(roots)))
         try:
             self._callee = find(call)
             self._signature = signature_of(self._callee)
         except BaseException as error:
-            raise errors.CannotLoad.because(error, f"the agent {call!r}") from error
+            raise errors.LoadFailed.of(error, f"the agent {call!r}") from error
         self._package = call.partition(":")[0].partition(".")[0]
         return {
             "framework": "python",

@@ -75,11 +75,11 @@ class TurnWatch:
     def timings(self) -> dict[str, float]:
         """Wall seconds to the millisecond, as ADK has them: overlaps count once, and as the model's before a tool's."""
         models = list(self._models.values())
-        model_s = union(models)
+        model_s = seconds_of(models)
         return {
             "total_s": round(time.monotonic() - self.started, 3),
             "model_s": round(model_s, 3),
-            "tool_s": round(union(models + self._tools) - model_s, 3),
+            "tool_s": round(seconds_of(models + self._tools) - model_s, 3),
         }
 
     def agents(self, authors: list[str]) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ class TurnWatch:
         return found
 
 
-def union(intervals: list[Interval]) -> float:
+def seconds_of(intervals: list[Interval]) -> float:
     """Seconds covered by at least one interval."""
     total, counted_to = 0.0, float("-inf")
     for start, end in sorted(intervals):
@@ -145,7 +145,7 @@ class Host(Protocol):
     asks: bool
 
     async def load(self, options: Message) -> dict[str, str]:
-        """Import the agent; what to say about it. Raises errors.CannotLoad."""
+        """Import the agent; what to say about it. Raises errors.LoadFailed."""
 
     async def open(self, start: Message, tools: SessionTools | None) -> Session:
         """A fresh session; with `tools`, its tools are asked about there."""
@@ -183,7 +183,7 @@ class Server:
             message = await self._inbox.get()
             if message is None or message.get("type") == "bye":
                 break
-            self._begin(self._handle(message))
+            self._begin(self._serve(message))
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_GRACE_S)
         try:
@@ -217,7 +217,7 @@ class Server:
         try:
             about = await self._host.load(hello.get("options") or {})
         except BaseException as error:
-            found = error.found if isinstance(error, errors.CannotLoad) else errors.describe_start(error, "the agent")
+            found = error.found if isinstance(error, errors.LoadFailed) else errors.describe_start(error, "the agent")
             self._pipe.send({"type": "fatal", **found})
             return False
         ready = {"type": "ready", "protocol": PROTOCOL, "about": about, "sessions": self._host.sessions}
@@ -230,7 +230,7 @@ class Server:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _handle(self, message: Message) -> None:
+    async def _serve(self, message: Message) -> None:
         kind = message.get("type")
         name = str(message.get("session", ""))
         try:
@@ -255,13 +255,13 @@ class Server:
                 self._fail(kind, name, message, error)
 
     async def _turn(self, name: str, message: Message) -> None:
-        def emit(event: Message) -> None:
+        def send(event: Message) -> None:
             if name not in self._given_up:
-                self._pipe.hold({"type": "event", "session": name, **event})
+                self._pipe.keep({"type": "event", "session": name, **event})
 
         session = self._sessions[name]
         tools.CURRENT.set(self._tools.get(name))
-        self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, emit))
+        self._turns[name] = asyncio.ensure_future(session.turn(message.get("content") or {}, send))
         try:
             answer = await self._turns[name]
         finally:

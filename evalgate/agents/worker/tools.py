@@ -96,7 +96,7 @@ class Call:
         except Exception as error:
             self._tell(answer, failure(error))
             raise
-        self._tell(answer, {"response": recordable(result)})
+        self._tell(answer, {"response": result_json(result)})
         return result
 
     async def settle(
@@ -114,9 +114,9 @@ class Call:
         try:
             result = await run()
         except Exception as error:
-            self._tell(answer, {**failure(error), **_if_any(effects())})
+            self._tell(answer, {**failure(error), **_as_fields(effects())})
             raise
-        self._tell(answer, {"response": recordable(result), **_if_any(effects())})
+        self._tell(answer, {"response": result_json(result), **_as_fields(effects())})
         return result
 
     def _tell(self, answer: Message, fields: Message) -> None:
@@ -130,11 +130,11 @@ def result_of(answer: Message) -> Any:
         raise ToolRefused(str(answer["refused"]))
     error = answer.get("error")
     if isinstance(error, dict):
-        raise simulated(str(error.get("type") or "RuntimeError"), str(error.get("message") or ""))
+        raise named_error(str(error.get("type") or "RuntimeError"), str(error.get("message") or ""))
     return answer.get("response")
 
 
-def recordable(result: Any) -> Any:
+def result_json(result: Any) -> Any:
     """A result as JSON; what is no JSON of its own becomes the `result` of an object, as frameworks make it."""
     return plain(result) if result is None or isinstance(result, NATIVE) else {"result": plain(result)}
 
@@ -150,7 +150,7 @@ def failure(error: Exception) -> Message:
     return {"error": {"type": name, "message": message}}
 
 
-def simulated(name: str, message: str) -> Exception:
+def named_error(name: str, message: str) -> Exception:
     """An exception that is caught as the named one is, where that is known here, and that says `message`.
 
     `simulated_tool_error` marks it: what looks like a lost connection is none that another try could cure.
@@ -165,7 +165,7 @@ def simulated(name: str, message: str) -> Exception:
         return RuntimeError(message)
 
 
-def _if_any(effects: Message) -> Message:
+def _as_fields(effects: Message) -> Message:
     return {"effects": effects} if effects else {}
 
 
@@ -277,7 +277,7 @@ REMOTE = frozenset({"McpToolset", "MCPToolset", "ToolboxToolset", "ApplicationIn
 LIST_TOOLS = "list_tools"
 
 
-def ask_for_listings(root_agent: Any) -> None:
+def ask_before_listing(root_agent: Any) -> None:
     """Put `get_tools` of every remote toolset in the tree of agents behind a question."""
     names: dict[str, int] = {}
     for toolset in remote_toolsets(root_agent):
@@ -370,7 +370,7 @@ class Tools:
     def call(self, name: str, args: dict[str, Any] | None = None, run: Callable[..., Any] | None = None) -> Any:
         """The result of the tool `name`; `run` is called with the arguments by name where it is to run."""
         given = dict(args or {})
-        real = _real_call(name, given, run)
+        real = _tool_call(name, given, run)
         return real() if self._asked is None else self._asked.ask(name, given).wait(real)
 
     async def call_async(
@@ -378,7 +378,7 @@ class Tools:
     ) -> Any:
         """The same for a coroutine function."""
         given = dict(args or {})
-        real = _awaiting(_real_call(name, given, run))
+        real = _async_call(_tool_call(name, given, run))
         return await real() if self._asked is None else await self._asked.ask(name, given).settle(real)
 
     def wrap(self, function: Callable[..., Any], *, name: str = "") -> Callable[..., Any]:
@@ -414,7 +414,7 @@ class Tools:
         return asking
 
 
-def _real_call(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Callable[[], Any]:
+def _tool_call(name: str, args: dict[str, Any], run: Callable[..., Any] | None) -> Callable[[], Any]:
     def real() -> Any:
         if run is None:
             raise TypeError(f"the tool {name!r} has nothing to run")
@@ -423,7 +423,7 @@ def _real_call(name: str, args: dict[str, Any], run: Callable[..., Any] | None) 
     return real
 
 
-def _awaiting(real: Callable[[], Any]) -> Callable[[], Any]:
+def _async_call(real: Callable[[], Any]) -> Callable[[], Any]:
     async def run() -> Any:
         result = real()
         return await result if inspect.isawaitable(result) else result

@@ -26,6 +26,7 @@ from evalgate.model import (
     Transcript,
     TrialKey,
 )
+from evalgate.system.python_env import World
 from tests.integration.agents.line_client import AGENTS, adk_python
 
 pytestmark = pytest.mark.integration
@@ -38,7 +39,9 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     def run(driver: str, options: dict[str, Any], *, root: Path = AGENTS, **limits: Any) -> Agent:
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         setting = AgentSetting(
-            root=str(root), environment=kept, cache=str(tmp_path / "cache"), limits=AgentLimits(**limits), log=str
+            root=str(root),
+            world=World(environment=kept, cache=str(tmp_path / "cache"), log=str),
+            limits=AgentLimits(**limits),
         )
         row = DRIVERS[driver]
         agents.append(row.open(row.options.model_validate(options), setting))

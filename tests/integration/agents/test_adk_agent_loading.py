@@ -120,7 +120,7 @@ def test_the_traceback_shows_the_users_line_only(spawn, tmp_path: Path) -> None:
     assert "agent.py" in detail
     assert "line 3" in detail
     assert "site-packages" not in detail
-    assert "importing.py" not in detail
+    assert "modules.py" not in detail
 
 
 def test_a_python_without_the_framework_says_so(spawn, tmp_path: Path) -> None:

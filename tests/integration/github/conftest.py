@@ -9,7 +9,7 @@ import pytest
 from builders.github_double import Double, served
 
 from evalgate.github import client as github_client
-from evalgate.github.client import Client, Connection
+from evalgate.github.client import Client
 
 TOKEN = "ghs_0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -51,7 +51,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def client(double: Double, clock: Clock) -> Iterator[Client]:
-    opened = Client(connection(double.url))
+    opened = connected(double.url)
     yield opened
     opened.close()
 
@@ -62,7 +62,7 @@ def another(double: Double, clock: Clock) -> Iterator[Callable[..., Client]]:
     opened: list[Client] = []
 
     def make(**settings) -> Client:
-        opened.append(Client(connection(**{"api_url": double.url, **settings})))
+        opened.append(connected(**{"api_url": double.url, **settings}))
         return opened[-1]
 
     yield make
@@ -70,6 +70,6 @@ def another(double: Double, clock: Clock) -> Iterator[Callable[..., Client]]:
         each.close()
 
 
-def connection(api_url: str, **settings) -> Connection:
+def connected(api_url: str, **settings) -> Client:
     given = {"repository": "o/r", "token": TOKEN, "timeout_s": 2.0, **settings}
-    return Connection(api_url=api_url, **given)
+    return Client(api_url=api_url, **given)

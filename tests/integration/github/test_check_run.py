@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evalgate.github import check_run
-from evalgate.github.check_run import Annotation, CheckRun, Conclusion, Level, NotPermitted, Output
-from evalgate.github.client import FailureKind, GitHubFailed
+from evalgate.github.check_run import Conclusion, Output
+from evalgate.github.client import CheckRun, FailureKind, GitHubFailed
+from evalgate.reports.view import Level, Remark
 
 pytestmark = pytest.mark.integration
 
@@ -14,14 +15,16 @@ SHA = "b" * 40
 OUTPUT = Output(title="2 of 40 cases failed", summary=["**fail**"], text=["| case |"])
 
 
-def annotations(count: int) -> list[Annotation]:
-    return [Annotation(path="a/x.evalset.json", line=each + 1, message=f"case {each}") for each in range(count)]
+def remark(line: int | None, message: str, *, title: str = "", level: Level = Level.ERROR) -> Remark:
+    return Remark(level=level, file="a/x.evalset.json", line=line, title=title, message=message)
+
+
+def annotations(count: int) -> list[Remark]:
+    return [remark(each + 1, f"case {each}") for each in range(count)]
 
 
 def begun(client) -> CheckRun:
-    found = check_run.start(client, head_sha=SHA, output=OUTPUT, details_url="https://x.example/run")
-    assert isinstance(found, CheckRun)
-    return found
+    return check_run.start(client, head_sha=SHA, output=OUTPUT, details_url="https://x.example/run")
 
 
 def only(double) -> dict:
@@ -43,36 +46,37 @@ def test_it_runs_then_ends(double, client) -> None:
 
 @pytest.mark.parametrize("conclusion", list(Conclusion))
 def test_every_conclusion_is_one_of_githubs(double, client, conclusion) -> None:
-    made = check_run.publish(client, head_sha=SHA, conclusion=conclusion, output=OUTPUT)
-    assert isinstance(made, CheckRun)
+    check_run.complete(client, begun(client), conclusion=conclusion, output=OUTPUT)
     assert only(double)["conclusion"] == conclusion.value
 
 
 def test_annotations_go_out_fifty_by_fifty_the_most_important_with_the_verdict(double, client) -> None:
-    check = check_run.complete(
+    left_out = check_run.complete(
         client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120)
     )
     sent = [seen.json for seen in double.seen if seen.method == "PATCH"]
     assert [len(body["output"]["annotations"]) for body in sent] == [50, 50, 20]
     assert [body.get("conclusion") for body in sent] == ["failure", None, None]
     assert [row["message"] for row in only(double)["annotations"]] == [f"case {each}" for each in range(120)]
-    assert check.left_out == 0
+    assert left_out == 0
 
 
 def test_far_too_many_annotations_are_counted(double, client) -> None:
-    check = check_run.complete(
+    left_out = check_run.complete(
         client, begun(client), conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(700)
     )
     assert len(only(double)["annotations"]) == 500
-    assert check.left_out == 200
+    assert left_out == 200
 
 
 def test_the_verdict_stands_when_github_refuses_the_annotations(double, client) -> None:
     check = begun(client)
     double.fail("PATCH .*/check-runs", status=422, body={"message": "Validation Failed"})
-    ended = check_run.complete(client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(3))
+    left_out = check_run.complete(
+        client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(3)
+    )
     assert only(double)["conclusion"] == "failure"
-    assert ended.left_out == 3
+    assert left_out == 3
 
 
 def test_the_verdict_stands_when_later_annotations_fail(double, client) -> None:
@@ -84,20 +88,21 @@ def test_the_verdict_stands_when_later_annotations_fail(double, client) -> None:
         return original(**values)
 
     double.state.handlers[("PATCH", "/repos/{owner}/{repo}/check-runs/{check_run_id}")] = fail_the_rest
-    ended = check_run.complete(
+    left_out = check_run.complete(
         client, check, conclusion=Conclusion.FAILURE, output=OUTPUT, annotations=annotations(120)
     )
     assert only(double)["conclusion"] == "failure"
-    assert ended.left_out == 70
+    assert left_out == 70
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_without_the_permission_there_is_a_value_that_says_so(double, client, status) -> None:
+def test_a_missing_permission_is_told(double, client, status) -> None:
     double.fail("POST .*/check-runs", status=status, body={"message": "Resource not accessible by integration"})
-    found = check_run.publish(client, head_sha=SHA, conclusion=Conclusion.SUCCESS, output=OUTPUT)
-    assert isinstance(found, NotPermitted)
-    assert "checks: write" in found.hint
-    assert "create the check run" in found.message
+    with pytest.raises(GitHubFailed) as caught:
+        begun(client)
+    assert caught.value.not_permitted
+    assert "checks: write" in caught.value.hint
+    assert "create the check run" in caught.value.message
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, FailureKind.UNAUTHORIZED), (422, FailureKind.INVALID)])
@@ -112,13 +117,13 @@ def test_texts_of_any_size_and_kind_are_sent_within_the_limits(double, client) -
     """The double refuses what GitHub's description does: 65,535 at most."""
     large = Output(title="t" * 900, summary=["한" * 30_000, "**must**"], text=["x\n" * 80_000])
     rows = [
-        Annotation(path="a.json", line=3, end_line=5, title="t" * 900, message="\x1b[31m" + "m" * 90_000),
-        Annotation(path="a.json", line=1, message="", level=Level.NOTICE),
-        Annotation(path="a.json", line=1, message="\ud800", level=Level.WARNING),
+        remark(3, "\x1b[31m" + "m" * 90_000, title="t" * 900),
+        remark(None, ""),
+        remark(1, "\ud800", level=Level.WARNING),
     ]
     check_run.complete(client, begun(client), conclusion=Conclusion.FAILURE, output=large, annotations=rows)
     output = only(double)["output"]
     assert all(len(output[name].encode()) <= 65_535 for name in ("summary", "text"))
     assert output["summary"].startswith("**must**")
     assert "1 section left out here" in output["summary"]
-    assert [row["annotation_level"] for row in only(double)["annotations"]] == ["failure", "notice", "warning"]
+    assert [row["annotation_level"] for row in only(double)["annotations"]] == ["failure", "failure", "warning"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -20,9 +21,8 @@ from evalgate.config.settings import Settings
 from evalgate.errors import ConfigError, EvalgateError, UnavailableError
 from evalgate.gate import post as gate_post
 from evalgate.github.client import GitHubFailed
-from evalgate.github.comment import Speaker
-from evalgate.github.events import EventContext, EventKind
-from evalgate.github.publish import Job
+from evalgate.github.comment import Job
+from evalgate.github.events import EventContext, EventKind, FinishedRun, Head
 from evalgate.model import Links
 from evalgate.results import file
 
@@ -35,13 +35,8 @@ EVENT = EventContext(
     kind=EventKind.WORKFLOW_RUN,
     name="workflow_run",
     repository="o/r",
-    head_sha=SHA,
-    head_ref="topic",
-    head_repository="mallory/r",
-    is_fork=True,
-    trigger="pull_request",
-    trigger_run_id=RUN,
-    conclusion="success",
+    head=Head(sha=SHA, ref="topic", repository="mallory/r", is_fork=True),
+    run=FinishedRun(event="pull_request", id=RUN, conclusion="success"),
 )
 LINKS = Links(
     repository="https://github.com/o/r", commit=SHA, workflow_run=f"https://github.com/o/r/actions/runs/{RUN}"
@@ -78,7 +73,7 @@ def upload(double, files: Any, **more: Any) -> None:
 
 def post(client, tmp_path: Path, event: EventContext = EVENT, **given: Any) -> gate_post.Posted:
     choice = Settings(**given, root=tmp_path)
-    job = Job(speaker=Speaker(run=next(RUNS)), address=LINKS.workflow_run)
+    job = Job(run=next(RUNS), address=LINKS.workflow_run)
     return gate_post.post(choice, event, client, job=job, links=LINKS)
 
 
@@ -107,7 +102,7 @@ def test_a_second_push_updates_the_same_comment(fork, client, tmp_path) -> None:
     upload(fork, written("pass fail"))
     post(client, tmp_path)
     (comment,) = comments(fork)
-    assert "1 of 2 cases below" in comment["body"]
+    assert "1 of 2 cases failed" in comment["body"]
 
 
 def test_the_verdict_is_made_anew_from_the_grades(fork, client, tmp_path) -> None:
@@ -167,14 +162,15 @@ def test_markers_mentions_and_markup_are_text(fork, client, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"conclusion": "skipped"}, "it was skipped"),
-        ({"conclusion": "action_required"}, "it was action required"),  # nobody let the fork's run begin
-        ({"head_sha": "e" * 40}, "it was closed or updated"),
+        ({"run": FinishedRun(id=RUN, conclusion="skipped")}, "it was skipped"),
+        # nobody let the fork's run begin
+        ({"run": FinishedRun(id=RUN, conclusion="action_required")}, "it was action required"),
+        ({"head": Head(sha="e" * 40)}, "it was closed or updated"),
     ],
 )
 def test_where_there_is_nothing_to_post_it_says_so(fork, client, tmp_path, change, why: str) -> None:
     upload(fork, written())
-    event = EventContext(**{**{name: getattr(EVENT, name) for name in EVENT.__slots__}, **change})
+    event = dataclasses.replace(EVENT, **change)
     posted = post(client, tmp_path, event)
     assert posted.report is None
     assert why in posted.why
@@ -182,8 +178,8 @@ def test_where_there_is_nothing_to_post_it_says_so(fork, client, tmp_path, chang
 
 
 def test_a_run_of_another_repository_and_a_run_without_a_name_are_refused(fork, client, tmp_path) -> None:
-    for change in ({"repository": "evil/r"}, {"trigger_run_id": None}, {"head_sha": ""}):
-        event = EventContext(**{**{name: getattr(EVENT, name) for name in EVENT.__slots__}, **change})
+    for change in ({"repository": "evil/r"}, {"run": None}, {"head": Head()}):
+        event = dataclasses.replace(EVENT, **change)
         with pytest.raises(ConfigError):
             post(client, tmp_path, event)
     assert fork.seen == []

@@ -10,7 +10,7 @@ import pytest
 
 from evalgate.errors import ConfigError, ExitCode
 from evalgate.github import client as github_client
-from evalgate.github.client import CheckReply, FailureKind, GitHubFailed, Pull
+from evalgate.github.client import CheckRun, FailureKind, GitHubFailed, Pull
 
 pytestmark = pytest.mark.integration
 
@@ -176,7 +176,7 @@ def test_what_must_not_happen_twice_is_not_sent_again(double, client) -> None:
     client.send(github_client.CREATE_COMMENT, github_client.Comment, body=body, issue_number=1)
     assert len(double.state.comments) == 1
     double.fail("POST .*/check-runs", status=502)  # the newest of a name counts
-    client.send(github_client.CREATE_CHECK, CheckReply, body={"name": "x", "head_sha": "b" * 40})
+    client.send(github_client.CREATE_CHECK, CheckRun, body={"name": "x", "head_sha": "b" * 40})
     assert len(double.state.checks) == 1
 
 
@@ -216,7 +216,7 @@ def test_the_token_is_in_no_log_exception_or_repr(double, another, caplog) -> No
     double.fail(PULL, how="reset", times=9)
     with caplog.at_level(logging.DEBUG):
         told.append(failed_with(lambda: pull(client)))
-    shown = [repr(client), repr(client._session), repr(github_client.connection_of({}, token=token)), caplog.text]
+    shown = [repr(client), repr(client._session), caplog.text]
     for failed in told:
         shown += [str(failed), repr(failed), "".join(traceback.format_exception(failed))]
     assert token not in "".join(shown)

@@ -6,7 +6,7 @@ import pytest
 
 from evalgate.github import comment
 from evalgate.github.client import FailureKind, GitHubFailed
-from evalgate.github.comment import Posted, Speaker, Writing
+from evalgate.github.comment import Job, Posted
 
 pytestmark = pytest.mark.integration
 
@@ -14,7 +14,7 @@ BOT = "github-actions[bot]"
 
 
 def text(headline: str = "**pass**", *, name: str = "", run: int = 7, attempt: int = 1) -> str:
-    return comment.render(name, Speaker(run=run, attempt=attempt), headline=headline, details="all well")
+    return comment.render(Job(name=name, run=run, attempt=attempt), headline=headline, details="all well")
 
 
 def post(client, written: str = "", *, name: str = "", **more) -> Posted:
@@ -30,20 +30,19 @@ def writes(double) -> list[str]:
 
 
 def test_it_is_created_once_then_updated_in_place(double, client, another) -> None:
-    created = post(client)
-    assert created.writing is Writing.CREATED
-    assert created.url.endswith(f"#issuecomment-{created.comment_id}")
-    later = post(another(), text("**fail**", run=8))
-    assert (later.writing, later.comment_id) == (Writing.UPDATED, created.comment_id)
+    assert post(client) is Posted.CREATED
+    created = list(double.state.comments)
+    assert post(another(), text("**fail**", run=8)) is Posted.UPDATED
+    assert list(double.state.comments) == created
     (body,) = ours(double)
     assert "**fail**" in body
     assert "**pass**" not in body
 
 
 def test_the_same_job_says_more_as_it_goes_on(double, client) -> None:
-    speaker = Speaker(run=7, attempt=1)
+    job = Job(run=7, attempt=1)
     for said in ("in progress", "done"):
-        post(client, comment.render("", speaker, headline=said))
+        post(client, comment.render(job, headline=said))
     (body,) = ours(double)
     assert body.endswith("done")
 
@@ -54,7 +53,7 @@ def test_it_is_found_on_the_last_of_many_pages(double, client) -> None:
     double.state.add_comment(1, text("old", run=1), login=BOT)
     for number in range(40):
         double.state.add_comment(1, f"more chat {number}")
-    assert post(client).writing is Writing.UPDATED
+    assert post(client) is Posted.UPDATED
     assert len(ours(double)) == 1
 
 
@@ -72,20 +71,20 @@ def test_it_is_found_on_the_last_of_many_pages(double, client) -> None:
 )
 def test_a_comment_that_is_not_ours_is_left_alone(double, client, body, login) -> None:
     foreign = double.state.add_comment(1, body, login=login)
-    assert post(client).writing is Writing.CREATED
+    assert post(client) is Posted.CREATED
     assert double.state.comments[foreign]["body"] == body
     assert len(double.state.comments) == 2
 
 
 def test_comments_of_other_pull_requests_are_not_looked_at(double, client) -> None:
     double.state.add_comment(2, text(), login=BOT)
-    assert post(client).writing is Writing.CREATED
+    assert post(client) is Posted.CREATED
 
 
 def test_each_name_has_a_comment_of_its_own(double, client, another) -> None:
     for name in ("", "travel", "weather"):
-        assert post(client, name=name).writing is Writing.CREATED
-    assert post(another(), text("new", name="travel", run=8), name="travel").writing is Writing.UPDATED
+        assert post(client, name=name) is Posted.CREATED
+    assert post(another(), text("new", name="travel", run=8), name="travel") is Posted.UPDATED
     assert len(ours(double)) == 3
 
 
@@ -101,7 +100,7 @@ def test_two_jobs_of_a_run_under_one_name_are_told_to_take_two(double, client, a
 def test_doubles_of_runs_that_began_at_once_are_removed(double, client) -> None:
     first = double.state.add_comment(1, text("old", run=5), login=BOT)
     double.state.add_comment(1, text("older", run=4), login=BOT)
-    assert post(client).comment_id == first
+    assert post(client) is Posted.UPDATED
     assert list(double.state.comments) == [first]
     assert "**pass**" in ours(double)[0]
 
@@ -110,21 +109,21 @@ def test_doubles_of_runs_that_began_at_once_are_removed(double, client) -> None:
 def test_an_older_run_does_not_overwrite_a_newer_one(double, client, late) -> None:
     post(client, text(run=9, attempt=2))
     before = ours(double)
-    assert post(client, text("late", **late)).writing is Writing.SUPERSEDED
+    assert post(client, text("late", **late)) is Posted.SUPERSEDED
     assert ours(double) == before
 
 
 def test_a_comment_that_only_is_to_be_updated_is_not_created(double, client) -> None:
-    assert post(client, create=False).writing is Writing.ABSENT
+    assert post(client, create=False) is Posted.ABSENT
     assert writes(double) == []
     post(client)
-    assert post(client, text("other", run=8), create=False).writing is Writing.UPDATED
+    assert post(client, text("other", run=8), create=False) is Posted.UPDATED
 
 
 @pytest.mark.parametrize("fault", [{"how": "reset"}, {"how": "cut"}, {"status": 500}, {"status": 502}])
 def test_a_comment_whose_creation_went_unheard_is_found_again(double, client, fault) -> None:
     double.fail("POST .*/comments$", done=True, **fault)
-    assert post(client).comment_id in double.state.comments
+    post(client)
     assert len(ours(double)) == 1
 
 
@@ -139,7 +138,7 @@ def test_a_comment_that_is_removed_meanwhile_is_created_anew(double, client) -> 
 
     path = ("GET", "/repos/{owner}/{repo}/issues/{issue_number}/comments")
     double.state.handlers = {**original, path: remove_then_list}
-    assert post(client).writing is Writing.CREATED
+    assert post(client) is Posted.CREATED
     assert len(ours(double)) == 1
 
 
@@ -171,7 +170,7 @@ def test_what_github_makes_of_our_words_is_not_written_again(double, client) -> 
         return original[path](body={"body": body["body"].replace("all well", "all  well ")}, **values)
 
     double.state.handlers = {**original, path: mangle}
-    assert post(client).writing is Writing.CREATED
+    assert post(client) is Posted.CREATED
     assert len(writes(double)) == 1
 
 
@@ -180,17 +179,18 @@ def test_what_github_makes_of_our_words_is_not_written_again(double, client) -> 
 
 def test_a_persons_token_is_asked_whose_it_is(double, another) -> None:
     double.state.add_comment(1, text(), login=BOT)
-    posted = post(another(token="github_pat_x"))
-    assert double.state.comments[posted.comment_id]["user"]["login"] == "octocat"
+    post(another(token="github_pat_x"))
+    assert double.state.comments[max(double.state.comments)]["user"]["login"] == "octocat"
     assert double.calls("/user") == ["GET /user"]
-    assert post(another(token="github_pat_x"), text(run=8)).writing is Writing.UPDATED
+    assert post(another(token="github_pat_x"), text(run=8)) is Posted.UPDATED
 
 
 def test_an_app_learns_its_name_by_its_own_comment(double, another) -> None:
     double.state.logins = {"ghs_app": "gatekeeper[bot]", **double.state.logins}
-    old = post(another(token="ghs_app")).comment_id
-    assert post(another(token="ghs_app"), text("new", run=8)).writing is Writing.UPDATED
+    post(another(token="ghs_app"))
+    (old,) = double.state.comments
+    assert post(another(token="ghs_app"), text("new", run=8)) is Posted.UPDATED
     assert list(double.state.comments) == [old]  # what was created meanwhile is gone
     assert "new" in double.state.comments[old]["body"]
-    assert post(another(token="ghs_app"), text("late", run=6)).writing is Writing.SUPERSEDED
+    assert post(another(token="ghs_app"), text("late", run=6)) is Posted.SUPERSEDED
     assert list(double.state.comments) == [old]

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from evalgate.github import check_run, comment
-from evalgate.github.check_run import Conclusion, NotPermitted, Output
-from evalgate.github.client import Client, GitHubFailed, connection_of
-from evalgate.github.comment import Speaker
+from evalgate.github.check_run import Output
+from evalgate.github.client import Client, GitHubFailed
+from evalgate.github.comment import Job
 
 pytestmark = pytest.mark.integration
 
 PROGRAM = Path(__file__).parents[2] / "builders" / "github_double.py"
-TEXT = comment.render("", Speaker(run=7), headline="pass")
+TEXT = comment.render(Job(run=7), headline="pass")
 
 
 def test_it_speaks_logs_and_ends(tmp_path) -> None:
@@ -41,9 +41,9 @@ def test_it_speaks_logs_and_ends(tmp_path) -> None:
 def speak(url: str) -> None:
     """Try to write with a token that may only read."""
     environ = {"GITHUB_API_URL": url, "GITHUB_REPOSITORY": "o/r"}
-    client = Client(connection_of(environ, token="ghs_x"))
-    output = Output(title="t", summary=["s"])
-    made = check_run.publish(client, head_sha="b" * 40, conclusion=Conclusion.SUCCESS, output=output)
-    assert isinstance(made, NotPermitted)
+    client = Client.of(environ, token="ghs_x")
+    with pytest.raises(GitHubFailed) as caught:
+        check_run.start(client, head_sha="b" * 40, output=Output(title="t", summary=["s"]))
+    assert caught.value.not_permitted
     with pytest.raises(GitHubFailed):
         comment.post(client, 12, "", TEXT)

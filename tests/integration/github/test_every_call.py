@@ -6,9 +6,9 @@ import pytest
 
 from evalgate.github import artifacts, check_run, comment, forks
 from evalgate.github import client as github_client
-from evalgate.github.check_run import CheckRun, Conclusion, Output
-from evalgate.github.comment import Speaker
-from evalgate.github.events import EventContext, EventKind
+from evalgate.github.check_run import Conclusion, Output
+from evalgate.github.comment import Job
+from evalgate.github.events import EventContext, EventKind, Head
 
 pytestmark = pytest.mark.integration
 
@@ -18,14 +18,13 @@ EARLIER, HEAD = "a" * 40, "b" * 40
 def test_all_calls_are_judged_by_githubs_description(double, client, another, tmp_path) -> None:
     state = double.state
     for run in (1, 2):
-        text = comment.render("", Speaker(run=run), headline="pass")
+        text = comment.render(Job(run=run), headline="pass")
         state.add_comment(1, text, login="octocat")
-    comment.post(another(token="ghp_person"), 1, "", comment.render("", Speaker(run=3), headline="pass"))
-    comment.post(client, 1, "", comment.render("", Speaker(run=3), headline="pass"))
+    comment.post(another(token="ghp_person"), 1, "", comment.render(Job(run=3), headline="pass"))
+    comment.post(client, 1, "", comment.render(Job(run=3), headline="pass"))
 
     output = Output(title="t", summary=["s"])
     check = check_run.start(client, head_sha=HEAD, output=output)
-    assert isinstance(check, CheckRun)
     check_run.complete(client, check, conclusion=Conclusion.SUCCESS, output=output)
 
     state.add_artifact("base", {"results.json": "{}"}, run_id=7)
@@ -33,8 +32,8 @@ def test_all_calls_are_judged_by_githubs_description(double, client, another, tm
     artifacts.fetch_files(client, found, into=tmp_path, names=["results.json"])
 
     state.add_pull(1, fork="x/y", linked=False, earlier=[EARLIER])
-    forks.resolve(EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=1, head_sha=EARLIER), client)
-    ended = EventContext(kind=EventKind.WORKFLOW_RUN, head_sha=HEAD, head_repository="x/y", head_ref="topic")
+    forks.resolve(EventContext(kind=EventKind.WORKFLOW_DISPATCH, number=1, head=Head(sha=EARLIER)), client)
+    ended = EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=HEAD, repository="x/y", ref="topic"))
     forks.find_by_head(client, ended)
 
     made = {seen.call for seen in double.seen if 200 <= seen.status < 400}

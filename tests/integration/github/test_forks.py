@@ -7,31 +7,31 @@ import pytest
 from evalgate.errors import ConfigError
 from evalgate.github import forks
 from evalgate.github.client import GitHubFailed
-from evalgate.github.events import EventContext, EventKind
+from evalgate.github.events import EventContext, EventKind, Head
 
 pytestmark = pytest.mark.integration
 
 SHA, EARLIER = "b" * 40, "a" * 40
-ENDED = EventContext(kind=EventKind.WORKFLOW_RUN, head_sha=SHA, head_repository="mallory/r", head_ref="topic")
+ENDED = EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=SHA, repository="mallory/r", ref="topic"))
 
 
 def dispatch(sha: str = SHA) -> EventContext:
-    return EventContext(kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", number=5, head_sha=sha)
+    return EventContext(kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", number=5, head=Head(sha=sha))
 
 
 @pytest.mark.parametrize("sha", [SHA, EARLIER])
 def test_a_reviewed_commit_gets_base_and_head_of_its_pull_request(double, client, sha: str) -> None:
     double.state.add_pull(5, fork="mallory/r", earlier=[EARLIER])
     found = forks.resolve(dispatch(sha), client)
-    assert (found.number, found.head_sha, found.base_sha) == (5, sha, "c" * 40)
-    assert (found.head_repository, found.head_ref, found.is_fork) == ("mallory/r", "topic", True)
+    assert (found.number, found.head.sha, found.base_sha) == (5, sha, "c" * 40)
+    assert (found.head.repository, found.head.ref, found.head.is_fork) == ("mallory/r", "topic", True)
 
 
 def test_forks_even_deleted_ones_are_forks(double, client) -> None:
     double.state.add_pull(5)
-    assert forks.resolve(dispatch(), client).is_fork is False
+    assert forks.resolve(dispatch(), client).head.is_fork is False
     double.state.pulls[5]["head"]["repo"] = None
-    assert forks.resolve(dispatch(), client).is_fork is True
+    assert forks.resolve(dispatch(), client).head.is_fork is True
 
 
 def test_a_commit_of_another_pull_request_is_refused(double, client) -> None:
@@ -65,7 +65,7 @@ def test_pull_requests_of_a_commit(double, client, made, numbers) -> None:
 
 
 def test_a_commit_without_a_pull_request_and_without_a_branch_to_ask_for(double, client) -> None:
-    assert forks.find_by_head(client, EventContext(kind=EventKind.WORKFLOW_RUN, head_sha=SHA)) == ()
+    assert forks.find_by_head(client, EventContext(kind=EventKind.WORKFLOW_RUN, head=Head(sha=SHA))) == ()
     assert len(double.seen) == 1
 
 

@@ -24,7 +24,7 @@ ANSWERS: Mapping[str, list[Mapping[str, Any]]] = {
 class Worker:
     """Answers at once, but for the messages of one type."""
 
-    loss = None
+    failure = None
 
     def __init__(self, silent: str) -> None:
         self.boxes, self.silent, self.said = Mailboxes(output_bytes=10_000), silent, list[str]()
@@ -34,7 +34,7 @@ class Worker:
         if message["type"] != self.silent:
             for answer in ANSWERS[message["type"]]:
                 parsed = protocol.parse_worker_message(json.dumps({**answer, "session": message["session"]}).encode())
-                assert self.boxes.deliver(parsed, size=1) is None  # type: ignore[arg-type]  # all of a session
+                assert self.boxes.add(parsed, size=1) is None  # type: ignore[arg-type]  # all of a session
 
     def redact(self, text: str) -> str:
         return text

@@ -7,7 +7,7 @@ import pytest
 
 from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentLimits
-from evalgate.agents.http import EndpointClient, HttpOptions, MappedConversation, ResponseOptions, kind_of
+from evalgate.agents.http import EndpointClient, EndpointConversation, HttpOptions, ResponseOptions, kind_of
 from evalgate.model import Case, Content, FailureKind, Invocation, SessionInput, Text, ToolCall
 from evalgate.system.http import Answer
 
@@ -24,7 +24,7 @@ class Scripted:
         return self.answers.pop(0)
 
 
-def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/", **paths: str) -> MappedConversation:
+def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/", **paths: str) -> EndpointConversation:
     options = HttpOptions(
         url=url,
         request={"q": "{text}", "session": "{session_id}"} if request is None else request,
@@ -33,10 +33,10 @@ def conversation(exchange: Scripted, request: Any = None, url: str = "http://x/"
     assert options.response is not None
     client = EndpointClient(exchange, limits=AgentLimits(), redact=str)  # type: ignore[arg-type]  # a double of the same shape
     case = Case(case_id="c", session=SessionInput(app_name="a", user_id="u/1", state={"vip": True}))
-    return MappedConversation(client, options=options, response=options.response, case=case)
+    return EndpointConversation(client, options=options, response=options.response, case=case)
 
 
-def ask(talk: MappedConversation, text: str = "hi") -> Invocation:
+def ask(talk: EndpointConversation, text: str = "hi") -> Invocation:
     return talk.send(Content(parts=(Text(text=text),), role="user"))
 
 
@@ -201,9 +201,9 @@ def test_every_name_in_a_shape_is_found() -> None:
 
 
 def test_variables_are_expanded_once() -> None:
-    assert http.expand("Bearer ${KEY}!", {"KEY": "${OTHER}"}) == "Bearer ${OTHER}!"
+    assert http.with_environment("Bearer ${KEY}!", {"KEY": "${OTHER}"}) == "Bearer ${OTHER}!"
 
 
 def test_an_absent_variable_is_named() -> None:
     with pytest.raises(KeyError, match="NOPE"):
-        http.expand("${NOPE}", {"HOME": "/"})
+        http.with_environment("${NOPE}", {"HOME": "/"})

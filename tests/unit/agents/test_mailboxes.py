@@ -5,8 +5,8 @@ import queue
 import pytest
 
 from evalgate.agents.protocol import EndedSaid, EventSaid, MetricResult, SessionMessage, Started, TurnEnd, TurnFailed
-from evalgate.agents.worker_process import MOST_EVENTS, Loss, Mailbox, Mailboxes, Phase
-from evalgate.model import FailureKind
+from evalgate.agents.worker_process import MOST_EVENTS, Mailbox, Mailboxes, Phase
+from evalgate.model import AgentFailure, FailureKind
 
 LIMIT = 1000
 
@@ -65,90 +65,90 @@ def ended(name: str = "s1") -> EndedSaid:
 def test_a_message_is_welcome_only_in_its_place(phase: Phase, message: SessionMessage, welcome: bool) -> None:
     all_boxes = boxes()
     box = all_boxes.open(phase)
-    loss = all_boxes.deliver(message, size=10)
-    assert (loss is None) is welcome
+    failure = all_boxes.add(message, size=10)
+    assert (failure is None) is welcome
     assert mail(box) == ([message] if welcome else [])
-    assert loss is None or loss.kind is FailureKind.PROTOCOL
+    assert failure is None or failure.kind is FailureKind.PROTOCOL
 
 
 def test_a_turn_ends_once() -> None:
     all_boxes = boxes()
     all_boxes.open(Phase.TURN)
-    assert all_boxes.deliver(turn_end(), size=10) is None
-    assert all_boxes.deliver(turn_end(), size=10) is not None
+    assert all_boxes.add(turn_end(), size=10) is None
+    assert all_boxes.add(turn_end(), size=10) is not None
 
 
 def test_late_answers_are_dropped_and_counted() -> None:
     all_boxes = boxes()
     box = all_boxes.open(Phase.TURN)
     all_boxes.close(box)
-    assert all_boxes.deliver(event(), size=LIMIT) is None
+    assert all_boxes.add(event(), size=LIMIT) is None
     assert mail(box) == []
-    loss = all_boxes.deliver(event(), size=1)
-    assert loss is not None
-    assert loss.kind is FailureKind.FLOODED
+    failure = all_boxes.add(event(), size=1)
+    assert failure is not None
+    assert failure.kind is FailureKind.FLOODED
 
 
 @pytest.mark.parametrize("name", ["s2", "s0", "m99", "x1", "s", "", "s1x", "s" + "9" * 5000, "s²"])
 def test_a_conversation_that_never_was_is_a_lie(name: str) -> None:
     all_boxes = boxes()
     all_boxes.open(Phase.TURN)
-    loss = all_boxes.deliver(event(name), size=1)
-    assert loss is not None
-    assert loss.kind is FailureKind.PROTOCOL
-    assert len(loss.message) < 300
+    failure = all_boxes.add(event(name), size=1)
+    assert failure is not None
+    assert failure.kind is FailureKind.PROTOCOL
+    assert len(failure.message) < 300
 
 
 def test_bytes_are_counted_turn_by_turn() -> None:
     all_boxes = boxes()
     box = all_boxes.open(Phase.TURN)
-    assert all_boxes.deliver(event(), size=LIMIT - 1) is None
-    assert all_boxes.deliver(turn_end(), size=1) is None
+    assert all_boxes.add(event(), size=LIMIT - 1) is None
+    assert all_boxes.add(turn_end(), size=1) is None
     box.enter(Phase.TURN)
-    assert all_boxes.deliver(event(), size=LIMIT) is None
-    loss = all_boxes.deliver(event(), size=1)
-    assert loss is not None
-    assert loss.kind is FailureKind.FLOODED
+    assert all_boxes.add(event(), size=LIMIT) is None
+    failure = all_boxes.add(event(), size=1)
+    assert failure is not None
+    assert failure.kind is FailureKind.FLOODED
 
 
 def test_one_conversation_does_not_use_up_the_room_of_another() -> None:
     all_boxes = boxes()
     all_boxes.open(Phase.TURN)
     all_boxes.open(Phase.TURN)
-    assert all_boxes.deliver(event("s1"), size=LIMIT) is None
-    assert all_boxes.deliver(event("s2"), size=LIMIT) is None
+    assert all_boxes.add(event("s1"), size=LIMIT) is None
+    assert all_boxes.add(event("s2"), size=LIMIT) is None
 
 
 def test_events_are_counted_too() -> None:
     all_boxes = Mailboxes(output_bytes=10**9)
     all_boxes.open(Phase.TURN)
-    losses = [all_boxes.deliver(event(), size=1) for _ in range(MOST_EVENTS + 1)]
-    assert losses[:-1] == [None] * MOST_EVENTS
-    assert losses[-1] is not None
-    assert losses[-1].kind is FailureKind.FLOODED
+    failures = [all_boxes.add(event(), size=1) for _ in range(MOST_EVENTS + 1)]
+    assert failures[:-1] == [None] * MOST_EVENTS
+    assert failures[-1] is not None
+    assert failures[-1].kind is FailureKind.FLOODED
 
 
 def test_a_metric_gets_its_own_answer() -> None:
     all_boxes = boxes()
     box = all_boxes.open(Phase.METRIC)
     result = MetricResult(type="metric_result", id=box.name, score=1.0)
-    assert all_boxes.deliver(result, size=1) is None
+    assert all_boxes.add(result, size=1) is None
     assert mail(box) == [result]
 
 
 def test_the_end_of_a_worker_reaches_every_conversation_and_says_that_it_was_shared() -> None:
     all_boxes = boxes()
     both = [all_boxes.open(Phase.TURN), all_boxes.open(Phase.IDLE)]
-    all_boxes.end(Loss(kind=FailureKind.KILLED, message="gone"))
+    all_boxes.end(AgentFailure(kind=FailureKind.KILLED, message="gone"))
     for box in both:
-        [loss] = mail(box)
-        assert isinstance(loss, Loss)
-        assert loss.kind is FailureKind.KILLED
-        assert "1 other conversation" in loss.message
+        [failure] = mail(box)
+        assert isinstance(failure, AgentFailure)
+        assert failure.kind is FailureKind.KILLED
+        assert "1 other conversation" in failure.message
 
 
 def test_a_box_that_is_opened_too_late_holds_the_loss() -> None:
     all_boxes = boxes()
-    loss = Loss(kind=FailureKind.EXITED, message="gone")
-    all_boxes.end(loss)
-    assert mail(all_boxes.open(Phase.STARTING)) == [loss]
+    failure = AgentFailure(kind=FailureKind.EXITED, message="gone")
+    all_boxes.end(failure)
+    assert mail(all_boxes.open(Phase.STARTING)) == [failure]

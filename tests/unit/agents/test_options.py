@@ -9,6 +9,7 @@ from evalgate.agents import http
 from evalgate.agents.base import AgentFailed, AgentSetting
 from evalgate.agents.command import CommandOptions
 from evalgate.agents.http import HttpOptions
+from evalgate.system.python_env import World
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ def test_a_command_is_split_into_words(written: Any, command: tuple[str, ...]) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"command": "node 'agent"}, "cannot be parsed: no closing quotation"),
+        ({"command": "node 'agent"}, "the command cannot be parsed: no closing quotation"),
         ({"command": ""}, "the command is empty"),
         ({"command": []}, "the command is empty"),
         ({"command": [" "]}, "the command is empty"),
@@ -83,7 +84,9 @@ def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], wor
 def test_a_header_without_its_variable_says_why() -> None:
     options = HttpOptions(url="http://x/", headers={"Authorization": "Bearer ${CHAT_KEY}"})
     setting = AgentSetting(
-        root="/", environment={"OTHER": "x"}, cache="/nowhere", why_absent=lambda name: f"nobody gave {name}"
+        root="/",
+        world=World(environment={"OTHER": "x"}, cache="/nowhere"),
+        why_absent=lambda name: f"nobody gave {name}",
     )
     with pytest.raises(AgentFailed, match=r"the header Authorization refers to \$\{CHAT_KEY\}: nobody gave CHAT_KEY"):
         http.HttpDriver().open(options, setting)

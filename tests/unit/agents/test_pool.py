@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from evalgate.agents.pool import StartBarrier
+from evalgate.agents.pool import CommonStart
 
 
 def test_who_is_ready_first_waits_for_those_who_still_start() -> None:
-    line, loading, begun = StartBarrier(), threading.Event(), []
+    line, loading, begun = CommonStart(), threading.Event(), []
 
     def start(name: str, entered: threading.Event, ready: threading.Event) -> None:
-        with line.meeting():
+        with line.wait():
             entered.set()
             ready.wait(10)
         begun.append(name)
@@ -35,8 +35,8 @@ def test_who_is_ready_first_waits_for_those_who_still_start() -> None:
 
 
 def test_a_start_that_fails_holds_nobody() -> None:
-    line = StartBarrier()
-    with pytest.raises(ValueError, match="broken"), line.meeting():
+    line = CommonStart()
+    with pytest.raises(ValueError, match="broken"), line.wait():
         raise ValueError("broken")
-    with line.meeting():
+    with line.wait():
         pass

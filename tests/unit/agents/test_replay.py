@@ -9,6 +9,7 @@ import pytest
 from evalgate.agents import replay
 from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.model import Case, Content, FailureKind, Invocation, Text, TrialKey
+from evalgate.system.python_env import World
 
 
 def content(text: str) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def write(path: Path, data: Any) -> None:
 
 
 def opened(root: Path, path: str | None = None) -> Agent:
-    setting = AgentSetting(root=str(root), environment={}, cache=str(root / "cache"))
+    setting = AgentSetting(root=str(root), world=World(environment={}, cache=str(root / "cache")))
     return replay.ReplayDriver().open(replay.ReplayOptions(path=path), setting)
 
 
@@ -84,7 +85,7 @@ def test_a_user_who_says_something_else_gets_no_answer(tmp_path: Path) -> None:
     write(tmp_path / "rec.json", result(("one", [turn("Book a flight to Rome", "done"), turn("bye", "see you")])))
     agent = opened(tmp_path, "rec.json")
     message = refused(agent, "one", "Book a flight to Oslo")
-    assert "'Book a flight to Rome' then and 'Book a flight to Oslo' now" in message
+    assert "the user said 'Book a flight to Rome' then and 'Book a flight to Oslo' now" in message
     assert refused(agent, "one", "Book a flight to Rome", "bye", "and?") == "the recording has only 2 turns"
 
 

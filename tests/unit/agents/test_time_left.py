@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evalgate.agents.conversation import Allowance
+from evalgate.agents.conversation import TimeLeft
 
 
 def test_only_what_the_agent_takes_counts() -> None:
     now = [100.0]
-    allowance = Allowance(10, clock=lambda: now[0])
+    allowance = TimeLeft(10, clock=lambda: now[0])
     for agent_s, user_s, left_s in ((3, 1000, 7), (4, 1000, 3), (2, 0, 1)):
         with allowance:
             now[0] += agent_s

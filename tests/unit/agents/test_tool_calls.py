@@ -78,9 +78,9 @@ def test_answers_that_take_their_time_wait_side_by_side(now: list[float]) -> Non
 
 def test_a_call_that_nothing_answers_is_refused_and_ends_the_conversation(now: list[float]) -> None:
     line = ToolCalls("s1", Tools())
-    loss = line.ask(said("a", **{"as": "no"}))
-    assert loss is not None
-    assert (loss.kind, loss.message) == (FailureKind.TOOL_UNMATCHED, "nothing answers")
+    failure = line.ask(said("a", **{"as": "no"}))
+    assert failure is not None
+    assert (failure.kind, failure.message) == (FailureKind.TOOL_UNMATCHED, "nothing answers")
     assert line.due()[0]["refused"] == "nothing answers"
 
 
@@ -92,9 +92,9 @@ def test_what_was_to_be_reported_is_kept_once() -> None:
     assert line.tell(told("a", response={"n": 1}, effects={"state_delta": {"k": 1}})) is None
     assert tools.kept == [("t", ToolReply(response={"n": 1}, effects={"state_delta": {"k": 1}}))]
     for call in ("a", "b", "never asked"):
-        loss = line.tell(told(call, response=1))
-        assert loss is not None
-        assert loss.kind is FailureKind.PROTOCOL
+        failure = line.tell(told(call, response=1))
+        assert failure is not None
+        assert failure.kind is FailureKind.PROTOCOL
     line.finish()
     assert tools.finished
 
@@ -104,9 +104,9 @@ def test_what_has_no_place(tools: Tools | None) -> None:
     line = ToolCalls("s1", tools)
     if tools is not None:  # a name for a second call
         line.ask(said("a"))
-    loss = line.ask(said("a"))
-    assert loss is not None
-    assert loss.kind is FailureKind.PROTOCOL
+    failure = line.ask(said("a"))
+    assert failure is not None
+    assert failure.kind is FailureKind.PROTOCOL
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,13 @@ from evalgate.system.process import Ended
     ],
 )
 def test_an_end_in_words(returncode: int, memory: int | None, kind: FailureKind, text: str) -> None:
-    loss = worker_process.loss_of_end(Ended(returncode=returncode), unfinished=b"", memory_bytes=memory)
-    assert (loss.kind, loss.message) == (kind, text)
+    failure = worker_process.failure_of_end(Ended(returncode=returncode), unfinished=b"", memory_bytes=memory)
+    assert (failure.kind, failure.message) == (kind, text)
 
 
 def test_half_a_line_is_shown() -> None:
-    loss = worker_process.loss_of_end(Ended(returncode=0), unfinished=b'{"type":"ev', memory_bytes=None)
-    assert loss.message.endswith('in the middle of a line: \'{"type":"ev\'')
+    failure = worker_process.failure_of_end(Ended(returncode=0), unfinished=b'{"type":"ev', memory_bytes=None)
+    assert failure.message.endswith('in the middle of a line: \'{"type":"ev\'')
 
 
 def test_excerpts_are_short_and_printable() -> None:

@@ -161,10 +161,10 @@ def test_no_pass_rate_blocks_by_chance_more_often_than_alpha(repeats: int, rate:
 
 
 def test_the_chance_of_a_candidate_is_a_bound() -> None:
-    assert comparison_repeats.candidate_chance(1, alpha=0.05) == pytest.approx(0.25)
-    assert comparison_repeats.candidate_chance(3, alpha=0.05) == pytest.approx(1 / 64)
+    assert comparison_repeats.new_failure_chance(1, alpha=0.05) == pytest.approx(0.25)
+    assert comparison_repeats.new_failure_chance(3, alpha=0.05) == pytest.approx(1 / 64)
     # 5 runs: 0 of 5 against 4 of 5 is significant as well
-    assert comparison_repeats.candidate_chance(5, alpha=0.05) > 4**-5
+    assert comparison_repeats.new_failure_chance(5, alpha=0.05) > 4**-5
 
 
 def test_a_case_of_several_criteria_may_become_a_candidate_in_several_ways() -> None:

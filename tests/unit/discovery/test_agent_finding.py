@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalgate.discovery.agents import Absent, AgentFolders, Ambiguous, Found, find_agent
+from evalgate.discovery.agents import AgentFolders, Ambiguous, Found, find_agent
 
 AGENT = "root_agent = 1"
 
@@ -48,7 +48,7 @@ def test_the_agent_of_a_file(key, app_name, agents, expected):
             assert folder == expected
         case Ambiguous(candidates=candidates):
             assert candidates == expected
-        case Absent():
+        case None:
             assert expected is None
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from evalgate.config import load
 from evalgate.discovery import agents
+from evalgate.discovery.walk import Tree
 from evalgate.errors import Severity
 from evalgate.model import AgentUse
 
@@ -27,7 +28,7 @@ def root(repo):
 
 def told(root, driver, found_by=NAMED, places=None, **options):
     use = AgentUse(driver=driver, options=options, found_by=found_by)
-    return list(agents.problems([use, use], root=root, places=places))
+    return list(agents.problems([use, use], tree=Tree(root), places=places))
 
 
 @pytest.mark.parametrize(

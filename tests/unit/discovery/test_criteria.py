@@ -1,6 +1,7 @@
 """Criteria as configured against the table: names, thresholds, options."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
@@ -50,8 +51,12 @@ PLACE = Place(file="test_config.json", line=3, column=5, json_path="$.criteria.x
 
 
 def check(name, threshold=0.5, **rest):
-    use = CriterionUse(name=name, threshold=threshold, place=PLACE, **rest)
-    return criteria.check([use], specs=SPECS)
+    return checked_uses(CriterionUse(name=name, threshold=threshold, place=PLACE, **rest))
+
+
+def checked_uses(*uses):
+    found, problems = criteria.check(uses, specs=SPECS)
+    return SimpleNamespace(criteria=found, problems=problems)
 
 
 def codes(checked):
@@ -226,7 +231,7 @@ def test_every_problem_is_told_and_the_order_is_kept():
         CriterionUse(name="response_match_score", threshold=7.0, options={"x": 1}),
         CriterionUse(name="zebra", threshold=0.5),
     ]
-    checked = criteria.check(uses, specs=SPECS)
+    checked = checked_uses(*uses)
     assert [use.name for use in checked.criteria] == ["response_match_score", "zebra"]
     assert sorted(codes(checked)) == ["threshold-out-of-range", "unknown-criterion", "unknown-option"]
 

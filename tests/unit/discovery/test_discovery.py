@@ -1,10 +1,9 @@
 """From a root to its suites: selection, criteria, agents, all together."""
 
-from pathlib import Path
-
 import pytest
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.settings import Settings
 from evalgate.discovery import discover as discovery_discover
 from evalgate.discovery import walk as discovery_walk
 from evalgate.errors import NothingToDo, Problem, Severity
@@ -20,7 +19,7 @@ def config(**given):
 @pytest.fixture
 def discover(specs):
     def run(root, *selections, **rest):
-        return discovery_discover.discover(root, selections=selections, specs=specs, **rest)
+        return discovery_discover.discover(Settings(root=root, paths=selections, **rest), specs=specs)
 
     return run
 
@@ -76,9 +75,9 @@ def test_no_folder_out_of_the_root_is_walked(discover, three, tmp_path, selectio
     (tmp_path / "other").mkdir()
     (tmp_path / "other/x.evalset.json").write_text("{}")
     (three / "away").symlink_to(tmp_path / "other")
-    walk, also = discovery_walk.walk, []
+    tree, also = discovery_discover.Tree, []
     monkeypatch.setattr(
-        discovery_walk, "walk", lambda root, **rest: also.extend(rest.get("also", ())) or walk(root, **rest)
+        discovery_discover, "Tree", lambda root, **rest: also.extend(rest.get("also", ())) or tree(root, **rest)
     )
     found = discover(three, selection.format(tmp=tmp_path))
     assert (found.suites, codes(found), also) == ((), ["outside-root"], [])
@@ -266,13 +265,13 @@ def test_the_gate_file_wins_over_what_lies_beside_and_later_rules_over_earlier(d
 
 def test_an_explicit_config_wins_over_all(discover, layered, tmp_path):
     rules = GateFile.model_validate({"suites": [{"match": ["**"], "criteria": {"response_match_score": 0.3}}]})
-    found = discover(layered, gate_file=rules, criteria_file=Path("configs/strict.json"))
+    found = discover(layered, gate_file=rules, criteria="configs/strict.json")
     assert all(each == (ConfigOrigin.EXPLICIT, "configs/strict.json", [0.9]) for each in sources(found).values())
     assert found.problems == ()
 
 
 def test_an_explicit_config_that_does_not_exist_is_never_the_defaults(discover, layered):
-    found = discover(layered, criteria_file=Path("nowhere.json"))
+    found = discover(layered, criteria="nowhere.json")
     assert codes(found) == ["unreadable-file"]
     assert all(use.informational for suite in found.suites for use in suite.criteria)
 

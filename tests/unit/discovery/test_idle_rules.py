@@ -3,16 +3,21 @@
 import pytest
 
 from evalgate.config import load
+from evalgate.config.settings import Settings
 from evalgate.discovery import hints
 
 FOUND = ("evals/desk.evalset.json", "evals/slow/night.evalset.json", "weather/w.test.json")
 LEFT_OUT = ("drafts/d.evalset.json",)
 
 
+def _settings(reading):
+    return Settings(gate_file=reading.gate_file, places=reading.places)
+
+
 def told(text, found=FOUND):
     reading = load.parse_gate_file(text, file="evalgate.yml")
     assert reading.problems == ()
-    problems = hints.pattern_problems(reading.gate_file, places=reading.places, found=found, left_out=LEFT_OUT)
+    problems = hints.pattern_problems(_settings(reading), found=found, left_out=LEFT_OUT)
     return [(each.place.line, each.message.partition(" matches")[0], each.hint) for each in problems]
 
 
@@ -59,7 +64,7 @@ def test_a_rule_that_matches(text):
 def test_names_of_criteria():
     text = "compare:\n  made_up: {gating: true}\n  mine.x: {gating: true}\njudge:\n  criteria:\n    safety_v2: {}\n"
     reading = load.parse_gate_file(text, file="evalgate.yml")
-    problems = hints.name_problems(reading.gate_file, places=reading.places, known=["safety_v1"], used=["mine.x"])
+    problems = hints.name_problems(_settings(reading), names=["safety_v1", "mine.x"])
     assert [(each.place.line, each.message, each.hint) for each in problems] == [
         (2, "`compare.made_up`: no suite has a criterion with this name", "Remove the rule, or correct its name."),
         (6, "`judge.criteria.safety_v2`: no suite has a criterion with this name", "Did you mean `safety_v1`?"),

@@ -10,7 +10,7 @@ def rules(**layers):
     made = IgnoreRules()
     for prefix, text in layers.items():
         spec, _ = walk.parse_rules(text, file=".gitignore")
-        made = made.extended("" if prefix == "root" else f"{prefix}/", spec)
+        made = made.add("" if prefix == "root" else f"{prefix}/", spec)
     return made
 
 
@@ -31,11 +31,11 @@ def rules(**layers):
 )
 def test_the_nearest_rule_that_speaks_wins(path, expected):
     made = rules(root="secret/\n/build\n*.local.json\n!keep.local.json\n# a comment\n", sub="/x.json\n!*.local.json")
-    assert made.ignores(path) is expected
+    assert made.match(path) is expected
 
 
 def test_without_rules_nothing_is_ignored():
-    assert not IgnoreRules().ignores("a.json")
+    assert not IgnoreRules().match("a.json")
 
 
 def test_a_line_that_is_no_pattern_is_told_and_the_others_count():
@@ -55,5 +55,5 @@ def test_info_exclude_of_a_checkout_and_of_a_linked_worktree(tmp_path):
     linked = tmp_path / "base"
     linked.mkdir()
     (linked / ".git").write_text(f"gitdir: {own}\n")
-    assert walk.read_exclude(main) == walk.read_exclude(linked) == "private/\n"
-    assert walk.read_exclude(tmp_path) == ""
+    assert walk.read_checkout_rules(main) == walk.read_checkout_rules(linked) == "private/\n"
+    assert walk.read_checkout_rules(tmp_path) == ""

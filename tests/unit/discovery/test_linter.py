@@ -1,6 +1,7 @@
 """The vacuous-gate linter: every check by a suite that has the fault and one that has not."""
 
 import dataclasses
+import inspect
 import time
 
 import pytest
@@ -16,11 +17,8 @@ SIMULATOR = "per_turn_user_simulator_quality_v1"
 
 
 @pytest.fixture
-def lint(specs):
-    def run(*suites):
-        return lint_of_discovery.lint(suites, specs=specs)
-
-    return run
+def lint():
+    return lambda *suites: lint_of_discovery.lint(suites)
 
 
 def found(problems):
@@ -172,9 +170,9 @@ def test_a_reference_that_some_turns_lack_is_a_warning(lint, suite, case, turns,
     ],
 )
 def test_what_a_missing_reference_does_is_told_as_it_is(suite, case, specs, name, adk_compat, hint):
-    specs = {**specs, name: dataclasses.replace(specs[ANSWER], name=name)}
-    made = suite("x.evalset.json", case("a", "hi -> hello"), case("b", "bye"), criteria=name)
-    (problem,) = lint_of_discovery.lint([made], specs=specs, adk_compat=adk_compat)
+    row = dataclasses.replace(specs[ANSWER], name=name)
+    made = suite("x.evalset.json", case("a", "hi -> hello"), case("b", "bye"), criteria=name, more=[row])
+    (problem,) = lint_of_discovery.lint([made], adk_compat=adk_compat)
     assert (problem.code, problem.hint) == ("reference-missing-in-case", hint)
 
 
@@ -194,8 +192,7 @@ def test_an_answer_without_words_is_no_reference_for_a_criterion_that_counts_wor
 
 def test_a_judge_can_compare_with_an_answer_without_words(lint, suite, case, specs):
     judged = dataclasses.replace(specs[ANSWER], name="judged")
-    made = suite("x.evalset.json", case("a", f"hi -> {SMILE}"), criteria="judged")
-    assert lint_of_discovery.lint([made], specs={**specs, "judged": judged}) == ()
+    assert lint(suite("x.evalset.json", case("a", f"hi -> {SMILE}"), criteria="judged", more=[judged])) == ()
 
 
 def test_the_expected_state_is_the_reference_of_the_state_criterion(lint, suite, case):
@@ -265,28 +262,25 @@ def test_unknown_criteria_are_left_to_the_criteria_check(lint, suite, case):
 
 def test_every_check_stands_in_a_table():
     """A check that is written and in no table would never run."""
-    import inspect
-
-    from evalgate.discovery import lint as lint_of_discovery
-
     written = {
         check
         for name, check in inspect.getmembers(lint_of_discovery, inspect.isfunction)
-        if not name.startswith("_") and check.__annotations__.get("return") == "Iterator[Problem]"
+        if check.__module__ == lint_of_discovery.__name__ and not name.startswith("_")
     }
-    assert written == {*lint_of_discovery.CHECKS, *lint_of_discovery.CROSS_CHECKS}
+    asked = {lint_of_discovery.lint, lint_of_discovery.lint_rules, lint_of_discovery.duplicate_set_ids}
+    assert written - asked == set(lint_of_discovery.CHECKS)
 
 
-def test_twenty_thousand_cases_take_seconds_at_most(lint, suite, case):
+def test_a_hundred_thousand_cases_take_seconds_at_most(lint, suite, case):
     alike = [case(f"c{n}", "hi -> look_up(1) -> hello") for n in range(2)]
     template = case("t", "hi -> look_up(1) -> hello", "bye -> () -> see you")
     import dataclasses
 
-    many = [dataclasses.replace(template, case_id=f"case_{n}") for n in range(20_000)]
-    started = time.process_time()
+    many = [dataclasses.replace(template, case_id=f"case_{n}") for n in range(100_000)]
+    started = time.perf_counter()
     problems = lint(suite("x.evalset.json", *alike, *many, criteria=f"{TRAJECTORY} {ANSWER}"))
-    assert len(problems) == 20_000  # 19,999 copies of the template and one of the other: none is passed over
-    assert time.process_time() - started < 6
+    assert len(problems) == 100_000  # 99,999 copies of the template and one of the other: none is passed over
+    assert time.perf_counter() - started < 30
 
 
 @pytest.mark.parametrize(
@@ -297,8 +291,8 @@ def test_twenty_thousand_cases_take_seconds_at_most(lint, suite, case):
         ("python", 0.5, []),
     ],
 )
-def test_a_custom_metric_that_the_driver_does_not_run(specs, suite, case, driver, threshold, expected):
+def test_a_custom_metric_that_the_driver_does_not_run(lint, suite, case, driver, threshold, expected):
     made = suite("x.evalset.json", case("a", "hi -> hello"))
     use = CriterionUse(name="mine", threshold=threshold, code="metrics.mine", informational=threshold is None)
     made = dataclasses.replace(made, criteria=(use,), agent=dataclasses.replace(made.agent, driver=driver))
-    assert found(lint_of_discovery.lint([made], specs=specs, metricless=frozenset({"command"}))) == expected
+    assert found(lint(made)) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evalgate.config.gate_file import GateFile
+from evalgate.config.settings import Settings
 from evalgate.discovery import discover
 from evalgate.errors import NothingToDo
 
@@ -22,7 +23,7 @@ def near(repo, evalset, specs):
             "bot/agent.py": "from google.adk.agents import Agent\nroot_agent = Agent(name='bot')",
             "evals/a.evalset.json": cases, "test_config.json": CRITERIA, **given,
         })  # fmt: skip
-        found = discover.discover(root, selections=selections, specs=specs, **rest)
+        found = discover.discover(Settings(root=root, paths=selections, **rest), specs=specs)
         return [(each.place.file, each.message) for each in found.problems if each.code == "near-name"]
 
     return run
@@ -76,5 +77,5 @@ def test_a_config_of_a_nearly_right_name_is_told(near, name):
 def test_so_it_is_where_nothing_else_is_found(repo, evalset, specs):
     root = repo({"evals/A.EVALSET.JSON": evalset("a", "one: hi -> hello")})
     with pytest.raises(NothingToDo) as caught:
-        discover.discover(root, specs=specs)
+        discover.discover(Settings(root=root), specs=specs)
     assert "evals/A.EVALSET.JSON looks like an evaluation set" in caught.value.hint

@@ -12,9 +12,9 @@ from evalgate.discovery import lint
 def told(text: str, **typed: object) -> list[tuple[str, int | None]]:
     read = load.parse_gate_file(text, file="evalgate.yml")
     assert read.problems == ()
-    settings = Settings.model_validate({**read.given, **typed})
-    found = lint.lint_rules(settings, read.gate_file.suites, given=typed, places=read.places)
-    return [(each.code, each.place.line if each.place else None) for each in found]
+    own = {"gate_file": read.gate_file, "given": typed, "places": read.places}
+    settings = Settings.model_validate({**read.given, **typed, **own})
+    return [(each.code, each.place.line if each.place else None) for each in lint.lint_rules(settings)]
 
 
 @pytest.mark.parametrize(

@@ -131,4 +131,4 @@ def test_a_case_that_no_file_of_its_selection_has_is_told(sets):
     ],
 )
 def test_searching(sets, pattern, expected):
-    assert ids(select.grep_cases(sets, pattern)) == expected
+    assert ids(select.find_cases(sets, pattern)) == expected

@@ -44,7 +44,7 @@ def made(root: Path, *names: str) -> Path:
 )
 def test_what_counts(tmp_path: Path, name: str, counts: bool) -> None:
     made(tmp_path, ".gitignore", "other.py", name)
-    found = list(agents.walk(tmp_path, apart={"report"}, own="own"))
+    found = list(agents.code_files(tmp_path, apart={"report"}, own="own"))
     assert (name in found) is counts
     assert "other.py" in found
     assert len(found) == len(set(found))
@@ -55,9 +55,9 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     root = made(tmp_path / "root", "agent.py")
     (root / "loop").symlink_to(root)
     (root / "out").symlink_to(tmp_path / "elsewhere")
-    assert sorted(agents.walk(root)) == ["agent.py", "loop", "out"]
+    assert sorted(agents.code_files(root)) == ["agent.py", "loop", "out"]
 
 
 def test_an_agent_that_is_one_file(tmp_path: Path) -> None:
     made(tmp_path, ".gitignore", "made.log", "agent.py")
-    assert sorted(agents.walk(tmp_path, own="made.log")) == ["agent.py", "made.log"]
+    assert sorted(agents.code_files(tmp_path, own="made.log")) == ["agent.py", "made.log"]

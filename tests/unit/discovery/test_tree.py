@@ -10,7 +10,7 @@ from evalgate.errors import Severity
 
 
 def seen(root, **rest):
-    return walk.walk(root, **rest).evaluation_files
+    return walk.Tree(root, **rest).evaluation_files
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_what_else_is_noted(repo):
             "x.evalset.json": "",
         }
     )
-    walked = walk.walk(root)
+    walked = walk.Tree(root)
     assert walked.agent_files == {".": {"agent.py"}, "app": {"agent.py", "__init__.py"}}
     assert walked.config_files == {"evals/test_config.json"}
     assert walked.ignored == ("x.evalset.json",)
-    assert walked.other_json == ("evals/other.json",)
+    assert walked.other_json == ["evals/other.json"]
 
 
 def test_what_git_ignores_is_noted_within_bounds(repo, monkeypatch, tmp_path):
@@ -103,11 +103,11 @@ def test_what_git_ignores_is_noted_within_bounds(repo, monkeypatch, tmp_path):
     (root / ignored[1]).symlink_to(tmp_path / "nowhere")
     with contextlib.suppress(OSError):  # of a file system that takes no such name
         (root / ignored[0]).write_text("")
-    walked = walk.walk(root)
+    walked = walk.Tree(root)
     assert (walked.ignored, walked.ignored_configs) == (tuple(sorted(files)), {"test_config.json"})
-    assert walk.walk(root, also=["data/a"]).ignored == tuple(sorted(each for each in files if "/a/" not in each))
+    assert walk.Tree(root, also=["data/a"]).ignored == tuple(sorted(each for each in files if "/a/" not in each))
     monkeypatch.setattr(walk, "MOST_IGNORED_ENTRIES", 6)
-    assert 0 < len(walk.walk(root).ignored) < len(files)
+    assert 0 < len(walk.Tree(root).ignored) < len(files)
 
 
 def test_symbolic_links(repo, tmp_path):
@@ -122,7 +122,7 @@ def test_symbolic_links(repo, tmp_path):
     (root / "stolen.evalset.json").symlink_to(outside / "secret.evalset.json")
     (root / "broken.evalset.json").symlink_to("nowhere")
     (root / "round.evalset.json").symlink_to("round.evalset.json")
-    walked = walk.walk(root)
+    walked = walk.Tree(root)
     assert walked.evaluation_files == ("inside.evalset.json", "real/a.evalset.json")
     assert {(problem.place.file, problem.code) for problem in walked.problems} == {
         ("stolen.evalset.json", "outside-root"),
@@ -134,7 +134,7 @@ def test_symbolic_links(repo, tmp_path):
 def test_a_link_of_a_common_name_is_only_warned_of(repo, tmp_path):
     root = repo({})
     (root / "train-dataset.json").symlink_to(tmp_path / "huge.json")
-    (problem,) = walk.walk(root).problems
+    (problem,) = walk.Tree(root).problems
     assert problem.severity is Severity.WARNING
 
 
@@ -151,7 +151,7 @@ def test_a_name_that_is_not_utf8_is_told_and_does_not_stop_the_walk(repo):
         (root / os.fsdecode(b"\xff.evalset.json")).touch()
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    walked = walk.walk(root)
+    walked = walk.Tree(root)
     assert walked.evaluation_files == ("a.evalset.json",)
     (problem,) = walked.problems
     assert problem.code == "unusable-name"

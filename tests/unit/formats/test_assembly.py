@@ -18,7 +18,7 @@ def step(*parts: Part, author="agent", final=False, grounding=None, usage=None) 
 
 
 def answer_of(*events: StepEvent) -> str | None:
-    response = adk_shapes.assemble(ASK, events).final_response
+    response = adk_shapes.turn_of_steps(ASK, events).final_response
     if response is None:
         return None
     return "".join(part.text if isinstance(part, Text) else "#" for part in response.parts)
@@ -71,12 +71,12 @@ def test_the_answer(events, expected):
     ],
 )
 def test_what_is_a_step(event, kept):
-    assert bool(adk_shapes.assemble(ASK, [event]).events) is kept
+    assert bool(adk_shapes.turn_of_steps(ASK, [event]).events) is kept
 
 
 def test_the_answer_stays_a_step_without_its_content():
     usage = Usage(total_tokens=7)
-    invocation = adk_shapes.assemble(ASK, [step(CALL), step(Text(text="done"), final=True, usage=usage)])
+    invocation = adk_shapes.turn_of_steps(ASK, [step(CALL), step(Text(text="done"), final=True, usage=usage)])
     assert invocation.events == (
         Event(author="agent", content=Content(parts=(CALL,))),
         Event(author="agent", usage=usage),
@@ -86,20 +86,20 @@ def test_the_answer_stays_a_step_without_its_content():
 
 def test_an_answer_that_calls_a_tool_keeps_its_content():
     long_running = step(Text(text="please wait"), CALL, final=True)
-    invocation = adk_shapes.assemble(ASK, [long_running])
+    invocation = adk_shapes.turn_of_steps(ASK, [long_running])
     assert invocation.final_response == long_running.content
     assert invocation.tool_calls == (CALL,)
 
 
 def test_of_two_equal_events_only_the_answer_loses_its_content():
     same = [step(Text(text="x"), final=True), step(Text(text="x"), final=True)]
-    first, second = adk_shapes.assemble(ASK, same).events or ()
+    first, second = adk_shapes.turn_of_steps(ASK, same).events or ()
     assert first.content is not None
     assert second.content is None
 
 
 def test_what_surrounds_the_events_is_kept():
     timings = Timings(total_s=1.5)
-    invocation = adk_shapes.assemble(ASK, [], invocation_id="i", timings=timings)
+    invocation = adk_shapes.turn_of_steps(ASK, [], invocation_id="i", timings=timings)
     assert (invocation.invocation_id, invocation.timings, invocation.events) == ("i", timings, ())
     assert invocation.user_content is ASK

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from evalgate.errors import Problem
 from evalgate.formats import json_source
-from evalgate.formats.json_source import JsonFault, JsonText, Ledger
+from evalgate.formats.json_source import JsonFault, JsonText, Problems
 from evalgate.text import decoding
 
 
 def read(text: str) -> tuple[object, list[tuple[str, int | None, int | None, str]]]:
-    ledger = Ledger(text, file="f.json")
-    document = json_source.read(text, ledger, each=lambda *_: None)
+    found = Problems(text, file="f.json")
+    document = json_source.read(text, found, each=lambda *_: None)
     said = [
         (p.code, p.place.line if p.place else None, p.place.column if p.place else None, f"{p.message} {p.hint}")
-        for p in ledger.problems()
+        for p in found.all()
     ]
     return document, said
 
@@ -101,12 +101,12 @@ def test_what_json_reads_in_silence_is_told(text, code):
 
 def test_a_text_that_holds_json_is_unwrapped_and_has_no_lines():
     inner = json.dumps({"a": 1})
-    ledger = Ledger(json.dumps(inner), file="f.json")
-    document = json_source.read(json.dumps(inner), ledger, each=lambda *_: None)
+    found = Problems(json.dumps(inner), file="f.json")
+    document = json_source.read(json.dumps(inner), found, each=lambda *_: None)
     assert document is not None
     assert document.members == {"a": 1}
-    ledger.error("x", "y", path=("a",))
-    assert [p.place.line for p in ledger.problems() if p.place and p.code == "x"] == [None]
+    found.error("x", "y", path=("a",))
+    assert [p.place.line for p in found.all() if p.place and p.code == "x"] == [None]
 
 
 def test_texts_within_texts_end():
@@ -139,7 +139,7 @@ def test_walking_reads_what_json_reads(value, indent, ascii_only):
             seen.append((key, found))
             return end
 
-        walked.finish(walked.each_member(start, member))
+        walked.finish(walked.each_entry(start, member))
         assert dict(seen) == value
     elif isinstance(value, list):
 

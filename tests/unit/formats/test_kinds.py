@@ -79,17 +79,17 @@ RESULT = '{"eval_set_result_id": "r", "eval_case_results": []}'
     ],
 )
 def test_kinds(file, text, kind):
-    assert formats.recognise(text, file=file) is kind
+    assert formats.kind_of(text, file=file) is kind
 
 
 def test_a_huge_file_costs_nothing():
     text = '{"eval_set_id": "s", "eval_cases": [' + '{"eval_id": "c"},' * 2_000_000
     began = time.perf_counter()
-    assert formats.recognise(text, file="x.test.json") is FileKind.EVAL_SET
+    assert formats.kind_of(text, file="x.test.json") is FileKind.EVAL_SET
     assert time.perf_counter() - began < 1
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=200), st.sampled_from(["x.test.json", "x.evalset.json", "config.json", "eval_config.yaml", ""]))
 def test_any_text_has_a_kind(text, file):
-    assert formats.recognise(text, file=file) in FileKind
+    assert formats.kind_of(text, file=file) in FileKind

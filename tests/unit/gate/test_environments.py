@@ -11,7 +11,7 @@ from builders import sides
 
 from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline.base import Base
+from evalgate.baseline.base import Base, BaseProject
 from evalgate.comparison import compare
 from evalgate.comparison.repeats import Stage
 from evalgate.formats import fingerprints
@@ -39,7 +39,7 @@ def base_of(stored: Run | None, *, renamed: Mapping[str, str] | None = None) -> 
         origin=BaseOrigin(source=BaseSource.STORE if stored else BaseSource.RERUN),
         root=Path(),
         reusable=frozenset({sides.SUITE}),
-        renamed=renamed or {},
+        project=BaseProject(renamed=renamed or {}),
         stored=stored and Stored(run=stored, outcomes=StoredOutcomes({}, {}), version="1", criteria={}),
     )
 

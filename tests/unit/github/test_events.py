@@ -36,11 +36,7 @@ def test_a_pull_request() -> None:
         repository="o/r",
         number=5,
         base_sha=A,
-        head_sha=B,
-        head_ref="topic",
-        head_repository="o/r",
-        is_fork=False,
-        default_branch="main",
+        head=events.Head(sha=B, ref="topic", repository="o/r", is_fork=False),
     )
 
 
@@ -55,8 +51,8 @@ def test_a_pull_request() -> None:
     ],
 )
 def test_forks(head, is_fork) -> None:
-    assert parse("pull_request", pull(head=head)).is_fork is is_fork
-    assert parse("pull_request_target", pull(head=head)).is_fork is is_fork
+    assert parse("pull_request", pull(head=head)).head.is_fork is is_fork
+    assert parse("pull_request_target", pull(head=head)).head.is_fork is is_fork
 
 
 @pytest.mark.parametrize(
@@ -72,15 +68,15 @@ def test_forks(head, is_fork) -> None:
 def test_a_push(payload, on_default, before) -> None:
     found = parse("push", {**payload, "repository": REPOSITORY})
     assert (found.on_default_branch, found.base_sha) == (on_default, before)
-    assert found.head_sha == (B if payload["after"] == B else "")
-    assert found.is_fork is None
+    assert found.head.sha == (B if payload["after"] == B else "")
+    assert found.head.is_fork is None
 
 
 def test_a_merge_group() -> None:
     group = {"base_sha": A, "head_sha": B, "base_ref": "refs/heads/main", "head_ref": "refs/heads/gh-readonly-queue/x"}
     found = parse("merge_group", {"action": "checks_requested", "merge_group": group})
-    assert (found.base_sha, found.head_sha) == (A, B)
-    assert found.head_ref == "gh-readonly-queue/x"
+    assert (found.base_sha, found.head.sha) == (A, B)
+    assert found.head.ref == "gh-readonly-queue/x"
 
 
 @pytest.mark.parametrize(
@@ -94,15 +90,15 @@ def test_a_merge_group() -> None:
 def test_a_workflow_run(run, is_fork) -> None:
     whole = {"id": 7, "head_sha": B, "head_branch": "topic", "event": "pull_request", "conclusion": "success", **run}
     found = parse("workflow_run", {"action": "completed", "workflow_run": whole, "repository": REPOSITORY})
-    assert found.is_fork is is_fork
-    assert (found.trigger, found.trigger_run_id, found.conclusion) == ("pull_request", 7, "success")
-    assert (found.head_sha, found.head_ref) == (B, "topic")
+    assert found.head.is_fork is is_fork
+    assert found.run == events.FinishedRun(id=7, event="pull_request", conclusion="success")
+    assert (found.head.sha, found.head.ref) == (B, "topic")
 
 
 @pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "release", "issue_comment"])
 def test_other_events_know_their_commit(name) -> None:
     found = parse(name, {"schedule": "0 3 * * *", "repository": REPOSITORY})
-    assert (found.head_sha, found.name, found.repository, found.number) == ("e" * 40, name, "o/r", None)
+    assert (found.head.sha, found.name, found.repository, found.number) == ("e" * 40, name, "o/r", None)
     assert found.kind is (EventKind.OTHER if name in ("release", "issue_comment") else EventKind(name))
 
 
@@ -164,21 +160,21 @@ def test_garbage_is_an_error_or_a_context_with_whole_shas(name, payload) -> None
         found = parse(name, payload)
     except ConfigError:
         return
-    for sha in (found.base_sha, found.head_sha):
+    for sha in (found.base_sha, found.head.sha):
         assert sha == "" or len(sha) == 40
     assert found.number is None or found.number > 0
 
 
 def test_a_dispatch_that_names_a_pull_request_is_of_that_pull_request() -> None:
     found = parse("workflow_dispatch", {"inputs": {"pull-request": " 12 ", "sha": B.upper()}, "repository": REPOSITORY})
-    assert (found.kind, found.number, found.head_sha) == (EventKind.WORKFLOW_DISPATCH, 12, B)
+    assert (found.kind, found.number, found.head.sha) == (EventKind.WORKFLOW_DISPATCH, 12, B)
     assert (found.name, found.repository) == ("workflow_dispatch", "o/r")
 
 
 @pytest.mark.parametrize("inputs", [None, {}, {"sha": B}, {"pull-request": "", "sha": ""}, {"other": "12"}])
 def test_a_dispatch_that_names_none_is_of_the_branch(inputs) -> None:
     found = parse("workflow_dispatch", {"inputs": inputs, "repository": REPOSITORY})
-    assert (found.number, found.head_sha) == (None, "e" * 40)
+    assert (found.number, found.head.sha) == (None, "e" * 40)
 
 
 @pytest.mark.parametrize(

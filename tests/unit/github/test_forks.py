@@ -11,13 +11,18 @@ import pytest
 from evalgate.config.settings import Settings, doors_of
 from evalgate.errors import ConfigError
 from evalgate.github import forks
-from evalgate.github.events import EventContext, EventKind
+from evalgate.github.events import EventContext, EventKind, FinishedRun, Head
 
 SHA = "b" * 40
-TARGET = EventContext(kind=EventKind.PULL_REQUEST_TARGET, name="pull_request_target", head_sha=SHA, number=5)
-RUN = EventContext(kind=EventKind.WORKFLOW_RUN, name="workflow_run", trigger="pull_request", is_fork=True, head_sha=SHA)
-PULL = EventContext(kind=EventKind.PULL_REQUEST, name="pull_request", head_sha=SHA, is_fork=True)
-DISPATCH = EventContext(kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", head_sha=SHA, number=5)
+TARGET = EventContext(kind=EventKind.PULL_REQUEST_TARGET, name="pull_request_target", number=5, head=Head(sha=SHA))
+RUN = EventContext(
+    kind=EventKind.WORKFLOW_RUN,
+    name="workflow_run",
+    head=Head(is_fork=True, sha=SHA),
+    run=FinishedRun(id=1, event="pull_request"),
+)
+PULL = EventContext(kind=EventKind.PULL_REQUEST, name="pull_request", head=Head(sha=SHA, is_fork=True))
+DISPATCH = EventContext(kind=EventKind.WORKFLOW_DISPATCH, name="workflow_dispatch", number=5, head=Head(sha=SHA))
 
 
 def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path:
@@ -35,11 +40,11 @@ def checkout(folder: Path, *, head: str = SHA, config: str = "[core]\n") -> Path
         (TARGET, {"mode": "post"}, "pull_request_target is refused"),
         (PULL, {"mode": "post"}, "works on workflow_run, not on pull_request"),
         (EventContext(kind=EventKind.NONE), {"mode": "post"}, "not on a local run"),
-        (dataclasses.replace(RUN, trigger="push"), {"mode": "post"}, "was on push"),
+        (dataclasses.replace(RUN, run=FinishedRun(id=1, event="push")), {"mode": "post"}, "was on push"),
         (RUN, {}, "no code of the fork may run here"),
         (PULL, {"mode": "merge"}, "needs `results`"),
         (PULL, {"mode": "merge", "results": "x", "shard": "1/2"}, "cannot be combined"),
-        (dataclasses.replace(DISPATCH, head_sha="c" * 40), {}, "another commit is checked out"),
+        (dataclasses.replace(DISPATCH, head=Head(sha="c" * 40)), {}, "another commit is checked out"),
     ],
 )
 def test_what_is_refused(event: EventContext, given: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -53,9 +58,9 @@ def test_what_is_refused(event: EventContext, given: dict[str, Any], words: str,
         (PULL, {"env": "KEY"}),  # GitHub gives such a run no secrets
         (DISPATCH, {"env": "KEY"}),
         (RUN, {"mode": "post"}),
-        (dataclasses.replace(RUN, is_fork=False), {}),
+        (dataclasses.replace(RUN, head=Head(sha=SHA, is_fork=False)), {}),
         (EventContext(kind=EventKind.PUSH), {}),
-        (EventContext(kind=EventKind.WORKFLOW_DISPATCH, head_sha="c" * 40), {}),
+        (EventContext(kind=EventKind.WORKFLOW_DISPATCH, head=Head(sha="c" * 40)), {}),
         (EventContext(kind=EventKind.NONE), {"shard": "1/2"}),
     ],
 )

@@ -10,16 +10,16 @@ from builders import build
 
 from evalgate.config.settings import Settings
 from evalgate.github import check_run, comment, publish
-from evalgate.github.check_run import CheckRun, Conclusion, NotPermitted
-from evalgate.github.client import Connection, FailureKind, GitHubFailed
-from evalgate.github.comment import Speaker
-from evalgate.github.publish import Job, Place, Posting
+from evalgate.github.check_run import Conclusion
+from evalgate.github.client import CheckRun, Client, FailureKind, GitHubFailed
+from evalgate.github.comment import Job
+from evalgate.github.publish import Posting, ProgressWatcher
 from evalgate.model import TrialKey
 from evalgate.model.watcher import SilentWatcher
 
 KEY = TrialKey(suite="s", case_id="c", repeat=0)
-PLACE = Place(connection=Connection(repository="o/r", token="t"), head_sha="a" * 40, number=7)
 DOWN = GitHubFailed(FailureKind.UNREACHABLE, "nobody answers")
+DENIED = GitHubFailed(FailureKind.FORBIDDEN, "may not", hint="grant it")
 
 
 class GitHub:
@@ -37,9 +37,11 @@ class GitHub:
         monkeypatch.setattr(check_run, "complete", lambda *_, conclusion, **__: self.asked("complete", conclusion))
         monkeypatch.setattr(comment, "post", self.post)
 
-    def start(self, *_: object, name: str, **__: object) -> CheckRun | NotPermitted:
+    def start(self, *_: object, name: str, **__: object) -> CheckRun:
         self.asked("start", name)
-        return NotPermitted(message="may not", hint="grant it") if self.denied else CheckRun(id=1)
+        if self.denied:
+            raise DENIED
+        return CheckRun(id=1)
 
     def post(self, _: object, number: int, name: str, text: str, *, create: bool) -> None:
         self.asked("comment", create)
@@ -58,16 +60,21 @@ def github(monkeypatch: pytest.MonkeyPatch) -> GitHub:
 
 
 def opened(
-    settings: Settings | None = None, *, now: Callable[[], float] = lambda: 0.0, place: Place = PLACE
+    settings: Settings | None = None, *, now: Callable[[], float] = lambda: 0.0, number: int | None = 7
 ) -> Posting:
-    made = Posting(place, Job(speaker=Speaker(run=1)), settings or Settings(), now=now)
+    made = posting(settings or Settings(), now=now, number=number)
     made.start()
     return made
 
 
+def posting(settings: Settings, *, now: Callable[[], float] = lambda: 0.0, number: int | None = 7) -> Posting:
+    client = Client(repository="o/r", token="t")
+    return Posting(client, Job(run=1), settings, head_sha="a" * 40, number=number, now=now)
+
+
 def settled(made: Posting) -> None:
     """Everything that was asked for was done."""
-    made._errands.join()
+    made._requests.join()
 
 
 def let_go(github: GitHub, made: Posting) -> None:
@@ -88,7 +95,7 @@ def test_a_run_is_begun_decided_and_told(github: GitHub) -> None:
 def test_progress_is_told_seldom_and_by_nobodys_trial(github: GitHub) -> None:
     now = 0.0
     made = opened(now=lambda: now)
-    watcher = made.watching(SilentWatcher())
+    watcher = made.watch(SilentWatcher())
     watcher.begin(trials=600, done=0)
     for second in range(300):
         now = float(second)
@@ -109,7 +116,7 @@ def test_a_github_that_hangs_holds_up_no_trial_and_gets_no_backlog(github: GitHu
     settled(made)
     github.hold.clear()
     github.busy.clear()
-    watcher = made.watching(SilentWatcher())
+    watcher = made.watch(SilentWatcher())
     watcher.begin(trials=10_000, done=0)
     for second in range(1_000):  # were it to wait, this would fail after ten seconds
         now = float(second)
@@ -126,7 +133,7 @@ def test_the_first_failure_to_tell_progress_is_the_last_try(github: GitHub) -> N
     github.fail = {"update"}
     now = 0.0
     made = opened(now=lambda: now)
-    watcher = made.watching(SilentWatcher())
+    watcher = made.watch(SilentWatcher())
     watcher.begin(trials=600, done=0)
     for second in range(0, 300, 30):
         now = float(second)
@@ -192,7 +199,7 @@ def test_a_crash_after_the_verdict_is_no_success(github: GitHub) -> None:
 
 
 def test_a_run_that_ends_before_it_began_leaves_nothing_behind(github: GitHub) -> None:
-    made = Posting(PLACE, Job(), Settings(comment="off"))
+    made = posting(Settings(comment="off"))
     assert made.give_up("cancelled", hurried=True) == ()
     assert github.calls == []
 
@@ -222,16 +229,18 @@ def test_a_verdict_does_not_wait_for_a_github_that_hangs_and_says_so(
 
 
 @pytest.mark.parametrize(
-    ("settings", "place", "expected"),
+    ("settings", "number", "expected"),
     [
-        (Settings(comment="off"), PLACE, ["start", "complete"]),
-        (Settings(check_run=False), PLACE, ["comment"]),
+        (Settings(comment="off"), 7, ["start", "complete"]),
+        (Settings(check_run=False), 7, ["comment"]),
         # a push: no pull request to comment on
-        (Settings(), Place(connection=PLACE.connection, head_sha="a" * 40), ["start", "complete"]),
+        (Settings(), None, ["start", "complete"]),
     ],
 )
-def test_only_what_is_wanted_is_posted(github: GitHub, settings: Settings, place: Place, expected: list[str]) -> None:
-    made = opened(settings, place=place)
+def test_only_what_is_wanted_is_posted(
+    github: GitHub, settings: Settings, number: int | None, expected: list[str]
+) -> None:
+    made = opened(settings, number=number)
     made.prepare(build.report("pass"))
     made.finish()
     assert [what for what, _ in github.calls] == expected
@@ -255,7 +264,7 @@ def test_when_a_comment_is_made(words: str, when: str, *, expected: bool) -> Non
 
 
 def test_a_named_gate_has_a_check_run_of_its_own() -> None:
-    assert (Job().check_name, Job(name="travel").check_name) == ("evalgate", "evalgate: travel")
+    assert (publish.check_name(Job()), publish.check_name(Job(name="travel"))) == ("evalgate", "evalgate: travel")
 
 
 def test_a_reason_can_neither_ping_nor_render() -> None:
@@ -263,3 +272,42 @@ def test_a_reason_can_neither_ping_nor_render() -> None:
     assert "@team" not in said
     assert "<b>" not in said
     assert len(publish.undecided("x" * 100_000).title) <= 200
+
+
+def times_told(duration_s: int) -> list[int]:
+    now = 0.0
+    told: list[int] = []
+    watcher = ProgressWatcher(SilentWatcher(), lambda *_: told.append(int(now)), now=lambda: now)
+    watcher.begin(trials=duration_s, done=0)
+    for second in range(duration_s):
+        now = float(second)
+        watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "told"),
+    [
+        (60, []),  # over before anybody looks
+        (100, [60, 90]),
+        (150, [60, 90, 120]),
+    ],
+)
+def test_long_runs_tell_every_half_minute(duration_s: int, told: list[int]) -> None:
+    assert times_told(duration_s) == told
+
+
+def test_very_long_runs_tell_ever_more_seldom() -> None:
+    told = times_told(4 * 3600)
+    assert len(told) < 90
+    assert told[-1] - told[-2] > 600
+
+
+def test_the_end_is_told_by_the_report() -> None:
+    watcher = ProgressWatcher(SilentWatcher(), lambda *_: pytest.fail("told"), now=iter([0.0, 99.0]).__next__)
+    watcher.begin(trials=1, done=0)
+    watcher.trial_done(KEY, build.failed(build.FailureKind.RAISED, "x"), 0.1)
+
+
+def test_what_is_said_meanwhile() -> None:
+    assert publish.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40/1,200 runs of cases."

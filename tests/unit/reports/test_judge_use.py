@@ -37,17 +37,17 @@ READ = use(cached=4)
     ],
 )
 def test_unknown_is_never_nothing(uses: list[JudgeUse], figure: str, cost: str, exact: float | None) -> None:
-    assert view.judges_figure(uses) == figure
+    assert view.judges_summary(uses) == figure
     assert view.judge_cost(view.judges_total(uses)) == cost
     assert view.exact_cost_usd(uses) == exact
 
 
 def test_a_row() -> None:
-    told = view.judge_amounts(
+    told = view.judge_row(
         use(calls=1204, cached=7, retries=2, prompt_tokens=41_200, output_tokens=0, failures={"rate_limited": 2})
     )
     assert told == ("1,204", "7", "2", "2 (2 rate limited)", "41.2k", "-", "-")
-    assert view.judge_amounts(READ) == ("0", "4", "0", "0", "-", "-", "-")
+    assert view.judge_row(READ) == ("0", "4", "0", "0", "-", "-", "-")
     assert len(told) + 2 == len(view.JUDGE_HEADER)
 
 
@@ -85,8 +85,8 @@ def test_the_folded_table_has_a_row_a_criterion() -> None:
 
 def test_calls_that_played_users_are_told_apart() -> None:
     played = use(criterion="user_simulator", calls=6, cached=1)
-    assert view.judges_figure([PRICED, played]) == f"{PRICED.calls + 6} calls (6 by simulated users), 1 cached, $0.02"
-    assert view.judges_figure([use(criterion="user_simulator", cached=3)]) == "0 calls, 3 cached"
+    assert view.judges_summary([PRICED, played]) == f"{PRICED.calls + 6} calls (6 by simulated users), 1 cached, $0.02"
+    assert view.judges_summary([use(criterion="user_simulator", cached=3)]) == "0 calls, 3 cached"
     made = build.report("pass")
     told = dataclasses.replace(made, run=dataclasses.replace(made.run, judges=(PRICED, played)))
     for file in ("summary", "html"):

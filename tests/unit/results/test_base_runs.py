@@ -103,10 +103,10 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
     now: list[CriterionUse], *, adk_compat: bool, is_same: bool
 ) -> None:
     then = _asked()
-    past_runs = results_history.summarize(then, "c")
+    past_runs = results_history.summary_of(then, "c")
     assert all(case.outcomes[0].passes == 1 for case in past_runs.cases)
     head = _judged_by(then, now)
-    again = results_history.update(past_runs, results_history.summarize(head, "d", adk_compat=adk_compat))
+    again = results_history.update(past_runs, results_history.summary_of(head, "d", adk_compat=adk_compat))
     assert {len(case.outcomes) for case in again.cases} == {2 if is_same else 1}
     # a change that raises a threshold breaks what passed: that it may not decide by itself
     policy = Policy(admission=1, adk_compat=adk_compat)
@@ -115,7 +115,7 @@ def test_a_changed_bar_starts_the_history_anew_and_lets_no_case_off(
 
 def test_another_question_decides_nothing_yet_and_another_file_name_changes_no_question() -> None:
     then = _asked()
-    past_runs = results_history.summarize(then, "c")
+    past_runs = results_history.summary_of(then, "c")
     policy = Policy(admission=1)
 
     def unreliable(run: Run, **more: Any) -> int:

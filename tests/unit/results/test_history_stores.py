@@ -12,7 +12,7 @@ import pytest
 from evalgate.errors import UnavailableError
 from evalgate.results import history as results_history
 from evalgate.results.history import CaseHistory, PastOutcome, PastRun, PastRuns
-from evalgate.results.stores import Revise, Stored
+from evalgate.results.stores import Revise, StoredRun
 
 OUTCOME = PastOutcome(number=1, passes=1, measured=2, runs=2)
 RUN = PastRuns(
@@ -32,7 +32,7 @@ class Held:
     def read(self, name: str) -> bytes | None:
         return self.history if name == "history.json" else None
 
-    def find(self, candidates: Sequence[str]) -> Stored | None:
+    def find(self, candidates: Sequence[str]) -> StoredRun | None:
         raise AssertionError
 
     def save(self, commit: str, results: Path, *, now: datetime, revise: Revise | None = None) -> None:
@@ -40,7 +40,7 @@ class Held:
 
 
 def test_runs_are_added_and_the_badge_follows() -> None:
-    revise = results_history.adding(RUN)
+    revise = results_history.add_run(RUN)
     once = revise(None)
     twice = revise(once["history.json"])
     history = results_history.parse_history(twice["history.json"])
@@ -51,20 +51,20 @@ def test_runs_are_added_and_the_badge_follows() -> None:
 
 def test_an_unreadable_history_starts_anew_and_says_so() -> None:
     warnings: list[str] = []
-    files = results_history.adding(RUN, warn=warnings.append)(b"not JSON")
+    files = results_history.add_run(RUN, warn=warnings.append)(b"not JSON")
     assert len(results_history.parse_history(files["history.json"]).runs) == 1
     assert "starts anew" in warnings[0]
 
 
 def test_the_history_of_a_later_evalgate_is_never_overwritten() -> None:
     warnings: list[str] = []
-    assert results_history.adding(RUN, warn=warnings.append)(b'{"schema_version": 9}') == {}
+    assert results_history.add_run(RUN, warn=warnings.append)(b'{"schema_version": 9}') == {}
     assert "later version" in warnings[0]
 
 
 def test_reading_a_stores_history() -> None:
     assert results_history.read_history(Held(None)) is None
-    stored = results_history.adding(RUN)(None)["history.json"]
+    stored = results_history.add_run(RUN)(None)["history.json"]
     read = results_history.read_history(Held(stored))
     assert read is not None
     assert read.cases[0].case_id == "a"

@@ -62,14 +62,14 @@ def test_nearest_first_and_newest_of_a_commit_first() -> None:
 def test_what_goes(
     days: list[tuple[int, str]], new: tuple[int, str], keep: int, dropped: list[tuple[int, str]]
 ) -> None:
-    found = stores.pick_dropped([entry(*each) for each in days], keep=keep, new=entry(*new))
+    found = stores.pick_removed([entry(*each) for each in days], keep=keep, new=entry(*new))
     assert found == [entry(*each) for each in dropped]
 
 
 @given(st.sets(st.tuples(st.integers(1, 28), st.sampled_from([A, B, C, "d" * 40]))), st.integers(1, 5))
 def test_never_more_than_are_kept(days: set[tuple[int, str]], keep: int) -> None:
     entries, new = [entry(*each) for each in days], entry(28, A)
-    left = {*entries, new} - set(stores.pick_dropped(entries, keep=keep, new=new))
+    left = {*entries, new} - set(stores.pick_removed(entries, keep=keep, new=new))
     assert new in left
     assert len(left) <= keep
 

@@ -30,9 +30,7 @@ And more.
 
 
 def test_a_commit_object() -> None:
-    assert commit.parse_commit(C, COMMIT.encode()) == Commit(
-        sha=C, parents=(A, B), committed_at="2023-11-14T22:13:21Z", subject=f"Merge {B} into {A}"
-    )
+    assert commit.parse_commit(C, COMMIT.encode()) == Commit(sha=C, parents=(A, B), subject=f"Merge {B} into {A}")
 
 
 @pytest.mark.parametrize(
@@ -46,13 +44,13 @@ def test_a_commit_object() -> None:
     ],
 )
 def test_the_merge_that_github_tests(subject: str, parents: tuple[str, ...], is_one: bool) -> None:
-    assert commit.is_test_merge(Commit(sha=C, parents=parents, committed_at="", subject=subject)) is is_one
+    assert commit.is_test_merge(Commit(sha=C, parents=parents, subject=subject)) is is_one
 
 
 @given(st.binary())
 def test_no_bytes_upset_the_reading_of_a_commit(data: bytes) -> None:
     commit.parse_commit(A, data)
-    commit.parse_commit(A, b"committer " + data + b"> 99999999999 +0000\n\n")
+    commit.parse_commit(A, b"parent " + data + b"\n\n")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from builders import build
 
 from evalgate.errors import ConfigError, UnavailableError
 from evalgate.results import file, stores
-from evalgate.results.stores import Revise, Stored
+from evalgate.results.stores import Revise, StoredRun
 from evalgate.system import git
 
 A, B, C = (letter * 40 for letter in "abc")
@@ -25,12 +25,12 @@ class Shelf:
     def __init__(self, name: str, *commits: str, reachable: bool = True) -> None:
         self.name, self._commits, self._reachable = name, commits, reachable
 
-    def find(self, candidates: Sequence[str]) -> Stored | None:
+    def find(self, candidates: Sequence[str]) -> StoredRun | None:
         if not self._reachable:
             raise UnavailableError("no network")
         for distance, sha in enumerate(candidates):
             if sha in self._commits:
-                return Stored(commit=sha, saved_at="", distance=distance, path=Path(sha))
+                return StoredRun(commit=sha, saved_at="", distance=distance, path=Path(sha))
         return None
 
     def read(self, name: str) -> bytes | None:

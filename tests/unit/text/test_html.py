@@ -21,8 +21,8 @@ def test_strings_stay_text(text: str) -> None:
 
 
 def test_names_between_backticks_are_code() -> None:
-    assert html.coded("set `a<b>` & run") == "set <code>a&lt;b&gt;</code> &amp; run"
-    assert html.coded("one ` alone") == "one ` alone"
+    assert html.with_code("set `a<b>` & run") == "set <code>a&lt;b&gt;</code> &amp; run"
+    assert html.with_code("one ` alone") == "one ` alone"
 
 
 def test_the_page_allows_its_own_style_and_script_only() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from evalgate.agents.tools import mocks
 from evalgate.agents.tools.base import AskedCall, Replied, RunTool
 from evalgate.agents.tools.mocks import MockFile, MockRule, MockRules
 from evalgate.model import TrialKey
@@ -51,7 +50,7 @@ def ask(some: MockRules, tool: str = "t", nth: int = 1, **args: Any) -> Any:
     ],
 )
 def test_for_which_calls_a_rule_is_meant(rule: dict[str, Any], args: dict[str, Any], held: bool) -> None:
-    assert mocks.rule_holds(MockRule.model_validate({**rule, "response": 1}), args) is held
+    assert MockRule.model_validate({**rule, "response": 1}).match(args) is held
 
 
 def test_the_first_rule_that_holds_answers_and_the_default_comes_last() -> None:

@@ -98,7 +98,7 @@ def test_cassettes_that_cannot_be_understood_are_named(tmp_path: Path) -> None:
     record(made(tmp_path), ("Oslo", 1))
     file(tmp_path, "bad").write_text("{")
     cases = [("s.evalset.json", name) for name in ("c", "bad", "absent")]
-    (problem,) = toolbox.check_cassettes(tmp_path, "kept", cases)
+    (problem,) = toolbox.check_files(tmp_path, "kept", cases)
     assert problem.place is not None
     assert problem.place.file == toolbox.file_of("kept", "s.evalset.json", "bad")
     assert "`bad`" in problem.message

@@ -123,7 +123,7 @@ def test_the_cause_decides_where_the_exception_says_nothing() -> None:
 def test_causes_in_a_circle_end() -> None:
     one, two = ValueError("one"), ValueError("two")
     one.__cause__, two.__cause__ = two, one
-    assert list(errors.causes(one)) == [one, two]
+    assert list(errors.errors_of(one)) == [one, two]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_the_users_frames_are_kept() -> None:
     try:
         of_the_user()
     except httpx.UnsupportedProtocol as error:
-        text = errors.trimmed_traceback(error)
+        text = errors.own_traceback(error)
     assert "of_the_user" in text
     assert "site-packages" not in text
     assert "UnsupportedProtocol" in text

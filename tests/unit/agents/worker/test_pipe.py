@@ -90,11 +90,11 @@ def test_what_is_held_is_written_with_the_next_message_and_in_order(tmp_path: An
     out = tmp_path / "out"
     descriptor = os.open(out, os.O_CREAT | os.O_WRONLY)
     held = Pipe(io.BufferedReader(io.BytesIO()), descriptor)
-    held.hold({"n": 1})
-    held.hold({"n": 2})
+    held.keep({"n": 1})
+    held.keep({"n": 2})
     assert out.read_bytes() == b""
     held.send({"n": 3})
     held.send({"n": 4})
-    held.hold({"n": 5, "x": "y" * pipe.HELD_BYTES})  # so much is not held: a flood must be noticed
+    held.keep({"n": 5, "x": "y" * pipe.HELD_BYTES})  # so much is not held: a flood must be noticed
     os.close(descriptor)
     assert [json.loads(line)["n"] for line in out.read_bytes().splitlines()] == [1, 2, 3, 4, 5]

@@ -25,14 +25,14 @@ from evalgate.agents.worker.server import TurnWatch
     ],
 )
 def test_overlaps_count_once(intervals: list[tuple[float, float]], seconds: float) -> None:
-    assert server.union(intervals) == seconds
+    assert server.seconds_of(intervals) == seconds
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20))))
 def test_the_union_counts_each_second_once(pairs: list[tuple[int, int]]) -> None:
     intervals = [(float(start), float(start + length)) for start, length in pairs]
     covered = {second for start, length in pairs for second in range(start, start + length)}
-    assert server.union(intervals) == len(covered)
+    assert server.seconds_of(intervals) == len(covered)
 
 
 class Clock:

@@ -104,7 +104,7 @@ def test_nothing_to_run_is_a_mistake_that_says_so() -> None:
     ],
 )
 def test_results_as_json(result: Any, recorded: Any) -> None:
-    assert tools.recordable(result) == recorded
+    assert tools.result_json(result) == recorded
 
 
 class QuotaError(RuntimeError):
@@ -144,7 +144,7 @@ def test_a_recorded_exception_is_raised_again(error: Exception, caught_as: type[
 
 @pytest.mark.parametrize("name", ["nowhere.at.all.OddError", "OddError", "print", "KeyboardInterrupt"])
 def test_an_exception_that_is_not_known_here_keeps_its_name(name: str) -> None:
-    error = tools.simulated(name, "said")
+    error = tools.named_error(name, "said")
     assert (type(error).__name__, str(error)) == (name.rpartition(".")[2], "said")
     assert isinstance(error, Exception)
 

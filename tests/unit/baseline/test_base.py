@@ -83,7 +83,7 @@ def test_the_agent_of_the_base(tmp_path: Path, theirs: list[Any], ours: list[Any
 
 def read(
     tmp_path: Path, files: dict[str, str], *, agents: list[Any] | None = None, **given: Any
-) -> baseline_base.BaseSide:
+) -> baseline_base.BaseProject:
     """The base with `files` beside a sound one, for a head that has a sound one alone."""
     asked = {"a.evalset.json": ["1"]}
     root = side(tmp_path / "base", agents=[COMMAND] if agents is None else agents, files=asked)
@@ -133,7 +133,7 @@ def test_which_of_the_bases_rules_are_not_known(
     assert {suite.key for suite in rules.suites} == {
         "a.evalset.json"
     } | unread  # its criteria may be known all the same
-    places = {each.place.file for each in rules.faults if each.place}
+    places = {each.place.file for each in rules.errors if each.place}
     assert (fault in places) if fault else not places
 
 
@@ -186,7 +186,7 @@ def test_a_selection_limits_the_bases_cases_and_not_its_rules(
         gating = [use.threshold for use in suite.criteria if use.name == "response_match_score"]
         assert gating == [0.9]
         assert not opening.is_missing(suite.agent)
-    assert rules.faults == ()  # that the base lacks what is selected is no fault of its files
+    assert rules.errors == ()  # that the base lacks what is selected is no fault of its files
     assert rules.is_empty() is not any(asked.values())
 
 
@@ -199,7 +199,7 @@ def test_criteria_that_cannot_be_read_are_said_where_only_new_cases_run(tmp_path
     rules = baseline_base.read(choice, root, project.prepare(choice, environ={}).suites, {}).rules
     assert rules is not None
     assert rules.unruled == {"a.evalset.json"}
-    assert len(rules.faults) == 1
+    assert len(rules.errors) == 1
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_selection_follows_a_moved_file(tmp_path: Path, selection: list[str], 
     choice = load.load_settings({"root": str(head), "paths": paths})
     found = baseline_base.read(choice, base, project.prepare(choice, environ={}).suites, {})
     assert found.rules is not None
-    assert found.rules.faults == ()
+    assert found.rules.errors == ()
     cases = {suite.key: len(suite.eval_set.cases) for suite in found.rules.suites}
     if renamed:
         assert found.renamed == {"b.evalset.json": "a.evalset.json"}

@@ -8,7 +8,8 @@ import pytest
 
 from evalgate.agents import opening
 from evalgate.baseline import rules as baseline_rules
-from evalgate.baseline.base import Base, BaseRules
+from evalgate.baseline.base import Base, BaseProject, BaseRules
+from evalgate.baseline.rules import Rules
 from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
@@ -50,11 +51,21 @@ def chosen(*, judge: dict[str, object] | None = None, **given: object) -> Settin
 BY_BASE = chosen(policy="base")
 
 
-def base(*suites: Suite, settings: Settings | None = None, **options: object) -> Base:
+def base(*suites: Suite, settings: Settings | None = None, renamed: dict[str, str] | None = None) -> Base:
     policy = Policy(suite_pass_rate={"old": 0.75}, advisory=frozenset({"new"}))
     rules = BaseRules(suites=suites, policy=policy)
-    made = Base(origin=BaseOrigin(source=BaseSource.RERUN), rules=rules, settings=settings)
-    return dataclasses.replace(made, **options)  # type: ignore[arg-type]
+    project = BaseProject(rules=rules, settings=settings, renamed=renamed or {})
+    return Base(origin=BaseOrigin(source=BaseSource.RERUN), project=project)
+
+
+def with_rules(made: Base, **rules: object) -> Base:
+    assert made.project.rules is not None
+    changed = dataclasses.replace(made.project.rules, **rules)  # type: ignore[arg-type]
+    return dataclasses.replace(made, project=dataclasses.replace(made.project, rules=changed))
+
+
+def rules_of(settings: Settings, head: tuple[Suite, ...], then: Base | None, *, policy: Policy | None = None) -> Rules:
+    return baseline_rules.of(settings, head, then, policy=policy or Policy())
 
 
 @pytest.mark.parametrize(
@@ -69,8 +80,8 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
     agents: list[AgentUse], of_the_deleted: AgentUse, expected: AgentUse | None
 ) -> None:
     head = tuple(suite(f"s{number}", agent) for number, agent in enumerate(agents))
-    bar = baseline_rules.of(BY_BASE, head, Policy(), base(*head, suite("gone", of_the_deleted)))
-    restored = next(each for each in bar.suites if each.key == "gone")
+    found = rules_of(BY_BASE, head, base(*head, suite("gone", of_the_deleted)))
+    restored = next(each for each in found.suites if each.key == "gone")
     if expected is not None:
         assert restored.agent == expected
     else:
@@ -81,13 +92,13 @@ def test_a_deleted_file_is_measured_or_said_to_be_unmeasurable(
 
 def test_a_renamed_file_keeps_the_bases_rules() -> None:
     head = (suite("new", ONE, threshold=0.1, cases="a"),)
-    bar = baseline_rules.of(BY_BASE, head, Policy(), base(suite("old", ONE), renamed={"new": "old"}))
-    (made,) = bar.suites
+    found = rules_of(BY_BASE, head, base(suite("old", ONE), renamed={"new": "old"}))
+    (made,) = found.suites
     assert made.key == "new"
     assert [use.threshold for use in made.criteria] == [0.9]
     assert [case.case_id for case in made.eval_set.cases] == ["a", "b"]
-    assert bar.policy.suite_pass_rate["new"] == 0.75
-    assert bar.policy.advisory == frozenset()  # a name that the base lets off does not let this file off
+    assert found.policy.suite_pass_rate["new"] == 0.75
+    assert found.policy.advisory == frozenset()  # a name that the base lets off does not let this file off
 
 
 def test_a_new_file_stands_under_the_bases_own_globs() -> None:
@@ -96,9 +107,9 @@ def test_a_new_file_stands_under_the_bases_own_globs() -> None:
     gate_file = GateFile.model_validate({"suites": rules})
     theirs = chosen(policy="base", pass_rate=0.5).model_copy(update={"gate_file": gate_file})
     head = tuple(suite(key, ONE) for key in ("critical/new", "trial/new", "old"))
-    bar = baseline_rules.of(BY_BASE, head, Policy(), base(suite("old", ONE), settings=theirs))
-    assert bar.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
-    assert "trial/new" in bar.policy.advisory
+    found = rules_of(BY_BASE, head, base(suite("old", ONE), settings=theirs))
+    assert found.policy.suite_pass_rate == {"old": 0.75, "critical/new": 1.0}
+    assert "trial/new" in found.policy.advisory
 
 
 def led(made: Suite, *, model: str) -> Suite:
@@ -114,18 +125,18 @@ def led(made: Suite, *, model: str) -> Suite:
 
 def test_the_first_simulated_user_brings_its_criterion() -> None:
     """Without it a conversation that its limit cut short could pass by the base's criteria."""
-    bar = baseline_rules.of(BY_BASE, (led(suite("s", ONE), model="mine"),), Policy(), base(suite("s", ONE)))
-    assert {use.name for use in bar.suites[0].criteria} == {"conversation_ended", "m"}
-    assert bar.suites[0].simulator.model == "mine"
+    found = rules_of(BY_BASE, (led(suite("s", ONE), model="mine"),), base(suite("s", ONE)))
+    assert {use.name for use in found.suites[0].criteria} == {"conversation_ended", "m"}
+    assert found.suites[0].simulator.model == "mine"
 
 
 def test_the_bases_simulated_user_stays() -> None:
     head, then = (led(suite("s", ONE), model=model) for model in ("an easy one", "a strict one"))
-    bar = baseline_rules.of(BY_BASE, (head,), Policy(), base(then))
-    assert bar.suites[0].simulator.model == "a strict one"
-    bar = baseline_rules.of(chosen(), (head,), Policy(), base(then))
-    assert bar.suites[0].simulator.model == "an easy one"
-    told = [(each.subject, each.base, each.head) for each in bar.relaxed if each.subject.startswith("simulator")]
+    found = rules_of(BY_BASE, (head,), base(then))
+    assert found.suites[0].simulator.model == "a strict one"
+    found = rules_of(chosen(), (head,), base(then))
+    assert found.suites[0].simulator.model == "an easy one"
+    told = [(each.subject, each.base, each.head) for each in found.relaxed if each.subject.startswith("simulator")]
     assert told == [("simulator model of s", "a strict one", "an easy one")]
 
 
@@ -145,12 +156,12 @@ def test_by_whose_settings_and_judges_it_is_measured(
 ) -> None:
     head = chosen(judge={"base_url": "mine", "min_kappa": 0.1}, output="here", **ours)
     then = None if theirs is None else chosen(judge={"base_url": "theirs", "min_kappa": 0.6}, output="there", **theirs)
-    bar = baseline_rules.of(head, (suite("s", ONE),), Policy(), base(suite("s", ONE), settings=then))
-    settings, judge = bar.settings, bar.settings.gate_file.judge
+    found = rules_of(head, (suite("s", ONE),), base(suite("s", ONE), settings=then))
+    settings, judge = found.settings, found.settings.gate_file.judge
     assert (settings.runs.start, settings.skip_judged, judge.base_url) == ruling
     assert judge.min_kappa == (0.6 if judge.base_url == "theirs" else 0.1)
     assert settings.output == "here"
-    told = {each.subject for each in bar.relaxed}
+    told = {each.subject for each in found.relaxed}
     assert ({"runs", "skip_judged", "judge.min_kappa", "judge.base_url"} <= told) is (then is not None), "shown anyway"
 
 
@@ -160,14 +171,11 @@ def test_of_a_file_of_which_only_new_cases_run_the_bases_rules_stay(known: froze
     head, then = led(suite("s", ONE, threshold=0.1), model="an easy one"), led(suite("s", ONE), model="a strict one")
     none_of_them = dataclasses.replace(then, eval_set=dataclasses.replace(then.eval_set, cases=()))
     made = base(none_of_them)
-    assert made.rules is not None
-    bar = baseline_rules.of(
-        BY_BASE, (head,), Policy(), dataclasses.replace(made, rules=dataclasses.replace(made.rules, led=known))
-    )
-    assert {use.name: use.threshold for use in bar.suites[0].criteria} == {"conversation_ended": 1.0, "m": 0.9}
-    assert [case.case_id for case in bar.suites[0].eval_set.cases] == ["a", "b", "c"]
-    assert bar.suites[0].simulator.model == model
-    assert "m" in {each.subject for each in bar.relaxed}
+    found = rules_of(BY_BASE, (head,), with_rules(made, simulated=known))
+    assert {use.name: use.threshold for use in found.suites[0].criteria} == {"conversation_ended": 1.0, "m": 0.9}
+    assert [case.case_id for case in found.suites[0].eval_set.cases] == ["a", "b", "c"]
+    assert found.suites[0].simulator.model == model
+    assert "m" in {each.subject for each in found.relaxed}
 
 
 NOT_THERE = Base(origin=BaseOrigin(source=BaseSource.RERUN, commit="c"))
@@ -189,30 +197,27 @@ FIRST = dataclasses.replace(NOT_THERE, problem="it has no agent", no_agent=True)
 def test_a_base_whose_rules_are_not_known_is_said(
     choice: Settings, then: Base | None, codes: list[str], blocks: bool
 ) -> None:
-    bar = baseline_rules.of(choice, (), Policy(fail_on=frozenset()), then)
-    assert [problem.code for problem in bar.problems] == codes
-    assert (bar.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
-    assert not bar.by_base
+    found = rules_of(choice, (), then, policy=Policy(fail_on=frozenset()))
+    assert [problem.code for problem in found.problems] == codes
+    assert (found.policy.fail_on == {FailOn.NOT_MEASURED}) is blocks
+    assert not found.by_base
 
 
 def test_a_gate_file_without_evaluation_files_can_be_weakened_all_the_same() -> None:
     theirs = chosen(runs=3, max_drop=0.05).model_copy(update={"places": Locator(None, "evalgate.yml")})
     ours = chosen(runs=1, max_drop=0.5)
-    then = dataclasses.replace(NOT_THERE, settings=theirs)
+    then = dataclasses.replace(NOT_THERE, project=BaseProject(settings=theirs))
     head = (suite("s", ONE),)
-    bar = baseline_rules.of(ours, head, Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}), then)
-    assert {each.subject for each in bar.relaxed} == {"runs", "max_drop"}
-    without_one = dataclasses.replace(then, settings=theirs.model_copy(update={"places": None}))
-    assert baseline_rules.of(ours, head, Policy(max_drop=0.5), without_one).relaxed == ()
+    found = rules_of(ours, head, then, policy=Policy(max_drop=0.5, suite_pass_rate={"s": 0.5}))
+    assert {each.subject for each in found.relaxed} == {"runs", "max_drop"}
+    without_one = dataclasses.replace(
+        NOT_THERE, project=BaseProject(settings=theirs.model_copy(update={"places": None}))
+    )
+    assert rules_of(ours, head, without_one, policy=Policy(max_drop=0.5)).relaxed == ()
 
 
-def fault(file: str) -> Problem:
+def error(file: str) -> Problem:
     return Problem(severity=Severity.ERROR, code="x", message="is not JSON", place=Place(file=file, line=3))
-
-
-def with_faults(made: Base, *faults: Problem, **unread: frozenset[str]) -> Base:
-    assert made.rules is not None
-    return dataclasses.replace(made, rules=dataclasses.replace(made.rules, faults=faults, **unread))  # type: ignore[arg-type]
 
 
 UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
@@ -228,35 +233,31 @@ UNKNOWN, UNCHECKED = "base-rules-unknown", "base-rules-unchecked"
 def test_where_criteria_of_the_base_cannot_be_read_heads_stand_in(policy: str, told: list[tuple[str, str]]) -> None:
     """For that file alone: a red main is repaired by the change, and weakens nothing else unseen."""
     suites = (suite("bad", ONE, threshold=0.0), suite("gone", ONE), suite("unread", ONE, cases=""), suite("whole", ONE))
-    broken = with_faults(
+    broken = with_rules(
         base(*suites, settings=chosen(runs=3)),
-        fault("c.json"),
-        fault("unread"),
+        errors=(error("c.json"), error("unread")),
         unread=frozenset({"unread"}),
         unruled=frozenset({"bad", "gone"}),
     )
     head = tuple(suite(key, ONE, threshold=0.5, cases="b") for key in ("whole", "bad", "unread"))
-    bar = baseline_rules.of(chosen(policy=policy), head, Policy(), broken)
-    for problem, (code, files) in zip(bar.problems, told, strict=True):
+    found = rules_of(chosen(policy=policy), head, broken)
+    for problem, (code, files) in zip(found.problems, told, strict=True):
         assert problem.code == code
         assert files in problem.message
         assert "c.json:3: is not JSON (and 1 more)" in problem.message
-    lowered = {(each.kind.value, each.suite) for each in bar.relaxed}
+    lowered = {(each.kind.value, each.suite) for each in found.relaxed}
     assert {("threshold", "whole"), ("threshold", "unread"), ("suite_removed", "gone")} <= lowered
-    assert "runs" in {each.subject for each in bar.relaxed}
-    assert bar.by_base is (policy == "base")
-    if bar.by_base:
-        rules = {each.key: (each.criteria[0].threshold, len(each.eval_set.cases)) for each in bar.suites}
+    assert "runs" in {each.subject for each in found.relaxed}
+    assert found.by_base is (policy == "base")
+    if found.by_base:
+        rules = {each.key: (each.criteria[0].threshold, len(each.eval_set.cases)) for each in found.suites}
         assert rules == {"whole": (0.9, 2), "bad": (0.5, 2), "unread": (0.9, 1)}
 
 
 def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
     """Renamed, one case of two edited, and its threshold lowered: that is no file that was merely deleted."""
     sides = [suite("old", ONE), suite("new", ONE, threshold=0.1, cases="ac")]
-    told = {
-        (each.kind.value, each.subject)
-        for each in baseline_rules.of(chosen(), (sides[1],), Policy(), base(sides[0])).relaxed
-    }
+    told = {(each.kind.value, each.subject) for each in rules_of(chosen(), (sides[1],), base(sides[0])).relaxed}
     assert ("threshold", "m") in told
     assert ("case_removed", "b") in told
     assert "suite_removed" not in {kind for kind, _ in told}
@@ -266,8 +267,6 @@ def test_a_file_is_followed_for_its_rules_as_for_its_cases() -> None:
 def test_in_which_stores_the_past_is_looked_up(policy: str, named: str) -> None:
     """A store of the change's own choice has no past, or whatever past it likes."""
     theirs = chosen(policy=policy, data_branch="kept", admission=2)
-    bar = baseline_rules.of(
-        chosen(data_branch="mine", admission=2), (suite("s", ONE),), Policy(), base(settings=theirs)
-    )
-    assert bar.settings.data_branch == named
-    assert "data_branch" in {each.subject for each in bar.relaxed}
+    found = rules_of(chosen(data_branch="mine", admission=2), (suite("s", ONE),), base(settings=theirs))
+    assert found.settings.data_branch == named
+    assert "data_branch" in {each.subject for each in found.relaxed}

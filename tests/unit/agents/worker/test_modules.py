@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalgate.agents.worker import importing
+from evalgate.agents.worker import modules
 
 TREE = [
     "plain/agent.py",
@@ -58,7 +58,7 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_names(root: Path, path: str, name: str, top: str, aliases: set[str]) -> None:
-    home = importing.locate(path, str(root))
+    home = modules.locate(path, str(root))
     assert home.name == name
     assert set(home.aliases) == aliases
     assert home.roots[0] == str(root)
@@ -67,17 +67,17 @@ def test_names(root: Path, path: str, name: str, top: str, aliases: set[str]) ->
 
 def test_the_root_itself_may_be_the_agent(root: Path) -> None:
     (root / "agent.py").write_text("")
-    home = importing.locate(".", str(root))
+    home = modules.locate(".", str(root))
     assert home.folder == str(root)
 
 
 @pytest.mark.parametrize("path", ["nowhere", "pkg.nowhere", "pkg/nowhere.py"])
 def test_what_is_not_there_raises(root: Path, path: str) -> None:
     with pytest.raises(FileNotFoundError, match=path):
-        importing.locate(path, str(root))
+        modules.locate(path, str(root))
 
 
 def test_roots_go_before_packages_and_behind_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", ["/lib/python", "/lib/python/site-packages"])
-    importing.add_roots(("/checkout", "/lib/python"))
+    modules.add_folders(("/checkout", "/lib/python"))
     assert sys.path == ["/lib/python", "/checkout", "/lib/python/site-packages"]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from evalgate import agents
-from evalgate.baseline import loosening
-from evalgate.baseline.loosening import ComparedRules
+from evalgate.baseline import relaxed
+from evalgate.baseline.base import BaseRules
 from evalgate.model import (
     AgentUse,
     Case,
@@ -56,26 +55,21 @@ def suite(
     )
 
 
-def found(base: Suite | Policy, *head: Suite | Policy, renamed: dict[str, str] | None = None) -> list[str]:
-    def rules(*given: Suite | Policy) -> ComparedRules:
-        policies = [each for each in given if isinstance(each, Policy)]
-        return ComparedRules(
-            suites=tuple(each for each in given if isinstance(each, Suite)),
-            policy=policies[0] if policies else Policy(),
-        )
-
-    listed = loosening.of_rules(
-        rules(base),
-        rules(*head),
-        fingerprint=lambda case: repr(case.expects_state) + case.case_id,
-        which=agents.identity_of,
-        renamed=renamed,
-    )
+def told(
+    base: tuple[Suite, ...],
+    head: tuple[Suite, ...],
+    *,
+    theirs: Policy | None = None,
+    ours: Policy | None = None,
+    renamed: dict[str, str] | None = None,
+) -> list[str]:
+    rules = BaseRules(suites=base, policy=theirs or Policy())
+    listed = relaxed.of_rules(rules, head, ours or Policy(), renamed=renamed or {})
     return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "told"),
+    ("theirs", "ours", "expected"),
     [
         ({}, {}, []),
         ({"model": ""}, {"model": "b", "max_turns": 5}, []),  # results that do not tell it
@@ -87,7 +81,7 @@ def found(base: Suite | Policy, *head: Suite | Policy, renamed: dict[str, str] |
     ],
 )
 def test_whoever_plays_the_user_otherwise_is_told(
-    theirs: dict[str, object], ours: dict[str, object], told: list[str]
+    theirs: dict[str, object], ours: dict[str, object], expected: list[str]
 ) -> None:
     scenario = Case(case_id="c", scenario=ConversationScenario(starting_prompt="x", conversation_plan="y"))
     with_user = EvalSet(eval_set_id="set", cases=(scenario,))
@@ -95,8 +89,9 @@ def test_whoever_plays_the_user_otherwise_is_told(
         dataclasses.replace(suite(TOOLS), eval_set=with_user, simulator=SimulatorUse(**each))  # type: ignore[arg-type]
         for each in (theirs, ours)
     ]
-    assert found(*sides) == [f"policy simulator {each}" for each in told]
-    assert found(*(dataclasses.replace(each, eval_set=suite().eval_set) for each in sides)) == []  # nobody is played
+    assert told((sides[0],), (sides[1],)) == [f"policy simulator {each}" for each in expected]
+    base, head = (dataclasses.replace(each, eval_set=suite().eval_set) for each in sides)
+    assert told((base,), (head,)) == []  # nobody is played
 
 
 def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
@@ -196,7 +191,7 @@ def with_threshold(use: CriterionUse, threshold: float) -> CriterionUse:
     ],
 )
 def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
-    assert found(base, head) == expected
+    assert told((base,), (head,)) == expected
 
 
 @pytest.mark.parametrize(
@@ -227,7 +222,8 @@ def test_suites(base: Suite, head: Suite, expected: list[str]) -> None:
     ],
 )
 def test_policies(base: dict[str, object], head: dict[str, object], expected: list[str]) -> None:
-    assert found(Policy(**base), Policy(**head)) == [f"policy {each}" for each in expected]  # type: ignore[arg-type]
+    policies = Policy(**base), Policy(**head)  # type: ignore[arg-type]
+    assert told((), (), theirs=policies[0], ours=policies[1]) == [f"policy {each}" for each in expected]
 
 
 @pytest.mark.parametrize(
@@ -242,29 +238,28 @@ def test_policies(base: dict[str, object], head: dict[str, object], expected: li
     ],
 )
 def test_a_renamed_file_is_compared_under_its_new_name(head: Suite, expected: list[str]) -> None:
-    assert found(suite(TOOLS, WORDS), head, renamed={"b.json": "a.json"}) == expected
+    assert told((suite(TOOLS, WORDS),), (head,), renamed={"b.json": "a.json"}) == expected
 
 
 def test_no_number_of_cases_stands_before_a_rule() -> None:
     """Who edits each case of the first file hides no threshold of the second."""
     first, second = suite(TOOLS), suite(WORDS, key="b.json")
     edited, lowered = suite(TOOLS, cases="one*"), suite(with_threshold(WORDS, 0.1), key="b.json", cases="")
-    both = [ComparedRules(suites=suites, policy=Policy()) for suites in ((first, second), (edited, lowered))]
-    told = loosening.of_rules(*both, fingerprint=lambda case: repr(case.expects_state), which=agents.identity_of)
-    assert [each.kind.value for each in told] == ["threshold", "case_changed", *["case_removed"] * 3]
+    kinds = [each.partition(" ")[0] for each in told((first, second), (edited, lowered))]
+    assert kinds == ["threshold", "case_changed", *["case_removed"] * 3]
 
 
 LOWER = Policy(suite_pass_rate={"a.json": 0.5}, advisory=frozenset({"a.json"}))
-TOLD = ["policy pass_rate of a.json: 1.00 > 0.50", "policy severity of a.json: gating > advisory"]
+LOWERED = ["policy pass_rate of a.json: 1.00 > 0.50", "policy severity of a.json: gating > advisory"]
 
 
 @pytest.mark.parametrize(
     ("base", "renamed", "theirs", "expected"),
     [
-        (suite(TOOLS), {}, Policy(), TOLD),
+        (suite(TOOLS), {}, Policy(), LOWERED),
         (suite(TOOLS), {}, LOWER, []),  # as it was
         (suite(TOOLS, key="b.json"), {}, Policy(), []),  # a new file can lower nothing
-        (suite(TOOLS, key="b.json"), {"a.json": "b.json"}, Policy(), TOLD),
+        (suite(TOOLS, key="b.json"), {"a.json": "b.json"}, Policy(), LOWERED),
         (  # advisory under its old name, too
             suite(TOOLS, key="b.json"),
             {"a.json": "b.json"},
@@ -276,30 +271,22 @@ TOLD = ["policy pass_rate of a.json: 1.00 > 0.50", "policy severity of a.json: g
 def test_what_may_be_lowered_of_a_file(
     base: Suite, renamed: dict[str, str], theirs: Policy, expected: list[str]
 ) -> None:
-    listed = loosening.of_rules(
-        ComparedRules(suites=(base,), policy=theirs),
-        ComparedRules(suites=(suite(TOOLS), dataclasses.replace(base, key="b.json")), policy=LOWER),
-        fingerprint=lambda case: case.case_id,
-        which=agents.identity_of,
-        renamed=renamed,
-    )
-    assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed] == expected
+    head = (suite(TOOLS), dataclasses.replace(base, key="b.json"))
+    assert told((base,), head, theirs=theirs, ours=LOWER, renamed=renamed) == expected
 
 
 def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
     """`compare: {count: {gating: true}}`: without the criterion no drop of it can fail the gate any more."""
     policy = Policy(criteria={COUNT.name: CriterionRule(gating=True)})
 
-    def told(head: Suite) -> list[str]:
-        both = [ComparedRules(suites=(each,), policy=policy) for each in (suite(COUNT), head)]
-        listed = loosening.of_rules(*both, fingerprint=lambda case: case.case_id, which=agents.identity_of)
-        return [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in listed]
+    def found(head: Suite) -> list[str]:
+        return told((suite(COUNT),), (head,), theirs=policy, ours=policy)
 
-    assert told(suite(COUNT)) == []
-    assert told(suite()) == [f"criterion_removed {COUNT.name}: informational > "]
-    assert told(suite(dataclasses.replace(COUNT, threshold=0.5, informational=False))) == []
+    assert found(suite(COUNT)) == []
+    assert found(suite()) == [f"criterion_removed {COUNT.name}: informational > "]
+    assert found(suite(dataclasses.replace(COUNT, threshold=0.5, informational=False))) == []
     changed = dataclasses.replace(COUNT, options={"a": 1})
-    assert told(suite(changed)) == [f"criterion_changed {COUNT.name}: a unset > a 1"]
+    assert found(suite(changed)) == [f"criterion_changed {COUNT.name}: a unset > a 1"]
 
 
 @pytest.mark.parametrize(
@@ -320,6 +307,4 @@ def test_a_shown_criterion_that_decides_about_drops_is_no_less_a_bar() -> None:
 def test_a_stricter_bar_that_lets_more_pass(base: float, head: float, rule: ThresholdRule, expected: list[str]) -> None:
     policy = Policy(threshold=rule)
     then, now = (suite(dataclasses.replace(WORDS, threshold=each)) for each in (base, head))
-    before, after = (ComparedRules(suites=(each,), policy=policy) for each in (then, now))
-    told = loosening.of_rules(before, after, fingerprint=lambda _: "", which=agents.identity_of)
-    assert [f"{each.kind.value} {each.subject}: {each.base} > {each.head}" for each in told] == expected
+    assert told((then,), (now,), theirs=policy, ours=policy) == expected

@@ -8,7 +8,7 @@ import pytest
 
 from evalgate.agents import opening
 from evalgate.baseline import base as baseline_base
-from evalgate.baseline.base import Base, BaseRules
+from evalgate.baseline.base import Base, BaseProject, BaseRules
 from evalgate.model import AgentUse, BaseOrigin, BaseSource, Case, ConfigOrigin, CriteriaSource, EvalSet, Policy, Suite
 
 AGENT = AgentUse(driver="command")
@@ -50,9 +50,7 @@ def test_new_cases(
     base = Base(
         origin=BaseOrigin(source=BaseSource.RERUN),
         root=Path(),
-        agents=dict.fromkeys(now, AGENT),
-        rules=rules,
-        renamed=renamed,
+        project=BaseProject(agents=dict.fromkeys(now, AGENT), rules=rules, renamed=renamed),
     )
     found = baseline_base.new_cases(suites(now), base)
     assert ["".join(key) for key in found] == ([new] if new else [])
@@ -62,5 +60,7 @@ def test_where_the_base_has_no_agent_every_case_is_new() -> None:
     agents = {"f": AGENT, "g": opening.missing()}
     files = suites({"f": "1", "g": "1"})
     rules = BaseRules(suites=files, policy=Policy())
-    base = Base(origin=BaseOrigin(source=BaseSource.RERUN), root=Path(), agents=agents, rules=rules)
+    base = Base(
+        origin=BaseOrigin(source=BaseSource.RERUN), root=Path(), project=BaseProject(agents=agents, rules=rules)
+    )
     assert baseline_base.new_cases(files, base) == [("g", "1")]

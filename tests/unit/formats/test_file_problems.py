@@ -8,7 +8,7 @@ import time
 import pytest
 
 from evalgate.errors import Severity
-from evalgate.formats.json_source import ERRORS_SHOWN, Ledger, spelled
+from evalgate.formats.json_source import ERRORS_SHOWN, Problems, path_text
 
 TEXT = '{\n  "a": [\n    {"b": 1},\n    {"userContent": "x",\n     "d/e": 2}\n  ]\n}\n'
 
@@ -17,8 +17,8 @@ TEXT = '{\n  "a": [\n    {"b": 1},\n    {"userContent": "x",\n     "d/e": 2}\n  
     ("path", "spelling"),
     [((), ""), (("a", 0, "b"), "a[0].b"), (("odd key", "x"), "['odd key'].x"), ((3,), "[3]"), (("a", "$x"), "a['$x']")],
 )
-def test_paths_are_spelled(path, spelling):
-    assert spelled(path) == spelling
+def test_paths_as_text(path, spelling):
+    assert path_text(path) == spelling
 
 
 @pytest.mark.parametrize(
@@ -35,26 +35,26 @@ def test_paths_are_spelled(path, spelling):
     ],
 )
 def test_a_path_has_a_place(path, line, column):
-    ledger = Ledger(TEXT, file="f")
-    ledger.enter((), 0, len(TEXT.rstrip()))
-    place = ledger.place_of(path)
+    found = Problems(TEXT, file="f")
+    found.enter((), 0, len(TEXT.rstrip()))
+    place = found.place_of(path)
     assert (place.line, place.column) == (line, column)
 
 
 def test_a_scope_is_looked_up_on_its_own():
     start, end = TEXT.index('{"user'), TEXT.index("}\n  ]") + 1
-    ledger = Ledger(TEXT, file="f")
-    ledger.enter(("a", 1), start, end)
-    assert ledger.place_of(("a", 1, "userContent")).line == 4
-    assert ledger.place_of(("other",)).line is None
-    ledger.anchor(("other",), 2)
-    assert ledger.place_of(("other", "below")).line == 2
+    found = Problems(TEXT, file="f")
+    found.enter(("a", 1), start, end)
+    assert found.place_of(("a", 1, "userContent")).line == 4
+    assert found.place_of(("other",)).line is None
+    found.remember(("other",), 2)
+    assert found.place_of(("other", "below")).line == 2
 
 
 def test_offsets_may_come_in_any_order():
-    ledger = Ledger(TEXT, file="f")
-    forward = [ledger.place_at(offset) for offset in range(len(TEXT))]
-    backward = [ledger.place_at(offset) for offset in reversed(range(len(TEXT)))]
+    found = Problems(TEXT, file="f")
+    forward = [found.place_at(offset) for offset in range(len(TEXT))]
+    backward = [found.place_at(offset) for offset in reversed(range(len(TEXT)))]
     assert forward == backward[::-1]
     naive = [(TEXT.count("\n", 0, i) + 1, i - (TEXT.rfind("\n", 0, i) + 1) + 1) for i in range(len(TEXT))]
     assert [(place.line, place.column) for place in forward] == naive
@@ -62,37 +62,37 @@ def test_offsets_may_come_in_any_order():
 
 def test_one_endless_line_costs_no_more_than_others():
     text = " " * 20_000_000
-    ledger = Ledger(text, file="f")
+    found = Problems(text, file="f")
     began = time.perf_counter()
     for offset in range(0, len(text), 200):  # 100,000 places; searching each from the start took minutes
-        ledger.place_at(offset)
+        found.place_at(offset)
     assert time.perf_counter() - began < 5
 
 
 def test_repetitions_are_counted():
-    ledger = Ledger("{}", file="f")
+    found = Problems("{}", file="f")
     for i in range(50):
-        ledger.warn("odd", "odd thing", path=("eval_cases", i, "x"))
-        ledger.error("bad", "bad thing", path=("eval_cases", i, "y"))
-    ledger.warn("odd", "odd thing", path=("elsewhere",))
-    warnings = [p for p in ledger.problems() if p.severity is Severity.WARNING]
-    errors = [p for p in ledger.problems() if p.severity is Severity.ERROR]
+        found.warning("odd", "odd thing", path=("eval_cases", i, "x"))
+        found.error("bad", "bad thing", path=("eval_cases", i, "y"))
+    found.warning("odd", "odd thing", path=("elsewhere",))
+    warnings = [p for p in found.all() if p.severity is Severity.WARNING]
+    errors = [p for p in found.all() if p.severity is Severity.ERROR]
     assert [p.message for p in warnings] == ["odd thing (and in 49 more places)", "odd thing"]
     assert len(errors) == ERRORS_SHOWN
     assert errors[-1].message == "bad thing (and in 30 more places)"
-    assert ledger.failed == 50
+    assert found.failed == 50
 
 
 def test_problems_come_in_the_order_of_the_file():
-    ledger = Ledger(TEXT, file="f")
-    ledger.enter((), 0, len(TEXT.rstrip()))
-    ledger.error("late", "x", path=("a", 1))
-    ledger.error("early", "x", path=("a", 0))
-    assert [p.code for p in ledger.problems()] == ["early", "late"]
+    found = Problems(TEXT, file="f")
+    found.enter((), 0, len(TEXT.rstrip()))
+    found.error("late", "x", path=("a", 1))
+    found.error("early", "x", path=("a", 0))
+    assert [p.code for p in found.all()] == ["early", "late"]
 
 
 def test_a_huge_scope_costs_nothing_and_still_has_a_line():
     text = "\n" + json.dumps({"a": ["x" * 300_000], "b": 1})
-    ledger = Ledger(text, file="f")
-    ledger.enter((), 1, len(text))
-    assert ledger.place_of(("b",)).line == 2
+    found = Problems(text, file="f")
+    found.enter((), 1, len(text))
+    assert found.place_of(("b",)).line == 2

@@ -66,7 +66,7 @@ _CONFIG_NAMES = re.compile(r"(test|eval)[_-]?config\.json|(.*[_.-])?config\.json
 _SURE_CONFIG_NAMES = frozenset({"test_config.json", "test-config.json"})
 
 
-def recognise(text: str, *, file: str) -> FileKind:
+def kind_of(text: str, *, file: str) -> FileKind:
     """The kind of the file called `file` that holds `text`.
 
     A name that only ADK uses (`*.evalset.json`, `test_config.json`, `*.evalset_result.json`) decides even where the

@@ -62,23 +62,29 @@ def locate(path: str, root: str) -> Home:
 
 def _of_folder(folder: str, root: str) -> Home:
     init = os.path.join(folder, "__init__.py")
-    top, name = _package_name(folder, root)
+    top, name = _module_name(folder, root)
     return Home(
         name=name,
         file=init if os.path.isfile(init) else None,
         folder=folder,
-        roots=_unique(root, top),
-        aliases=_aliases(folder, root, name),
+        roots=tuple(dict.fromkeys((root, top))),
+        aliases=_other_names(folder, root, name),
     )
 
 
 def _of_file(file: str, root: str) -> Home:
     stem = os.path.splitext(file)[0]
-    top, name = _package_name(stem, root)
-    return Home(name=name, file=file, folder=None, roots=_unique(root, top), aliases=_aliases(stem, root, name))
+    top, name = _module_name(stem, root)
+    return Home(
+        name=name,
+        file=file,
+        folder=None,
+        roots=tuple(dict.fromkeys((root, top))),
+        aliases=_other_names(stem, root, name),
+    )
 
 
-def _package_name(place: str, root: str) -> tuple[str, str]:
+def _module_name(place: str, root: str) -> tuple[str, str]:
     """The folder to import from and the dotted name: upward for as long as folders are packages, as pytest does."""
     parts = [os.path.basename(place)]
     parent = os.path.dirname(place)
@@ -91,7 +97,7 @@ def _package_name(place: str, root: str) -> tuple[str, str]:
     return parent, name
 
 
-def _aliases(place: str, root: str, name: str) -> tuple[str, ...]:
+def _other_names(place: str, root: str, name: str) -> tuple[str, ...]:
     relative = os.path.relpath(place, root)
     names = [os.path.basename(place)]
     if relative != "." and not relative.startswith(".."):
@@ -106,11 +112,7 @@ def _aliases(place: str, root: str, name: str) -> tuple[str, ...]:
     )
 
 
-def _unique(*folders: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(folders))
-
-
-def add_roots(roots: tuple[str, ...]) -> None:
+def add_folders(roots: tuple[str, ...]) -> None:
     """Make `roots` importable: before installed packages, behind the standard library.
 
     Behind it, because a folder of agents may hold one that is called `email` or `calendar`.
@@ -122,14 +124,14 @@ def add_roots(roots: tuple[str, ...]) -> None:
 
 def import_home(home: Home) -> ModuleType:
     """Import the agent's package (or file) and let every alias mean it. Raises whatever its code raises."""
-    add_roots(home.roots)
+    add_folders(home.roots)
     finder = HomeFinder(home)
     sys.meta_path.insert(0, finder)
-    sys.meta_path.append(LastResort(finder))
+    sys.meta_path.append(AgentFinder(finder))
     return importlib.import_module(home.name)
 
 
-def import_submodule(home: Home, name: str) -> ModuleType | None:
+def import_module_of(home: Home, name: str) -> ModuleType | None:
     """The submodule `name` of the agent's package; None where there is no such file."""
     if home.folder is None:
         return None
@@ -159,10 +161,10 @@ class HomeFinder(importlib.abc.MetaPathFinder):
         """A spec whose module is the one of `name`; None where that does not exist."""
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             return None
-        return importlib.machinery.ModuleSpec(alias, AliasLoader(name))
+        return importlib.machinery.ModuleSpec(alias, RenamedModule(name))
 
 
-class LastResort(importlib.abc.MetaPathFinder):
+class AgentFinder(importlib.abc.MetaPathFinder):
     """`agent` is what `adk eval` calls the package: ours too, where nothing else has that name."""
 
     def __init__(self, finder: HomeFinder) -> None:
@@ -175,7 +177,7 @@ class LastResort(importlib.abc.MetaPathFinder):
         return None
 
 
-class AliasLoader(importlib.abc.Loader):
+class RenamedModule(importlib.abc.Loader):
     """Gives an existing module another name."""
 
     def __init__(self, name: str) -> None:

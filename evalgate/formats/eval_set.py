@@ -1,0 +1,380 @@
+"""An evaluation file of any dialect: ADK's evaluation sets, agents-cli's datasets, and ADK's two old lists."""
+
+from __future__ import annotations
+
+from posixpath import basename
+from typing import Any
+
+from pydantic.alias_generators import to_snake
+
+from evalgate.errors import Place
+from evalgate.formats import agents_cli, json_source, repair
+from evalgate.formats.json_source import Path, Problems, described
+from evalgate.formats.kind import Dialect, EvalSetReading
+from evalgate.formats.repair import REJECTED
+from evalgate.model import Case, Content, EvalSet, Event, Invocation, SessionInput, Text, ToolCall
+from evalgate.text import words
+
+_KNOWN = frozenset({"eval_set_id", "name", "description", "eval_cases", "creation_timestamp"})
+_DATASET_KNOWN = _KNOWN | {"candidate_name"}
+_SUFFIXES = (".evalset.json", ".test.json", "-dataset.json", ".json")
+
+
+def parse_eval_set(text: str, *, file: str) -> EvalSetReading:
+    """Read an evaluation file; `file` is its repository-relative name, for messages and missing ids."""
+    problems = Problems(text, file=file)
+    cases = _Cases(problems)
+    document = json_source.read(text, problems, each=cases.add, streamed=repair.STREAMED)
+    if document is not None and document.kind == "object":
+        return _of_object(document.members, cases, problems)
+    if document is not None and document.kind == "list":
+        return _of_list(cases, problems)
+    if document is not None:
+        problems.error("not-an-eval-set", json_source.expected("an evaluation set (an object)", document))
+    return EvalSetReading(eval_set=None, problems=problems.all())
+
+
+class _Cases:
+    """The cases of a file as its items are read: those of `eval_cases`, or those of a list at the top."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.dialect = Dialect.UNKNOWN
+        self._problems = problems
+        self._cases: list[Case] = []
+        self._turns: list[Invocation] = []
+        self._place: Place | None = None
+
+    def add(self, path: Path, raw: Any, offset: int) -> None:
+        """Read the item at `path`, the first of which decides the dialect; what is wrong with it is a problem."""
+        place = self._problems.place_at(offset)
+        if path[-1] == 0:  # a key that stands twice begins anew: the last one counts
+            self._cases.clear()
+            self._place = place
+            self.dialect = _dialect_of_list(raw) if len(path) == 1 else _dialect_of_case(raw)
+        case = None
+        if len(path) > 1:
+            read = agents_cli.read_case if agents_cli.is_dataset_case(raw) else repair.read_case
+            case = read(raw, path=path, place=place, problems=self._problems)
+        elif self.dialect is Dialect.FLAT_LIST:
+            turn = _turn(raw, path=path, problems=self._problems)
+            self._turns += [turn] if turn is not None else []
+        elif self.dialect is Dialect.NAMED_LIST:
+            case = _named_case(raw, path=path, place=place, problems=self._problems)
+        elif path[-1] == 0:
+            found = ", ".join(f"`{key[:40]}`" for key in raw) if isinstance(raw, dict) else described(raw)
+            message = f"this list is not an evaluation set: its first item has {found or 'nothing'}"
+            self._problems.error("not-an-eval-set", message, path=path, hint=_OLD_FORMATS)
+        self._cases += [case] if case is not None else []
+
+    def listed(self) -> tuple[Case, ...]:
+        """The cases: all turns of a flat list are one, called after the file."""
+        if self.dialect is not Dialect.FLAT_LIST:
+            return tuple(self._cases)
+        name = stem(self._problems.file)
+        return (Case(case_id=name, conversation=tuple(self._turns), place=self._place),)
+
+
+def _dialect_of_case(first: Any) -> Dialect:
+    return Dialect.AGENTS_CLI if agents_cli.is_dataset_case(first) else Dialect.ADK
+
+
+def _of_object(members: dict[str, Any], cases: _Cases, problems: Problems) -> EvalSetReading:
+    written = next((key for key in members if to_snake(key) == "eval_cases"), None)
+    if written is None:
+        _tell_missing_cases(members, problems)
+        return EvalSetReading(eval_set=None, problems=problems.all())
+    is_camel = any(key in members for key in ("evalSetId", "evalCases"))
+    dialect = (
+        Dialect.AGENTS_CLI if cases.dialect is Dialect.AGENTS_CLI else Dialect.ADK_CAMEL if is_camel else Dialect.ADK
+    )
+    fields = _fields(members, dialect, problems)
+    if not isinstance(fields["eval_cases"], list):
+        found = described(fields["eval_cases"])
+        problems.error("wrong-type", f"expected a list of cases, found {found}", path=(written,))
+    eval_set_id = _eval_set_id(fields, dialect, problems)
+    name = _text_or_none(fields, "name", problems)
+    description = _text_or_none(fields, "description", problems)
+    eval_set = None
+    if not problems.failed:
+        eval_set = EvalSet(eval_set_id=eval_set_id, cases=cases.listed(), name=name, description=description)
+    return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=dialect)
+
+
+def stem(file: str) -> str:
+    """The name that an evaluation set has by its file: `roll_die` for `tests/roll_die.test.json`."""
+    name = basename(file.replace("\\", "/"))
+    for suffix in _SUFFIXES:
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)] or name
+    return name or "eval_set"
+
+
+def _fields(members: dict[str, Any], dialect: Dialect, problems: Problems) -> dict[str, Any]:
+    """The members under ADK's names; ADK drops unknown ones in silence."""
+    known = _DATASET_KNOWN if dialect is Dialect.AGENTS_CLI else _KNOWN
+    fields: dict[str, Any] = {}
+    for key, value in members.items():
+        name = to_snake(key)
+        if name in known:
+            if key != name and name in ("eval_set_id", "eval_cases") and dialect is not Dialect.AGENTS_CLI:
+                message = f"`{key}` is read as `{name}`. ADK itself rejects camelCase at the top level"
+                problems.warning("adk-rejects-spelling", message, path=(key,))
+            fields[name] = value
+        elif not key.startswith(("_", "$")):
+            near = words.nearest(name, known - {to_snake(other) for other in members}, cutoff=0.8)
+            problems.unknown_key("an evaluation set", path=(key,), near=near)
+    return fields
+
+
+def _tell_missing_cases(members: dict[str, Any], problems: Problems) -> None:
+    listed = [key for key, value in members.items() if isinstance(value, list)]
+    near = words.nearest("eval_cases", listed)
+    found = json_source.listed_keys(members)
+    hint = f"`{near}` looks similar, but its items are not ADK cases" if near else ""
+    problems.error("not-an-eval-set", f"there is no `eval_cases`; the file has {found}", hint=hint)
+
+
+def _eval_set_id(fields: dict[str, Any], dialect: Dialect, problems: Problems) -> str:
+    given = fields.get("eval_set_id")
+    if isinstance(given, str) and given:
+        return given
+    made = stem(problems.file)
+    if dialect is Dialect.AGENTS_CLI:
+        return made
+    if given is None or given == "":
+        message = f"there is no `eval_set_id`; using {made} from the file name. ADK itself rejects this"
+        problems.warning("missing-eval-set-id", message)
+    elif isinstance(given, int | float):
+        problems.warning("adk-rejects-type", "the id is a number; ADK itself rejects it", path=("eval_set_id",))
+        return str(given)
+    else:
+        problems.error("wrong-type", f"expected text, found {described(given)}", path=("eval_set_id",))
+    return made
+
+
+def _text_or_none(fields: dict[str, Any], key: str, problems: Problems) -> str | None:
+    value = fields.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    problems.warning("adk-rejects-type", f"expected text, found {described(value)}; it is dropped", path=(key,))
+    return None
+
+
+# -- ADK's two old formats, both lists: a flat one of turns (one case), and one of named cases with `data` --
+
+
+def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
+    name = stem(problems.file)
+    if cases.dialect is Dialect.UNKNOWN and not problems.failed:
+        problems.error("not-an-eval-set", "this list is empty; an evaluation set is an object with `eval_cases`")
+    eval_set = None if problems.failed else EvalSet(eval_set_id=name, cases=cases.listed(), name=name)
+    return EvalSetReading(eval_set=eval_set, problems=problems.all(), dialect=cases.dialect)
+
+
+_KEYS = frozenset({"query", "reference", "expected_tool_use", "expected_intermediate_agent_responses"})
+_UNREAD = frozenset({"mock_tool_output", "actual_tool_use", "response"})  # ADK's own, of no use for an expectation
+_NEW = {"reference": "final_response", "expected_tool_use": "intermediate_data"}
+_OLD = {new: old for old, new in _NEW.items()}
+_SESSION = frozenset({"app_name", "user_id", "state"})
+_CALL = frozenset({"tool_name", "tool_input"})
+_CALL_OTHERS = {"name": "tool_name", **dict.fromkeys(("args", "arguments", "input", "tool_args"), "tool_input")}
+_CALL_UNREAD = _UNREAD | {"id", "tool_output"}
+
+
+def _turn(raw: Any, *, path: Path, problems: Problems) -> Invocation | None:
+    """The turn at `path` as ADK converts it; None where it cannot be understood, which is then a problem.
+
+    A missing `reference` is an empty answer (null: one without parts), and missing tool calls are none: both are
+    expectations, as in ADK.
+    """
+    if not isinstance(raw, dict):
+        problems.error("wrong-type", f"expected a turn with a `query`, found {described(raw)}", path=path)
+        return None
+    before = problems.failed
+    query = _text(raw, "query", path, problems, required=True)
+    reference = _text(raw, "reference", path, problems, required=False)
+    calls = _calls(raw, path, problems)
+    said = _spoken(raw, path, problems)
+    _tell_unused_of_turn(raw, path, problems)
+    if problems.failed > before:
+        return None
+    answer = (Text(text=reference),) if raw.get("reference", "") is not None else ()
+    steps = [Event(author="", content=Content(parts=calls))] if calls else []
+    return Invocation(
+        user_content=Content(parts=(Text(text=query),), role="user"),
+        final_response=Content(parts=answer, role="model"),
+        events=(*steps, *said),
+        itemized=False,
+    )
+
+
+def _session(raw: Any, *, path: Path, problems: Problems) -> SessionInput | None:
+    """`initial_session`; an empty one is none."""
+    if raw == {}:
+        return None
+    if not isinstance(raw, dict):
+        problems.error("wrong-type", f"expected an object, found {described(raw)}", path=path)
+        return None
+    fields: dict[str, Any] = {}
+    for key, value in raw.items():
+        name = to_snake(key)
+        if name in _SESSION and name != key:
+            message = f"`{key}` is read as `{name}`; ADK itself ignores it"
+            problems.warning("adk-rejects-spelling", message, path=(*path, key))
+        fields[name] = value
+    texts = {key: _session_value(fields, key, "", path=path, problems=problems) for key in ("app_name", "user_id")}
+    return SessionInput(**texts, state=_session_value(fields, "state", {}, path=path, problems=problems))
+
+
+def _session_value(fields: dict[str, Any], key: str, absent: Any, *, path: Path, problems: Problems) -> Any:
+    """A value of the kind of `absent`, which stands for one that is not written."""
+    value = fields.get(key, absent)
+    if value is None:
+        problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
+    elif not isinstance(value, type(absent)):
+        kind = "text" if isinstance(absent, str) else "an object"
+        problems.error("wrong-type", f"expected {kind}, found {described(value)}", path=(*path, key))
+    return value if isinstance(value, type(absent)) else absent
+
+
+def _listed(raw: dict[str, Any], key: str, path: Path, problems: Problems) -> list[Any]:
+    """The list under `key`; an absent one is empty."""
+    value = raw.get(key, [])
+    if value is None:
+        problems.warning("adk-rejects-missing", f"`{key}` is null; read as empty. {REJECTED}", path=(*path, key))
+    elif not isinstance(value, list):
+        problems.error("wrong-type", f"expected a list, found {described(value)}", path=(*path, key))
+    return value if isinstance(value, list) else []
+
+
+def _text(raw: dict[str, Any], key: str, path: Path, problems: Problems, *, required: bool) -> str:
+    value = raw.get(key)
+    if value is None and not required:
+        return ""
+    if isinstance(value, str):
+        return value
+    if key in raw:
+        problems.error("wrong-type", f"expected text, found {described(value)}", path=(*path, key))
+        return ""
+    problems.error("missing-key", f"`{key}` is missing", path=path, hint=json_source.instead_of(key, raw))
+    return ""
+
+
+def _calls(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[ToolCall, ...]:
+    key = "expected_tool_use"
+    made = [_call(item, (*path, key, i), problems) for i, item in enumerate(_listed(turn, key, path, problems))]
+    return tuple(call for call in made if call is not None)
+
+
+def _call(raw: Any, path: Path, problems: Problems) -> ToolCall | None:
+    """One expected call; also one in another form, with a warning, since ADK takes `{tool_name, tool_input}` alone."""
+    if isinstance(raw, dict) and not isinstance(raw.get("function"), dict):
+        name, args = _named_call(raw, path, problems)
+    else:
+        call = repair.repair_call(raw, path, problems)
+        name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
+    if not isinstance(name, str):
+        problems.error("missing-key", "`tool_name` is missing", path=path)
+        return None
+    if args is not None and not isinstance(args, dict):
+        problems.error("wrong-type", f"expected an object, found {described(args)}", path=(*path, "tool_input"))
+        return None
+    return ToolCall(name=name, args=args)
+
+
+def _named_call(raw: dict[str, Any], path: Path, problems: Problems) -> tuple[Any, Any]:
+    """Name and arguments. A key that may hold arguments is read or an error: a call without them asserts less."""
+    before = problems.failed
+    call: dict[str, Any] = {key: raw[key] for key in _CALL if key in raw}
+    unknown = []
+    for key, value in raw.items():
+        name = to_snake(key)
+        meant = name if name in _CALL else _CALL_OTHERS.get(name)
+        if key in _CALL:
+            continue
+        if meant is not None and meant not in call:
+            problems.warning("adk-rejects-name", f"`{key}` is read as `{meant}`. {REJECTED}", path=(*path, key))
+            call[meant] = repair.object_in(value) if isinstance(value, str) and meant == "tool_input" else value
+        elif name not in _CALL_UNREAD and not key.startswith("_"):
+            unknown.append(key)
+    for key in unknown:
+        _tell_unknown(key, raw[key], _CALL - call.keys(), path=(*path, key), problems=problems)
+    if "tool_input" not in call and problems.failed == before:
+        problems.warning("adk-rejects-missing", f"`tool_input` is missing; read as no arguments. {REJECTED}", path=path)
+    return call.get("tool_name"), call.get("tool_input")
+
+
+def _tell_unknown(key: str, value: Any, absent: frozenset[str], *, path: Path, problems: Problems) -> None:
+    near = words.nearest(key, absent, cutoff=0.8)
+    if near is None and "tool_input" in absent and isinstance(value, dict):
+        near = "tool_input"
+    problems.unknown_key("an expected tool call", path=path, near=near, is_error=near is not None)
+
+
+def _spoken(turn: dict[str, Any], path: Path, problems: Problems) -> tuple[Event, ...]:
+    made: list[Event] = []
+    key = "expected_intermediate_agent_responses"
+    for i, item in enumerate(_listed(turn, key, path, problems)):
+        author, text = (item.get("author"), item.get("text")) if isinstance(item, dict) else (None, None)
+        if isinstance(author, str) and isinstance(text, str):
+            made.append(Event(author=author, content=Content(parts=(Text(text=text),))))
+        else:
+            problems.error("wrong-type", f"expected {{author, text}}, found {described(item)}", path=(*path, key, i))
+    return tuple(made)
+
+
+def _tell_unused_of_turn(raw: dict[str, Any], path: Path, problems: Problems) -> None:
+    for key in raw.keys() - _KEYS - _UNREAD:
+        near = words.nearest(key, _KEYS - raw.keys(), cutoff=0.8)
+        if near:
+            problems.unknown_key("a turn", path=(*path, key), near=near, is_error=True)
+        elif not key.startswith("_"):
+            lost = repair.lost_key(to_snake(key), raw[key], {_NEW[name] for name in _NEW if name in raw})
+            problems.unknown_key("a turn", path=(*path, key), near=_OLD[lost] if lost else None)
+
+
+_NAMED_KEYS = frozenset({"name", "data", "initial_session"})
+_OLD_FORMATS = "ADK's old formats are a list of `{query, reference, expected_tool_use}`, or of `{name, data: [...]}`"
+
+
+def _dialect_of_list(first: Any) -> Dialect:
+    """The dialect of a list by its first item."""
+    if not isinstance(first, dict):
+        return Dialect.UNKNOWN
+    if "data" in first:
+        return Dialect.NAMED_LIST
+    if "query" in first or "expected_tool_use" in first:
+        return Dialect.FLAT_LIST
+    return Dialect.UNKNOWN
+
+
+def _named_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case | None:
+    if not isinstance(raw, dict):
+        problems.error("wrong-type", f"expected a case with `name` and `data`, found {described(raw)}", path=path)
+        return None
+    before = problems.failed
+    name = raw.get("name")
+    if not isinstance(name, str):
+        found = f"expected text, found {described(name)}" if "name" in raw else "`name` is missing"
+        problems.error("missing-key" if "name" not in raw else "wrong-type", found, path=(*path, "name"))
+    data = raw.get("data")
+    if not isinstance(data, list):
+        found = f"expected a list of turns, found {described(data)}" if "data" in raw else "`data` is missing"
+        problems.error("missing-key" if "data" not in raw else "wrong-type", found, path=(*path, "data"))
+        data = []
+    turns = [_turn(turn, path=(*path, "data", i), problems=problems) for i, turn in enumerate(data)]
+    session = _initial_session(raw, path=path, problems=problems)
+    for key in raw.keys() - _NAMED_KEYS:
+        if not key.startswith("_"):
+            problems.unknown_key("a case", path=(*path, key), near=None)
+    if problems.failed > before:
+        return None
+    return Case(case_id=str(name), conversation=tuple(turn for turn in turns if turn), session=session, place=place)
+
+
+def _initial_session(raw: dict[str, Any], *, path: Path, problems: Problems) -> SessionInput | None:
+    session, where = raw.get("initial_session", {}), (*path, "initial_session")
+    if session is None:
+        problems.warning("adk-rejects-missing", f"`initial_session` is null; read as none. {REJECTED}", path=where)
+        return None
+    return _session(session, path=where, problems=problems)
