@@ -6,19 +6,15 @@ import inspect
 import re
 from pathlib import Path
 from typing import Any
+
 import pytest
 from pydantic import ValidationError
+
 from evalgate import agents
 from evalgate.agents import DRIVERS
-from evalgate.agents.base import Agent
-from evalgate.agents.base import AgentFailed
-from evalgate.agents.base import AgentSetting
-from evalgate.model import Case
-from evalgate.model import CriterionUse
-from evalgate.model import Evidence
-from evalgate.model import NotEvaluated
-from evalgate.model import TrialKey
+from evalgate.agents.base import Agent, AgentFailed, AgentSetting
 from evalgate.agents.tools.base import DriverTools
+from evalgate.model import Case, CriterionUse, Evidence, NotEvaluated, TrialKey
 from evalgate.system.python_env import World
 
 REPO = Path(__file__).parents[2]
