@@ -47,7 +47,7 @@ check: .venv/.ready ## lint, format, types, layers
 	$(BIN)/lint-imports --no-cache
 
 unit: .venv/.ready ## fast tests only
-	$(BIN)/pytest tests/unit tests/contract -q
+	$(BIN)/pytest tests/unit tests/contract -m "not integration" -q
 
 test: check .venv-adk/.ready .venv-adk-old/.ready ## everything but the container
 	$(BIN)/pytest -n auto --dist worksteal -m "not action"
@@ -66,7 +66,7 @@ bench: .venv/.ready .venv-adk/.ready ## side by side with `adk eval`
 golden: .venv/.ready ## rewrite tests/golden; review the diff
 	$(BIN)/pytest tests/golden --update-golden -q
 
-docs: .venv/.ready ## rewrite action.yml and the tables of settings
+docs: .venv/.ready ## rewrite action.yml, tables, schemas and the picture of the rooms
 	$(BIN)/python docs/generate.py
 
 lock: $(BIN)/uv ## pin what the image and the parity tests hold

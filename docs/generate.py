@@ -1,5 +1,5 @@
-"""Writes what is said in several places from where it is said once: action.yml, the README's tables, docs/settings.md,
-and the JSON schemas of results.json, history.json and calibration.json.
+"""Writes what stands in several places from where it stands once: action.yml, tables of settings, criteria and reports,
+the picture of the rooms, and the JSON schemas of results.json, history.json and calibration.json.
 
 `make docs` rewrites the files; a test fails where they differ from what this module makes.
 """
@@ -14,8 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import picture
+
+from evalgate import criteria, reports
 from evalgate.config import settings
 from evalgate.config.settings import Settings
+from evalgate.criteria.base import CriterionSpec
+from evalgate.model import Need
 from evalgate.results import calibration_file, file, history
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,12 +53,8 @@ OUTPUTS: Mapping[str, str] = {
     "judge-calls": "Number of judge calls, without cached replies.",
     "judge-cost-usd": "Cost of these calls in US dollars; empty if any price is unknown.",
     "delta": "A JSON object: head's mean minus the base's of each criterion; `{}` without a comparison.",
-    "junit": "Path of the JUnit file, relative to the workspace like all paths.",
-    "comment": "Path of the pull-request comment in Markdown.",
-    "summary": "Path of the job summary in Markdown.",
-    "html": "Path of the HTML report, a single self-contained file.",
-    "sarif": "Path of findings.sarif: unsafe answers and hallucinations, for code scanning.",
-    "results": "Path of results.json, with all results.",
+    **{row.name: f"Path of {row.file_name}: {row.summary}." for row in reports.RENDERERS.values()},
+    "results": "Path of results.json, with all results; relative to the workspace like all paths.",
     "base": "Path of base.json, the base's results; empty without a comparison.",
 }
 """What `evalgate.action` writes to GITHUB_OUTPUT; a test runs it and compares."""
@@ -111,17 +112,54 @@ def render_settings_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+NEEDS: Mapping[Need, str] = {
+    Need.JUDGE: "judge",
+    Need.VERTEX: "Google Cloud, or a judge",
+    Need.REFERENCE: "reference",
+    Need.RUBRICS: "rubrics",
+    Need.SCENARIO: "scenario",
+}
+
+
+def render_criteria_table() -> str:
+    """The table of docs/criteria/README.md: those that decide, custom metrics, those that only inform."""
+    rows = ["| criterion | scale | needs | measures |", "|---|---|---|---|"]
+    for spec in sorted((*criteria.CRITERIA.values(), criteria.CUSTOM), key=lambda spec: spec.informational):
+        needs = ", ".join(text for need, text in NEEDS.items() if need in spec.needs)
+        rows.append(f"| [{spec.name}]({spec.name}.md) | {scale_of(spec)} | {needs} | {cell(spec.summary)} |")
+    return "\n".join(rows) + "\n"
+
+
+def scale_of(spec: CriterionSpec) -> str:
+    """The ends of a criterion's scale, in words."""
+    if spec.informational:
+        return "informs"
+    ends = (spec.scale.lowest, spec.scale.highest)
+    return "its own" if None in ends else f"{ends[0]:g} to {ends[1]:g}"
+
+
+def render_reports_table() -> str:
+    """The table of docs/reports.md: the files that a run writes for its readers."""
+    rows = ["| File | What it is |", "|:--|:--|"]
+    rows.extend(f"| `{row.file_name}` | {cell(row.summary)} |" for row in reports.RENDERERS.values())
+    return "\n".join(rows) + "\n"
+
+
 def documents() -> dict[Path, str]:
     """Every generated file with the text it should have."""
-    readme, page = ROOT / "README.md", ROOT / "docs" / "settings.md"
-    tables = {"inputs": render_inputs_table(), "outputs": render_outputs_table()}
+    pages: Mapping[str, Mapping[str, str]] = {
+        "README.md": {"inputs": render_inputs_table(), "outputs": render_outputs_table()},
+        "docs/settings.md": {"settings": render_settings_table()},
+        "docs/criteria/README.md": {"criteria": render_criteria_table()},
+        "docs/reports.md": {"reports": render_reports_table()},
+    }
     return {
         ROOT / "action.yml": render_action(),
+        ROOT / "docs" / "images" / "rooms.svg": picture.render(),
         ROOT / "docs" / "results.schema.json": json.dumps(file.schema(), indent=2) + "\n",
         ROOT / "docs" / "history.schema.json": json.dumps(history.schema(), indent=2) + "\n",
         ROOT / "docs" / "calibration.schema.json": json.dumps(calibration_file.schema(), indent=2) + "\n",
-        readme: filled(readme.read_text(encoding="utf-8"), tables),
-        page: filled(page.read_text(encoding="utf-8"), {"settings": render_settings_table()}),
+        **{ROOT / page: filled((ROOT / page).read_text(encoding="utf-8"), tables) for page, tables in pages.items()},
     }
 
 

@@ -18,10 +18,14 @@ from evalgate.reports import comment, html_report, junit, sarif, terminal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renderer:
-    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `publish` writes the file."""
+    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `publish` writes the file.
+
+    `summary`: what the file is, in words for the tables of docs/reports.md and of the action's outputs.
+    """
 
     name: str
     file_name: str
+    summary: str
     render: Callable[[Report], str]
 
 
@@ -29,11 +33,36 @@ RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
     {
         row.name: row
         for row in (
-            Renderer(name="junit", file_name="junit.xml", render=junit.render),
-            Renderer(name="comment", file_name="comment.md", render=comment.render),
-            Renderer(name="summary", file_name="summary.md", render=comment.render_summary),
-            Renderer(name="html", file_name="report.html", render=html_report.render),
-            Renderer(name="sarif", file_name="findings.sarif", render=sarif.render),
+            Renderer(
+                name="junit",
+                file_name="junit.xml",
+                summary="the results for test reporters (Jenkins, GitLab, dorny/test-reporter and others)",
+                render=junit.render,
+            ),
+            Renderer(
+                name="comment",
+                file_name="comment.md",
+                summary="the pull-request comment, at most 65,536 characters (GitHub's limit)",
+                render=comment.render,
+            ),
+            Renderer(
+                name="summary",
+                file_name="summary.md",
+                summary="the job summary, with every case in a table, at most 1 MiB (GitHub's limit)",
+                render=comment.render_summary,
+            ),
+            Renderer(
+                name="html",
+                file_name="report.html",
+                summary="the HTML report, every case turn by turn in a single file of at most about 20 MB",
+                render=html_report.render,
+            ),
+            Renderer(
+                name="sarif",
+                file_name="findings.sarif",
+                summary="unsafe answers and hallucinations for code scanning, at most 5,000 (GitHub's limit)",
+                render=sarif.render,
+            ),
         )
     }
 )

@@ -34,3 +34,15 @@ def test_every_page_is_reached_from_the_index() -> None:
 
     pages = [page for page in PAGES if page.is_relative_to(ROOT / "docs")]
     assert [str(page.relative_to(ROOT)) for page in pages if page not in reached] == []
+
+
+def test_modules_that_contributors_are_sent_to_are_there() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md", *(ROOT / "docs/decisions").glob("*.md")]
+    named = {
+        (page.name, path)
+        for page in pages
+        for path in re.findall(r"`([a-z][\w/]*/[a-z_0-9]+\.py)`", page.read_text("utf-8"))
+    }
+    assert [
+        each for each in sorted(named) if not any((top / each[1]).exists() for top in (ROOT, ROOT / "evalgate"))
+    ] == []

@@ -1,0 +1,71 @@
+"""The public API for Python, as `import evalgate` gives it: a door like the command line, without a screen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from evalgate.config import load
+from evalgate.config.context import Context
+from evalgate.config.settings import Settings
+from evalgate.discovery.project import Project
+from evalgate.errors import EvalgateError
+from evalgate.gate import compare_files, prepare
+from evalgate.gate import run as gate_run
+from evalgate.model import Report, VerdictKind
+from evalgate.model.watcher import SilentWatcher
+
+__all__ = [
+    "Context",
+    "EvalgateError",
+    "Project",
+    "Report",
+    "Settings",
+    "VerdictKind",
+    "compare",
+    "discover",
+    "load_settings",
+    "run",
+]
+
+
+def load_settings(root: str | Path = ".", **options: Any) -> Settings:
+    """The settings of a run in the folder `root`: `options` first, then evalgate.yml, then the defaults.
+
+    Options are named as in docs/settings.md, with `_` for `-`. Raises ConfigError for an option that is not valid; what
+    is wrong in evalgate.yml is among the problems of `discover`, and stops `run`.
+    """
+    return load.load_settings({**options, "root": str(root)})
+
+
+def discover(root: str | Path = ".", **options: Any) -> Project:
+    """What would run, and every problem with it; runs no agent and asks no model. `options` as in `load_settings`.
+
+    Raises NothingToDo where nothing matches, ConfigError for an option that is not valid.
+    """
+    return prepare.prepare(load_settings(root, **options), environ=os.environ)
+
+
+def run(settings: Settings, context: Context | None = None) -> Report:
+    """Run the gate, write its reports into `settings.output`, and report. `context` None: this process's environment.
+
+    A verdict of any kind is no error (`report.verdict`, `report.exit_code`). Raises EvalgateError where there is none:
+    ConfigError for broken files or settings, NothingToDo, UnavailableError where something cannot be written.
+    """
+    return gate_run.run(settings, context or _here(settings))
+
+
+def compare(
+    base: str | Path, head: str | Path, *, settings: Settings | None = None, context: Context | None = None
+) -> Report:
+    """Compare two results.json by the rules of `settings` (None: those of the working folder); runs no agent.
+
+    Writes the reports as `run` does. Raises ConfigError where a file cannot be read.
+    """
+    settings = settings or load_settings()
+    return compare_files.compare(settings, context or _here(settings), base=Path(base), head=Path(head))
+
+
+def _here(settings: Settings) -> Context:
+    return prepare.make_context(settings, environ=os.environ, watcher=SilentWatcher())

@@ -1,0 +1,375 @@
+"""The recipes of CONTRIBUTING.md, each walked in a copy of the project: these files, no others, and the gate runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from builders.scratch_tree import PROJECT, ScratchTree
+
+from evalgate.model import FailureKind, Reason
+from tests.integration.test_judged_run import Gemini, gemini
+
+pytestmark = pytest.mark.integration
+
+__all__ = ["gemini"]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> ScratchTree:
+    return ScratchTree(tmp_path)
+
+
+POLITE = '''"""politeness_v1: the share of turns whose answer a judge finds polite."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Final
+
+from evalgate.criteria import judged
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, Verdicts
+from evalgate.criteria.judged import Asking, JudgedOptions, Lack
+from evalgate.judges import prompting
+from evalgate.judges.prompting import Piece
+from evalgate.model import CriterionUse, Evidence, Grade, Need, Reason
+
+VERSION: Final = "1"
+LABELS: Final[Mapping[str, bool]] = {"valid": True, "invalid": False}
+RULES = "You decide whether an answer is polite: valid if it is, invalid if it is not."
+REPLY = \'Reply with one JSON object: {"rationale": "...", "verdict": "valid"}\'
+
+
+def build(options: JudgedOptions, use: CriterionUse, services: CriterionServices) -> Criterion:
+    """The criterion with its options."""
+    return judged.with_judge(options, use, services, lambda ask: functools.partial(grade, ask=ask))
+
+
+def grade(evidence: Evidence, *, ask: Asking) -> Grade:
+    """The share of polite answers."""
+    ballots = []
+    for turn in evidence.actual:
+        question = prompting.compose(
+            rules=RULES,
+            reply=REPLY,
+            pieces=(Piece(name="agent_answer", text=prompting.answer_of(turn)),),
+            task="Is the text in agent_answer polite?",
+            version=VERSION,
+            schema=prompting.label_schema(LABELS),
+        )
+        ballots.append(judged.sampled(ask, question, parse=lambda text: prompting.parse_label(text, LABELS)))
+    results = ask.panel.vote_all(ballots)
+    rows = [
+        judged.judged_turn(result, ballot, turn=number)
+        for number, (ballot, result) in enumerate(zip(ballots, results, strict=True), start=1)
+    ]
+    return judged.conclude(rows, nothing=Lack(reason=Reason.NOTHING_RECORDED, message="there is no turn to judge"))
+
+
+SPEC = CriterionSpec(
+    name="politeness_v1",
+    summary="share of answers that a judge finds polite",
+    options=JudgedOptions,
+    build=build,
+    needs=frozenset({Need.JUDGE}),
+    ours=True,
+    verdicts=Verdicts(labels=LABELS, prompt_version=VERSION),
+)
+'''
+POLITE_PAGE = "# politeness_v1\n\nThe share of polite answers. Options: `judge_model_options`, `exhaustive`.\n"
+
+
+def test_a_judged_criterion(tree: ScratchTree, gemini: Gemini) -> None:
+    tree.write("evalgate/criteria/politeness_v1.py", POLITE)
+    tree.replace(
+        "evalgate/criteria/__init__.py",
+        ("    informational,\n", "    informational,\n    politeness_v1,\n"),
+        ("            *informational.SPECS,\n", "            *informational.SPECS,\n            politeness_v1.SPEC,\n"),
+    )
+    tree.write("docs/criteria/politeness_v1.md", POLITE_PAGE)
+    assert len(tree.written) == 3
+    tree.make_docs()
+    tree.contracts("tests/contract/test_criteria_table.py", "-k", "polite or every")
+
+    tree.evaluate({"politeness_v1": 1.0})
+    with (tree.repository / "evalgate.yml").open("a", encoding="utf-8") as rules:
+        rules.write(f"judge: {{base_url: '{gemini.url}', api_key_env: JUDGE_KEY}}\n")
+    done = tree.gate("run", "--cache", str(tree.root / "cache"), JUDGE_KEY="a-key")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tree.grades()["politeness_v1"]["value"] == 1.0
+    assert all("Is the text in agent_answer polite?" in prompt for prompt in gemini.prompts)
+    assert len(gemini.prompts) == 3  # five samples agree after three
+    assert "politeness_v1" in tree.report("comment.md")
+
+
+SHORT = '''"""short_answers: the share of answers with at most so many words."""
+
+from __future__ import annotations
+
+import functools
+
+from pydantic import Field
+
+from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec
+from evalgate.model import CriterionUse, Evidence, Finding, Grade, NotEvaluated, Reason, Score, turns
+from evalgate.model.shapes import Wire
+
+
+class Options(Wire):
+    """The object form without its threshold."""
+
+    words: int = Field(default=20, ge=1)
+
+
+def build(options: Options, _use: CriterionUse, _services: CriterionServices) -> Criterion:
+    """The criterion with its options."""
+    return functools.partial(grade, options=options)
+
+
+def grade(evidence: Evidence, *, options: Options) -> Grade:
+    """1.0 for each turn with a short answer, else 0.0; the score is their mean."""
+    if not evidence.actual:
+        return NotEvaluated(reason=Reason.NOTHING_RECORDED, message="there is no turn")
+    counts = [len(turns.answer(turn).split()) for turn in evidence.actual]
+    values = tuple(float(count <= options.words) for count in counts)
+    found = tuple(
+        Finding(text=f"{count} words, at most {options.words} are wanted", turn=number)
+        for number, count in enumerate(counts, start=1)
+        if count > options.words
+    )
+    return Score(value=turns.mean(values), turns=values, findings=found)
+
+
+SPEC = CriterionSpec(
+    name="short_answers",
+    summary="share of answers that are short",
+    options=Options,
+    build=build,
+    ours=True,
+)
+'''
+
+
+def test_a_computed_criterion(tree: ScratchTree) -> None:
+    tree.write("evalgate/criteria/short_answers.py", SHORT)
+    tree.replace(
+        "evalgate/criteria/__init__.py",
+        ("    rubric_based,\n", "    rubric_based,\n    short_answers,\n"),
+        ("            *informational.SPECS,\n", "            short_answers.SPEC,\n            *informational.SPECS,\n"),
+    )
+    tree.write("docs/criteria/short_answers.md", "# short_answers\n\nShort answers: at most `words` words.\n")
+    assert len(tree.written) == 3
+    tree.make_docs()
+    tree.contracts("tests/contract/test_criteria_table.py", "-k", "short or every")
+
+    tree.evaluate({"short_answers": 1.0})
+    done = tree.gate("run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tree.grades()["short_answers"]["value"] == 1.0
+    tree.evaluate({"short_answers": {"threshold": 1.0, "words": 1}})
+    assert tree.gate("run").returncode == 1
+    assert "2 words, at most 1 are wanted" in tree.report("comment.md")
+    tree.evaluate({"short_answers": {"threshold": 1.0, "wrods": 1}})
+    assert "Did you mean `words`?" in tree.gate("validate").stderr
+
+
+CSV = '''"""cases.csv: a line for each case, for a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from evalgate.model import Report
+from evalgate.reports import view
+
+
+def render(report: Report) -> str:
+    """The id and the verdict of every case."""
+    lines = io.StringIO()
+    rows = csv.writer(lines, lineterminator="\\n")
+    rows.writerow(("case", "verdict"))
+    rows.writerows((case.case_id[:200], case.kind.value) for case in view.of(report).cases)
+    return lines.getvalue()
+'''
+CSV_ROW = """            Renderer(
+                name="csv",
+                file_name="cases.csv",
+                summary="a line for each case, for a spreadsheet",
+                render=csv_report.render,
+            ),
+"""
+
+
+def test_a_report(tree: ScratchTree) -> None:
+    tree.write("evalgate/reports/csv_report.py", CSV)
+    place = '            Renderer(\n                name="junit",'
+    tree.replace(
+        "evalgate/reports/__init__.py",
+        ("import comment, html_report,", "import comment, csv_report, html_report,"),
+        (place, CSV_ROW + place),
+    )
+    tree.replace("evalgate/discovery/agents.py", ('"findings.sarif",', '"findings.sarif", "cases.csv",'))
+    assert len(tree.written) == 3
+    tree.make_docs()
+    tree.contracts("tests/golden/reports", "-k", "test_reports_read_as_reviewed[pass]", update_golden=True)
+    assert (tree.root / "tests/golden/reports/pass/cases.csv").exists()
+    tree.contracts("tests/contract/test_reports_table.py", "-k", "csv or stands or taken")
+    assert "`cases.csv`" in (tree.root / "docs/reports.md").read_text("utf-8")
+    assert "\n  csv:\n" in (tree.root / "action.yml").read_text("utf-8")
+
+    tree.evaluate({"response_match_score": 1.0})
+    done = tree.gate("run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tree.report("cases.csv") == "case,verdict\ngreeting,pass\n"
+
+
+ECHO = '''"""The driver `echo`: says what the user says."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evalgate.agents.base import Agent, AgentDriver, AgentSetting
+from evalgate.model import Case, Content, CriterionUse, Evidence, Grade, Invocation, NotEvaluated, Reason, TrialKey
+
+
+class EchoOptions(BaseModel):
+    """How it answers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prefix: str = Field(default="", description="What comes first.")
+
+
+class EchoAgent:
+    """See base.Agent."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    @contextlib.contextmanager
+    def converse(self, case: Case, key: TrialKey) -> Iterator["EchoAgent"]:
+        yield self
+
+    def send(self, user_content: Content) -> Invocation:
+        said = "".join(getattr(part, "text", "") for part in user_content.parts)
+        part = type(user_content.parts[0])(text=self._prefix + said)
+        return Invocation(user_content=user_content, final_response=Content(parts=(part,), role="model"), events=())
+
+    def finish(self) -> None:
+        return None
+
+    def run_metric(self, code: str, use: CriterionUse, evidence: Evidence) -> Grade:
+        return NotEvaluated(reason=Reason.NOT_APPLICABLE, message="no Python")
+
+    def about(self) -> Mapping[str, str]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class EchoDriver(AgentDriver):
+    """An echo."""
+
+    name = "echo"
+    options = EchoOptions
+    argument = "prefix"
+    identity = ("prefix",)
+
+    def open(self, options: BaseModel, setting: AgentSetting) -> Agent:
+        assert isinstance(options, EchoOptions)
+        return EchoAgent(options.prefix)
+'''
+
+ECHO_PAGE = "# echo\n\nSays what the user says, behind `prefix`. It has no [tools](../tools.md).\n"
+
+
+def test_an_agent_driver(tree: ScratchTree) -> None:
+    tree.write("evalgate/agents/echo.py", ECHO)
+    tree.replace(
+        "evalgate/agents/__init__.py",
+        ("import adk, command, http,", "import adk, command, echo, http,"),
+        ("        http.HttpDriver(),\n", "        http.HttpDriver(),\n        echo.EchoDriver(),\n"),
+    )
+    tree.write("docs/agents/echo.md", ECHO_PAGE)
+    assert len(tree.written) == 3
+    tree.contracts("tests/contract/test_agents_table.py", "-k", "echo or every_file or knows")
+
+    tree.evaluate({"response_match_score": 1.0}, expected="so good morning")
+    good = tree.gate("run", "--agent", "echo:so ")
+    assert good.returncode == 0, good.stdout + good.stderr
+    bad = tree.gate("run", "--agent", "echo:not ")
+    assert bad.returncode == 1, bad.stdout + bad.stderr
+    assert "echo so" in tree.gate("list", "--agent", "echo:so").stdout
+    (tree.repository / "evalgate.yml").write_text("agents: [{driver: echoo}]")
+    assert "Did you mean `echo`?" in tree.gate("validate").stderr
+
+
+SETTING = """    contact: str = Field(
+        default="",
+        description="Whom to ask about this gate.\\nA name or a channel.",
+        json_schema_extra=STARTER,
+    )
+    strict: bool"""
+
+
+def test_a_setting(tree: ScratchTree) -> None:
+    tree.replace("evalgate/config/settings.py", ("    strict: bool", SETTING))
+    assert len(tree.written) == 1
+    tree.make_docs()
+    action = (tree.root / "action.yml").read_text("utf-8")
+    assert "  contact:\n    description: >-\n      Whom to ask about this gate. A name or a channel.\n" in action
+    assert "| `contact` | Whom to ask about this gate. |  |\n" in (tree.root / "README.md").read_text("utf-8")
+    assert "| `contact` |  | yes | yes |  |" in (tree.root / "docs/settings.md").read_text("utf-8")
+
+    tree.evaluate({"response_match_score": 1.0})
+    done = tree.gate("run", "--contact", "the desk")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "--contact TEXT" in tree.gate("run", "--help").stdout
+    assert "'--contact'" in tree.gate("run", "--contect", "x").stderr
+    script = "from evalgate.config import load; print(load.load_settings({'contact': 'the desk'}).contact)"
+    assert tree.python("-c", script).stdout == "the desk\n"
+
+
+def test_a_sentence_of_the_comment(tree: ScratchTree) -> None:
+    tree.replace(
+        "evalgate/reports/templates/comment.md.j2", ("All conversations: `report.html`", "More: `report.html`")
+    )
+    assert len(tree.written) == 1
+    tree.evaluate({"response_match_score": 1.0})
+    done = tree.gate("run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    comment = tree.report("comment.md")
+    assert "More: `report.html`" in comment
+    assert "All conversations" not in comment
+
+
+def test_why_a_case_was_not_measured(tree: ScratchTree) -> None:
+    """From the code in results.json to the type's member, and from there in one hop to where it is made."""
+    tree.evaluate({"response_match_score": 1.0})
+    (tree.repository / "greeting.evalset.json").rename(tree.repository / "said.json")
+    tree.evaluate({"final_session_state": 1.0}, final_session_state={"greeted": True})
+    done = tree.gate("run", "--agent", "replay:said.json")  # which says nothing of states
+    assert done.returncode == 3, done.stdout + done.stderr
+    grade = tree.grades()["final_session_state"]
+    member = Reason(grade["reason"])
+    (made,) = [path for path in sources() if grade["message"] in path.read_text("utf-8")]
+    assert made == PROJECT / "evalgate/criteria/final_session_state.py"
+    assert f"Reason.{member.name}" in made.read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", [Reason, FailureKind])
+def test_every_reason_is_made_somewhere(kind: type[Reason | FailureKind]) -> None:
+    text = "".join(path.read_text("utf-8") for path in sources())
+    made = set(re.findall(rf"\b{kind.__name__}\.([A-Z_]+)", text))
+    assert [member.name for member in kind if member.name not in made] == []
+
+
+def sources() -> list[Path]:
+    """The modules of the project."""
+    return sorted((PROJECT / "evalgate").rglob("*.py"))
