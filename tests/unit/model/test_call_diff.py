@@ -86,5 +86,5 @@ def test_long_values_show_where_they_differ() -> None:
 def test_what_is_no_json_is_said_to_be_none() -> None:
     endless: dict[str, object] = {}
     endless["self"] = endless
-    assert "no JSON" in call_diff.spell(call("a", x=endless))
+    assert "not JSON" in call_diff.spell(call("a", x=endless))
     assert len(call_diff.spell(call("t" * 1_000, x="y" * 10_000_000))) < 500
