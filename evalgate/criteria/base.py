@@ -69,13 +69,9 @@ class CriterionSpec:
     scale: Scale = field(default_factory=Scale)
     needs: frozenset[Need] = frozenset()
     informational: bool = False
+    lower_is_better: bool = False
     ours: bool = False
     verdicts: Verdicts | None = None
-
-    @property
-    def lower_is_better(self) -> bool:
-        """What informational criteria count is spent: calls, tokens, seconds."""
-        return self.informational
 
 
 def with_facts(use: CriterionUse, spec: CriterionSpec) -> CriterionUse:

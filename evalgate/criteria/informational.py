@@ -160,6 +160,7 @@ def _spec(name: str, summary: str, rule: Callable[..., Grade], scale: Scale = OP
         options=NoOptions,
         build=functools.partial(build, rule=rule),
         informational=True,
+        lower_is_better=True,
         scale=scale,
     )
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+
 import pytest
 from builders.gated_repository import Repository
 

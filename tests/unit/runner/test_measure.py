@@ -14,11 +14,11 @@ import pytest
 
 from evalgate.agents.base import AgentFailed
 from evalgate.comparison import verdict
+from evalgate.config.gate_file import JudgeRule
 from evalgate.config.settings import Settings
 from evalgate.criteria.base import Criterion
 from evalgate.formats import fingerprints
 from evalgate.judges import rate_limit
-from evalgate.judges.base import JudgeRule
 from evalgate.model import (
     AgentFailure,
     AgentUse,
@@ -88,7 +88,7 @@ def session_of(*, concurrency: int = 4, budget: str = "") -> Session:
     settings = Settings.model_validate(
         {"runs": "1+1", "concurrency": concurrency, "retries": 0, "seed": 7, **({"budget": budget} if budget else {})}
     )
-    limiters = rate_limit.limited_by(JudgeRule(), rate_limit.SystemClock())
+    limiters = rate_limit.limiters_for(JudgeRule(), rate_limit.SystemClock())
     return Session(settings, watcher=SilentWatcher(), now=NOW, panel=None, limiters=limiters)
 
 
