@@ -31,8 +31,6 @@ from evalgate.results import output
 from evalgate.system import process
 from evalgate.text import words, workflow_commands
 
-# -- What a step of a workflow says to its runner --
-
 
 def wants_tracebacks(environ: Mapping[str, str]) -> bool:
     """Whether the job runs with debug logging."""

@@ -122,9 +122,6 @@ class Base:
         return self.project.renamed
 
 
-# -- Which base, and from where --
-
-
 @contextlib.contextmanager
 def opened(settings: Settings, suites: tuple[Suite, ...], context: Context) -> Iterator[Base | None]:
     """The base of head's `suites`, for as long as the block lasts; None where none is asked for.
@@ -230,9 +227,6 @@ def _settings_of_stores(head: Settings, base: BaseProject) -> Settings:
     return head.model_copy(update={name: getattr(base.settings, name) for name in STORES})
 
 
-# -- The base's checkout --
-
-
 def _checked_out(
     settings: Settings, suites: tuple[Suite, ...], context: Context, repo: Repository, stack: ExitStack
 ) -> Base:
@@ -288,9 +282,6 @@ def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) ->
 
 def _told(error: EvalgateError) -> str:
     return f"{error.message} {error.hint}".strip() if error.hint else error.message
-
-
-# -- What the base's own files say --
 
 
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseProject:
@@ -457,9 +448,6 @@ def _unselected(
     return found, simulated, problems
 
 
-# -- Stored results of the base --
-
-
 def _only_stored(
     settings: Settings, suites: tuple[Suite, ...], context: Context, base: Base, found: Found | None, *, nothing: str
 ) -> Base:
@@ -556,9 +544,6 @@ def _then(stored: Stored, theirs: BaseProject, suite: str) -> Suite | None:
     """The stored suite by head's name of it."""
     name = theirs.renamed.get(suite, suite)
     return next((each for each in stored.run.suites if each.key == name), None)
-
-
-# -- What is different of the base's cases and environment --
 
 
 def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:

@@ -41,9 +41,6 @@ IsWeaker = Callable[[Any, Any], bool]
 PLAYS_USERS = ("model", "config", "max_turns", "custom_instructions", "include_function_calls", "stop_signal")
 
 
-# -- Suites, criteria, cases and the policy --
-
-
 def of_rules(
     base: BaseRules, suites: Iterable[Suite], policy: Policy, *, renamed: Mapping[str, str]
 ) -> list[RelaxedRule]:
@@ -221,9 +218,6 @@ def _in_words(base: object, head: object) -> tuple[str, str]:
     return was, now
 
 
-# -- Settings, and what evalgate.yml says of judges and tools --
-
-
 def _is_tightened(base: float | None, head: float | None) -> bool:
     """A bound on what may be spent that is new, or lower: less is measured."""
     return head is not None and (base is None or head < base)
@@ -349,8 +343,6 @@ def _value(value: Any) -> str:
         return ", ".join(f"{name}={each:g}" for name, each in value if each is not None) or "unset"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
-
-# -- Contents of files that judge, or answer in the stead of others --
 
 _LONGEST_NAME = 100
 

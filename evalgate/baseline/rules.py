@@ -102,9 +102,6 @@ def _relaxed(
     yield from relaxed.of_rules(rules, suites, policy, renamed=renamed)
 
 
-# -- What is not known of the base's rules --
-
-
 def _unknown(settings: Settings, base: Base | None) -> Iterator[Problem]:
     """That the base's rules are not known, where there are to be some."""
     if base is None or base.no_agent or base.origin.source is BaseSource.FILE:
@@ -143,9 +140,6 @@ def _unreadable(rules: BaseRules, *, by_base: bool) -> Iterator[Problem]:
     if files:
         message = f"could not check whether this change relaxes {words.listed(sorted(files))}: {why}"
         yield Problem(severity=Severity.WARNING, code=UNCHECKED, message=message, hint=REVIEW)
-
-
-# -- By the base's rules --
 
 
 def _with_rules_of(theirs: Settings, settings: Settings) -> Settings:

@@ -39,8 +39,6 @@ from evalgate.model import (
     VerdictKind,
 )
 
-# -- What a case's runs say of its two means, of all cases' difference, and how sure that is --
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -156,8 +154,6 @@ def _weighted(
         for pattern, chance in chances
     )
 
-
-# -- What is said of a criterion --
 
 DUST = 1e-9
 """Differences of means that are no difference: 1 - 0.95 is not more than 0.05."""
@@ -289,8 +285,6 @@ def _ends(scale: Scale, samples: Sequence[Sample]) -> tuple[float, float]:
     high = max(seen, default=0.0) if scale.highest is None else scale.highest
     return low, high
 
-
-# -- Head's run beside base's --
 
 DRAWS = 9_999
 """Of the Monte Carlo tests and of the bootstrap; fewer for very many cases: the p-values stay valid, and 20,000 cases

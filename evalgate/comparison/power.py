@@ -11,8 +11,6 @@ from statistics import NormalDist
 from evalgate.comparison.pairing import Sample
 from evalgate.model import Interval, PassRates, Power
 
-# -- What a comparison could have seen --
-
 POWER = 0.8
 REPEATS = (2, 3, 5, 10)
 """Numbers of repeats that the power line offers beside the present one."""
@@ -141,9 +139,6 @@ def fewest_broken(stages: Sequence[tuple[int, int]], *, alpha: float) -> int:
 
 def _known_count(values: Sequence[float | None]) -> int:
     return len(_known_values(values))
-
-
-# -- Shares of counts --
 
 
 def quantile(confidence: float) -> float:

@@ -30,8 +30,6 @@ from evalgate.model import (
 )
 from evalgate.text import words as text_words
 
-# -- New failures, run again before they block --
-
 
 def new_failures(comparison: Comparison, *, policy: Policy, unreliable: frozenset[CaseKey]) -> tuple[CaseKey, ...]:
     """Failures that would block under `threshold: new` and that the base can speak for: it passes the case, or a
@@ -177,9 +175,6 @@ def _by_repeat(trials: Iterable[GradedTrial]) -> Mapping[CaseKey, Mapping[int, G
     for trial in trials:
         found[trial.key.suite, trial.key.case_id][trial.key.repeat] = trial
     return found
-
-
-# -- Adaptive repeats --
 
 
 class Stage(enum.StrEnum):

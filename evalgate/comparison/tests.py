@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evalgate.model import Interval
 
-# -- How sure a mean over cases is --
-
 FEW = 64
 """Up to so many different values, a resample is drawn as counts of values instead of case by case."""
 

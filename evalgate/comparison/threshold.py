@@ -21,8 +21,6 @@ from evalgate.model import (
 )
 from evalgate.text import words
 
-# -- How a suite's cases ended, in numbers, and what that makes of the suite --
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:

@@ -35,8 +35,6 @@ from evalgate.model import (
 )
 from evalgate.text import words
 
-# -- Which failures are let pass --
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
@@ -99,9 +97,6 @@ def find(
         unconfirmed=frozenset(unknown) if cut_short else frozenset(),
         unreliable=unreliable,
     )
-
-
-# -- What a comparison found, in sentences that a reviewer understands in ten seconds --
 
 
 def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
@@ -200,8 +195,6 @@ def _value(value: float | None) -> str:
         return "-"
     return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
-
-# -- The threshold gate from cases to suites to one answer --
 
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)
 """Most severe first: the most severe of the suites' kinds is the verdict's kind."""

@@ -21,8 +21,6 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from evalgate.text import words
 
-# -- `judge_model_config` and `model_configuration` --
-
 REFUSED: Final = "bad_option"
 """The type of the pydantic error; its `ctx` has `at`, the path within the config, and `near`, a name or nothing."""
 

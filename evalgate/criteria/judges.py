@@ -72,9 +72,6 @@ def judge_of(use: CriterionUse) -> JudgeIdentity | None:
     )
 
 
-# -- Which judge each criterion asks, what is missing to ask it, and the panel that is opened for a run --
-
-
 def defaults_of(settings: Settings) -> JudgeRule:
     """What evalgate.yml says of judges; its paths made absolute, replayed where there are recordings."""
     rule = settings.gate_file.judge

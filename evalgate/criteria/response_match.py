@@ -16,8 +16,6 @@ from rouge_score import tokenize
 from evalgate.criteria.base import Criterion, CriterionServices, CriterionSpec, NoOptions
 from evalgate.model import CriterionUse, Evidence, Finding, Grade, Need, NotEvaluated, Reason, Score, turns
 
-# -- The unigrams of a text as ROUGE-1 counts them, in every script --
-
 # Scripts whose every character is a word of its own, and scripts written without spaces whose marks
 # belong to the character before them: the blocks that ADK lists, no more.
 _ONE_BY_ONE = ((0x4E00, 0x9FFF), (0x3040, 0x309F), (0x30A0, 0x30FF), (0xAC00, 0xD7AF))

@@ -25,8 +25,6 @@ from evalgate.formats import fingerprints
 from evalgate.model import AgentUse, EvalSet
 from evalgate.text import words
 
-# -- The files that an agent may be made of, and their fingerprint --
-
 FOR_PEOPLE = ("readme", "changelog", "contributing", "code_of_conduct", "security", "license", "licence", "notice")
 """How the names of files begin that no agent is made of; within its own folder they count as well."""
 
@@ -154,8 +152,6 @@ def _content(path: Path) -> bytes:
         return b"unreadable"
 
 
-# -- Whether Python source offers an ADK agent, told from its text --
-
 ENTRY_NAMES = frozenset({"root_agent", "get_agent_async"})
 """What ADK looks for in an agent's module; also `app`, which other frameworks use as well."""
 
@@ -204,8 +200,6 @@ def _bound_names(body: list[ast.stmt]) -> Iterator[str]:
             case _:
                 pass
 
-
-# -- Which agent an evaluation file runs, where nobody said so --
 
 ReadSource = Callable[[str], str]
 """The text of a file of the repository by its posix path; empty where it cannot be read."""
@@ -322,8 +316,6 @@ def _depth(folder: str) -> int:
     return 0 if folder == "." else folder.count("/") + 1
 
 
-# -- The agent of every suite --
-
 UNKNOWN = AgentUse(
     driver=agents.DEFAULT, options={agents.DRIVERS[agents.DEFAULT].argument: "."}, found_by="nothing found"
 )
@@ -418,8 +410,6 @@ def _rule_example(glob: str, *, path: str) -> str:
 def _problem(code: str, severity: Severity, message: str, file: str, hint: str = "") -> Problem:
     return Problem(severity=severity, code=code, message=message, place=Place(file=file), hint=hint)
 
-
-# -- What drivers may see of a checkout, and whether the agents that a rule names are there --
 
 _RULE = re.compile(r"agents\[(\d+)\]$")
 

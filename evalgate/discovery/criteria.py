@@ -27,8 +27,6 @@ from evalgate.formats import FileKind
 from evalgate.model import OPEN, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, shapes
 from evalgate.text import decoding, words
 
-# -- Criteria as configured, checked against the table of criteria that this version grades --
-
 FOR_ALL = "include_intermediate_responses_in_final"
 """ADK's option of every criterion (BaseCriterion), which two of them read."""
 _BOOLEAN = TypeAdapter(bool)
@@ -243,8 +241,6 @@ def _error(code: str, message: str, place: Place | None, hint: str = "") -> Prob
 def _warning(code: str, message: str, place: Place | None, hint: str) -> Problem:
     return Problem(severity=Severity.WARNING, code=code, message=message, place=place, hint=hint)
 
-
-# -- Which criteria a suite has --
 
 ADK_DEFAULTS: Mapping[str, float] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}
 """What ADK scores where no config is found (google-adk 2.13, eval_config)."""

@@ -80,9 +80,6 @@ def discover(settings: Settings, *, specs: Mapping[str, CriterionSpec], tree: Tr
     return Discovery(suites=suites, problems=found, unread=unread, tree=tree)
 
 
-# -- Which files --
-
-
 def _select(settings: Settings, tree: Tree | None) -> tuple[Tree, list[Selection], tuple[Problem, ...]]:
     """The tree, walked a second time where a selection names a folder that was passed over, and the selections."""
     root, exclude = settings.root, settings.gate_file.exclude
@@ -143,9 +140,6 @@ def _relative(text: str, root: Path) -> str:
         return "."
     inside = folder.is_relative_to(root.resolve())
     return (folder.relative_to(root.resolve()) / path.name).as_posix() if inside else text.strip()
-
-
-# -- What is in them --
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

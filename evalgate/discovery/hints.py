@@ -16,8 +16,6 @@ from evalgate.errors import NothingToDo, Place, Problem, Severity
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import words
 
-# -- Rules of evalgate.yml that speak of nothing there is --
-
 Places = Callable[..., Place]
 
 MOST_LOOKED_AT = 2_000
@@ -121,8 +119,6 @@ def _nearest_name(pattern: str, found: Iterable[str]) -> str | None:
     return names[close] if close else None
 
 
-# -- What git ignores and somebody may have meant to be evaluated --
-
 FOUND = frozenset({ConfigOrigin.BESIDE, ConfigOrigin.ABOVE, ConfigOrigin.DEFAULTS})
 """Origins of criteria that nobody named, so that another file could have been theirs."""
 
@@ -177,8 +173,6 @@ def _digest(tree: Tree, path: str) -> bytes | None:
     content = tree.read(path)
     return hashlib.sha256(content).digest() if isinstance(content, bytes) else None
 
-
-# -- Files whose names are nearly right --
 
 MOST_READ = 100
 LARGEST_BYTES = 1024 * 1024
@@ -241,8 +235,6 @@ def _holds(tree: Tree, path: str, *marks: bytes) -> bool:
     data = tree.read(path, largest=LARGEST_BYTES)
     return isinstance(data, bytes) and any(mark in data for mark in marks)
 
-
-# -- Nothing is left to evaluate --
 
 MOST_LOOKALIKES_READ = 300
 

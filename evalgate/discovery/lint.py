@@ -15,8 +15,6 @@ from evalgate.model import Attachment, Case, CriterionUse, Invocation, Need, Sui
 from evalgate.model import turns as model_turns
 from evalgate.text import templates, words
 
-# -- How findings are worded --
-
 
 def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
     """The built-in criteria of the suite that need `need`."""
@@ -51,9 +49,6 @@ def _named(cases: Sequence[Case]) -> str:
 def _has_text(texts: Iterator[str]) -> bool:
     """Whether any of the texts holds more than blanks."""
     return any(text.strip() for text in texts)
-
-
-# -- Checks of single cases and of cases against each other within one file --
 
 
 def duplicate_ids(suite: Suite) -> Iterator[Problem]:
@@ -118,8 +113,6 @@ def _content(case: Case) -> str:
     session = case.session and (case.session.app_name, case.session.user_id, case.session.state)
     return repr((turns, case.scenario, session, case.rubrics, case.expects_state))
 
-
-# -- Checks of what criteria compare with --
 
 TRAJECTORY = "tool_trajectory_avg_score"
 STATE = "final_session_state"
@@ -315,9 +308,6 @@ def _criteria_file(suite: Suite) -> str:
     return suite.criteria_source.file or "the criteria (ADK's defaults are in use: add a test_config.json)"
 
 
-# -- Checks of the gate's own rules --
-
-
 def lint_rules(settings: Settings) -> Iterator[Problem]:
     """Rules that assert nothing: a pass rate of 0, with which a suite passes where every case fails, and an empty
     `fail-on`, with which the job is green whatever the verdict."""
@@ -343,9 +333,6 @@ def _place_of_setting(name: str, settings: Settings) -> Place | None:
         return None
     spellings = (places(each) for each in (name.replace("_", "-"), name))
     return next((each for each in spellings if each.json_path != "$"), None)
-
-
-# -- Checks of conversation scenarios --
 
 
 def starting_prompts(suite: Suite) -> Iterator[Problem]:
@@ -391,9 +378,6 @@ def stop_signals_differ(suite: Suite) -> Iterator[Problem]:
             message = f"`{use.name}` uses the stop signal `{own}`, the simulated user `{suite.simulator.stop_signal}`"
             hint = "Remove `stop_signal` from the criterion; it defaults to the simulated user's."
             yield _warning("stop-signals-differ", message, place=use.place or Place(file=suite.key), hint=hint)
-
-
-# -- Checks of whole evaluation sets, and of sets against each other --
 
 
 def no_cases(suite: Suite) -> Iterator[Problem]:

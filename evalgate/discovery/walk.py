@@ -57,9 +57,6 @@ def is_near_config(path: str) -> bool:
     return _NEAR_CONFIG.fullmatch(path.rpartition("/")[2]) is not None
 
 
-# -- What git ignores --
-
-
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
     """Layers of rules, farthest first; each with its folder as a prefix (`` or `a/b/`)."""
@@ -111,9 +108,6 @@ def read_checkout_rules(root: Path) -> str:
         return (git / "info" / "exclude").read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):
         return ""
-
-
-# -- Folders --
 
 
 def visit(
@@ -310,9 +304,6 @@ def _unreadable_folder(prefix: str, error: OSError) -> Problem:
         message=f"the folder cannot be read: {error.strerror or error}",
         place=Place(file=shown.encode("utf-8", "backslashreplace").decode()),
     )
-
-
-# -- Files as bytes --
 
 
 def read_bytes(root: Path, path: str, *, largest: int = LARGEST_BYTES) -> bytes | Problem:

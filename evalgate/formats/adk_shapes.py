@@ -35,8 +35,6 @@ from evalgate.model import (
 from evalgate.model.shapes import Count, Seconds, Wire
 from evalgate.text import words
 
-# -- How the events of one turn become an invocation --
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvent(Event):
@@ -109,9 +107,6 @@ def _plain(event: StepEvent, *, keep_content: bool) -> Event:
     if not keep_content:
         fields["content"] = None
     return Event(**fields)
-
-
-# -- google.genai's Content and Part as they stand in evaluation files, sessions and protocol messages --
 
 
 class ToolCallWire(Wire):
@@ -205,8 +200,6 @@ class ContentWire(Wire):
         role = intern(self.role) if self.role else self.role
         return Content(parts=tuple(noun for part in self.parts or () for noun in part.contents()), role=role)
 
-
-# -- ADK's Invocation and what belongs to it, as written in evaluation files, results and protocol messages --
 
 STRICT = "as ADK"
 """Context of a validation that refuses what ADK refuses, though nothing is unclear about it."""
@@ -379,9 +372,6 @@ class InvocationWire(TimingsWire):
         )
 
 
-# -- Events as ADK sessions and agents-cli traces store them --
-
-
 class SessionEventWire(EventWire):
     """ADK's Event, as far as evaluation reads it."""
 
@@ -438,8 +428,6 @@ def turns_of(events: Sequence[SessionEventWire]) -> tuple[Invocation, ...]:
         groups.setdefault(event.invocation_id or "", []).append(event)
     return tuple(turn_of(group, invocation_id=name) for name, group in groups.items())
 
-
-# -- ADK's EvalCase and what belongs to it, as written in evaluation files --
 
 BUILT_IN_PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 
@@ -569,9 +557,6 @@ class EvalCaseWire(Wire):
             expects_state=self.final_session_state or None,
             place=place,
         )
-
-
-# -- Nouns as JSON-ready values in ADK's shapes, without nulls and defaults --
 
 
 def invocation_json(invocation: Invocation) -> dict[str, Any]:

@@ -21,8 +21,6 @@ from evalgate.model import CriterionUse, SimulatorUse, shapes
 from evalgate.model.shapes import Wire
 from evalgate.text import templates, words
 
-# -- agents-cli's eval_config.yaml --
-
 _LONGEST = 1_000_000  # characters
 
 
@@ -88,8 +86,6 @@ def _names(value: dict[Any, Any]) -> list[str]:
             names.append(name)
     return names
 
-
-# -- ADK's `user_simulator_config` in a test_config.json --
 
 TYPES = ("llm_backed", "llm_audio")
 _DEFAULTS = SimulatorUse()

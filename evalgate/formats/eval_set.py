@@ -160,9 +160,6 @@ def _text_or_none(fields: dict[str, Any], key: str, problems: Problems) -> str |
     return None
 
 
-# -- ADK's two old formats, both lists: a flat one of turns (one case), and one of named cases with `data` --
-
-
 def _of_list(cases: _Cases, problems: Problems) -> EvalSetReading:
     name = stem(problems.file)
     if cases.dialect is Dialect.UNKNOWN and not problems.failed:

@@ -23,8 +23,6 @@ from evalgate.model import (
     turns,
 )
 
-# -- Content addresses --
-
 VERSION = 1
 """Raised whenever a change of ours makes earlier transcripts or grades incomparable."""
 

@@ -24,8 +24,6 @@ from evalgate.text.decoding import BYTE_ORDER_MARK
 if TYPE_CHECKING:
     from json_source_map.types import TSourceMap
 
-# -- JSON text read value by value, so that a large file never stands in memory twice --
-
 LONGEST_TEXT = 600_000_000  # characters; about six times the largest file that we are measured with
 _BLANK = re.compile(r"[ \t\n\r]*")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -135,8 +133,6 @@ class JsonText:
         return value
 
 
-# -- Why a text is not JSON, in words --
-
 _FOREIGN = {
     **dict.fromkeys(("<<<<<<<", "=======", ">>>>>>>"), ("unresolved merge conflict", "resolve it and commit again")),
     "<": ("this is markup (HTML or XML), not JSON", ""),
@@ -212,8 +208,6 @@ def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
         return JsonFault(message, offset=at, code="json-truncated")
     return None
 
-
-# -- The problems of one file as they are found --
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -410,8 +404,6 @@ def _position(place: Place | None) -> tuple[int, int]:
     return (place.line or 0, place.column or 0) if place else (0, 0)
 
 
-# -- What pydantic found wrong, in words --
-
 _TWO = "a list of two: author and parts"
 _EXPECTED = {
     "string_type": "text",
@@ -473,8 +465,6 @@ def listed_keys(keys: Mapping[str, Any]) -> str:
     """The keys of an object, in words."""
     return words.listed([f"`{str(name)[:40]}`" for name in keys]) or "nothing"
 
-
-# -- A document --
 
 Each: TypeAlias = Callable[[Path, Any, int], None]
 """Told of each item of a long list: its path, the value, and its offset in the text."""

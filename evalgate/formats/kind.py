@@ -12,8 +12,6 @@ from pydantic.alias_generators import to_snake
 from evalgate.errors import Problem
 from evalgate.model import CriterionUse, EvalSet, SimulatorUse
 
-# -- What reading a file gives --
-
 
 class FileKind(enum.StrEnum):
     """What a file is for."""

@@ -19,8 +19,6 @@ from evalgate.model import AgentDetails, Case, Content, Invocation, Timings, Tra
 from evalgate.model.shapes import to_snake
 from evalgate.text.decoding import BYTE_ORDER_MARK
 
-# -- Logs of the agent protocol, and bare lists of session events --
-
 Recorded = list[tuple[str, Transcript]]
 _UNSAID = frozenset({
     "hello", "ready", "bye", "fatal", "metric", "metric_result", "started", "tool_call", "tool_response", "tool_result",

@@ -29,8 +29,6 @@ from evalgate.model import Case, Content
 from evalgate.model.shapes import Wire, to_snake
 from evalgate.text import words
 
-# -- The keys of every object in an evaluation file, the other names that people give them, and the rest --
-
 REJECTED = "ADK itself rejects this"
 
 _EXPECTED = frozenset({"expected", "expect", "expects", "expectation", "expectations", "golden", "gold", "ideal"})
@@ -167,9 +165,6 @@ def _warning(code: str, message: str, path: Path, problems: Problems) -> None:
 
 def _each(repair: Repair) -> Repair:
     return lambda raw, path, problems: [repair(item, (*path, i), problems) for i, item in enumerate(raw)]
-
-
-# -- What people evidently mean where ADK gives up --
 
 
 def repair_case(raw: Any, path: Path, problems: Problems) -> Any:
@@ -342,8 +337,6 @@ def object_in(text: str) -> Any:
         return text
     return value if isinstance(value, dict) else text
 
-
-# -- Reading --
 
 STREAMED = frozenset({"eval_cases"})
 _KNOWN = frozenset(EvalCaseWire.model_fields) | {to_camel(name) for name in EvalCaseWire.model_fields}

@@ -49,8 +49,6 @@ from evalgate.results import file as results_file
 from evalgate.simulation import personas
 from evalgate.text import words
 
-# -- Asking for new conversation scenarios that test an agent, and reading them --
-
 VERSION: Final = "1"
 _LONGEST: Final = 4_000  # characters of a prompt or plan
 
@@ -146,8 +144,6 @@ def _text(value: Any) -> str:
     text = value.strip() if isinstance(value, str) else ""
     return text if len(text) <= _LONGEST else ""
 
-
-# -- New conversation scenarios --
 
 ACCOUNT = "generate"
 QUESTION = "Hello! What can you do for me, and what do you need to know for it?"
@@ -341,8 +337,6 @@ def _write(path: Path, text: str, *, root: Path) -> None:
     except OSError as error:
         raise UnavailableError(f"{path} cannot be written: {error.strerror or error}") from error
 
-
-# -- Conversations that simulated users led, written down as cases: their words are replayed, no model plays them --
 
 DESCRIPTION = "Conversations with simulated users, recorded by evalgate; review before use."
 

@@ -208,9 +208,6 @@ def _sha(value: Any) -> str:
     return text if _SHA.fullmatch(text) and not _NOTHING.fullmatch(text) else ""
 
 
-# -- Where the reports of a workflow point at --
-
-
 def links_of(environ: Mapping[str, str], event: EventContext) -> Links:
     """Of the run at hand. The head of a pull request is its own commit, not the merge that was checked out."""
     return _links(environ, commit=event.head.sha or environ.get("GITHUB_SHA", ""), run=environ.get("GITHUB_RUN_ID", ""))

@@ -345,8 +345,6 @@ def limiters_for(defaults: JudgeRule, clock: Clock) -> RateLimiters:
     return RateLimiters(RateLimits(calls_at_once=defaults.calls_at_once, deadline_s=deadline_s), clock)
 
 
-# -- When a trial may start --
-
 Pace: TypeAlias = Callable[[str, Callable[[], Outcome]], Outcome]
 """Lets one try of a trial through: the agent's key and the try in, what came of it out."""
 

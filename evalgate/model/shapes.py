@@ -11,8 +11,6 @@ from pydantic.alias_generators import to_snake as _to_snake
 
 from evalgate.model.run import MOST_COUNT, MOST_SECONDS
 
-# -- Counts and seconds that somebody else reports --
-
 
 def seconds(value: Any, *, most: float = MOST_SECONDS) -> Any:
     """`value`, or None for a number that is no duration from 0 to `most`; what is no number stays as it is."""
@@ -32,9 +30,6 @@ def count(value: Any) -> Any:
 # before: a number that pydantic would refuse; after: one that it read from a text
 Count: TypeAlias = Annotated[int | None, BeforeValidator(count), AfterValidator(count)]
 Seconds: TypeAlias = Annotated[float | None, BeforeValidator(seconds), AfterValidator(seconds)]
-
-
-# -- The manners of every wire shape --
 
 
 class Wire(BaseModel):

@@ -13,8 +13,6 @@ from evalgate.model import Report
 from evalgate.reports import annotations as reports_annotations
 from evalgate.reports import comment, html_report, junit, sarif, terminal
 
-# -- The shape of a report --
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renderer:

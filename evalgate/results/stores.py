@@ -27,8 +27,6 @@ from evalgate.system import git
 from evalgate.system.git import Complaint, GitFailed, Repository
 from evalgate.text.words import size
 
-# -- How runs are laid out in a store --
-
 RUNS = "runs"
 README = "README.md"
 KEPT_RUNS = 50
@@ -159,8 +157,6 @@ def unpack(data: bytes, to: Path, *, most_bytes: int = MOST_BYTES) -> None:
         raise Unreadable("is empty")
 
 
-# -- What a store of base results can do, whatever it is kept in --
-
 HISTORY = "history.json"
 BADGE = "badge.json"
 
@@ -242,8 +238,6 @@ def _find_first(
             return StoredRun(commit=entry.commit, saved_at=entry.saved_at, distance=distance, path=path)
     return None
 
-
-# -- Base results on a branch of the remote, one commit a run, written without any checkout and safe in a race --
 
 PATIENCE_S = 300.0
 LONGEST_PAUSE_S = 8.0
@@ -443,8 +437,6 @@ def _pauses() -> Iterator[float]:
         longest = min(2 * longest, LONGEST_PAUSE_S)
 
 
-# -- Base results in a folder --
-
 LOCK = ".lock"
 LEFTOVER_S = 86400.0
 
@@ -560,9 +552,6 @@ def _unavailable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UnavailableError(f"cannot use the folder of base results {folder}: {error.strerror or error}") from error
-
-
-# -- What the commit brings along where results and replies are kept --
 
 
 def holds(place: Path, repo: Repository) -> bool:

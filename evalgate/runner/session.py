@@ -48,9 +48,6 @@ from evalgate.runner.budget import Budget, Limits
 from evalgate.runner.trials import Abreast, Task, TrialRunner
 from evalgate.simulation import user
 
-# -- Grading one trial with all criteria of its suite --
-
-
 Find: TypeAlias = Callable[[str], Grade | None]
 """Looks up the grade of a criterion that is known already."""
 Keep: TypeAlias = Callable[[str, Score], None]
@@ -126,9 +123,6 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) 
     if isinstance(found, Score):  # why there was none may be cured when the run is resumed
         keep(name, found)
     return found
-
-
-# -- The sides of a run --
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,6 @@ from evalgate.simulation import user as simulation_user
 from evalgate.simulation.user import Message, Simulate, SimulatorFailure, SimulatorServices, Stop, UserSimulator
 from evalgate.text import words
 
-# -- One conversation between a user and an agent, to its end --
-
 
 def written(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:  # noqa: ARG001 - the shape of Simulate
     """The user where no model may be asked: says what is written down, and cannot follow a scenario."""
@@ -61,9 +59,6 @@ def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation]
                 raise AgentFailed(failure)
             case _:
                 assert_never(said)
-
-
-# -- The agent's own time within a trial --
 
 
 class Stopwatch:
@@ -98,8 +93,6 @@ class TimedConversation:
         with self._watch:
             return self._conversation.finish()
 
-
-# -- Running the trials --
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -32,8 +32,6 @@ from evalgate.simulation import prompt
 from evalgate.simulation.prompt import Script
 from evalgate.text.templates import TemplateError
 
-# -- The shapes of a simulated user and of what it says next --
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
@@ -77,9 +75,6 @@ class SimulatorServices:
     panel: JudgePanel | None = None
     draw: int = 0
     adk_compat: bool = False
-
-
-# -- A user played by a model --
 
 
 class LlmUser:
@@ -150,9 +145,6 @@ def _message(text: str) -> Message:
     return Message(content=Content(parts=(Text(text=text),), role="user"))
 
 
-# -- A user who says what was written down, turn by turn, whatever the agent answers --
-
-
 class StaticUser:
     """See UserSimulator."""
 
@@ -176,8 +168,6 @@ class SilentUser:
         """Why not."""
         return SimulatorFailure(message=self._why)
 
-
-# -- The simulated users of a run --
 
 Simulate: TypeAlias = Callable[[Suite, Case, TrialKey], UserSimulator]
 """Makes the user of one trial."""

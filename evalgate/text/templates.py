@@ -11,8 +11,6 @@ from markupsafe import Markup
 
 from evalgate.text import html, markdown, plain, words
 
-# -- Custom instructions for a simulated user --
-
 REQUIRED: Final = ("stop_signal", "conversation_plan", "conversation_history")
 """The names that ADK requires in every template; a scenario with a persona also needs `persona`."""
 
