@@ -17,8 +17,9 @@ from builders import aimock as mock
 from builders.judging import HeldClock, request, votes_in
 
 from evalgate.config.gate_file import JudgeRule
-from evalgate.judges import JUDGES, opening
+from evalgate.judges import JUDGES
 from evalgate.judges.base import SampledRequest, Undecided, VoteResult
+from evalgate.judges.panel import open_panel
 
 pytestmark = pytest.mark.integration
 
@@ -45,7 +46,7 @@ def aimock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def judge_all(
     model: str, base_url: str, environment: dict[str, str], prompts: list[str]
 ) -> tuple[tuple[VoteResult, ...], Any]:
-    panel = opening.open_panel(
+    panel = open_panel(
         [model],
         drivers=JUDGES,
         defaults=JudgeRule(base_url=base_url, timeout=5),
