@@ -165,7 +165,7 @@ def test_a_run_that_is_cancelled_before_its_verdict_has_outputs(passing, monkeyp
     def cancelled(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "run_gate", cancelled)
+    monkeypatch.setattr(run, "run", cancelled)
     step = passing.run(agent="command:python3 agent.py", baseline="none")
 
     assert step.code == 130
@@ -177,7 +177,7 @@ def test_a_cancel_after_the_verdict_takes_it_not_back(failing, monkeypatch: pyte
     class Cancelled:
         """A posting whose last words are cut off."""
 
-        def watching(self, watcher):
+        def watch(self, watcher):
             return watcher
 
         def prepare(self, report) -> None:

@@ -155,7 +155,7 @@ def test_a_commit_that_a_maintainer_reviewed_runs_with_secrets_and_is_posted_to_
     assert comment["number"] == 7
     assert "1 case failed" in comment["body"]
     assert failing.base[:7] in comment["body"]
-    assert "claim" not in comment["body"]
+    assert "unverified" not in comment["body"]
 
 
 @pytest.mark.parametrize("reviewed", ["earlier", "another"])

@@ -227,7 +227,7 @@ def test_a_bug_of_ours_ends_the_check_run_and_says_that_it_is_one(
     def crash(*_: object) -> None:
         raise RuntimeError("token-of-nobody")
 
-    monkeypatch.setattr(run, "run_gate", crash)
+    monkeypatch.setattr(run, "run", crash)
     step = passing.run(agent=AGENT)
 
     check = only(double.state.checks)

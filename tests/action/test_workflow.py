@@ -318,7 +318,7 @@ assert os.environ["DESK_KEY"] == "s3cret-of-the-desk"
     assert (check["name"], check["head_sha"], check["conclusion"]) == ("evalgate", job.head, "success")
     (comment,) = (each for each in actor.double.state.comments.values() if each["number"] == DISPATCHED)
     assert "8" in comment["body"]
-    assert "claim" not in comment["body"]
+    assert "unverified" not in comment["body"]
 
 
 def test_parts_are_joined_into_one_verdict(actor: Actor) -> None:
@@ -339,7 +339,7 @@ def test_a_push_seeds_what_a_change_is_compared_with_and_its_failing_gate_ends_t
     seeded = actor.run("pushed", Change(event="push", inputs={}, gate_file=gate_file))
     assert seeded.code == 0, seeded.log[-6000:]
     assert [path for path in (actor.temp / "cache" / "baseline").rglob("*") if path.is_file()]
-    assert f"results of {seeded.head[:7]} kept" in seeded.log
+    assert f"results of {seeded.head[:7]} stored in the" in seeded.log
 
     job = actor.run("compared", Change(overlay=DEMO / "change", inputs={}, gate_file=gate_file))
     assert job.base == seeded.head, "the same commit, made again"
