@@ -227,7 +227,7 @@ def threshold_new(pull: PullRequest, k: int, random: Random) -> tuple[bool, int]
     found = [
         number
         for number, (head, base) in enumerate(zip(pull.head, pull.base, strict=True))
-        if cases.origin(_arm(head[:k]), _arm(base[:k]), alpha=POLICY.alpha) is FailureOrigin.NEW
+        if cases.failure_origin(_arm(head[:k]), _arm(base[:k]), alpha=POLICY.alpha) is FailureOrigin.NEW
     ]
     pairs = comparison_repeats.needed(
         len(found), ways=len(pull.head), repeats=k, minimum=POLICY.confirm, alpha=POLICY.alpha

@@ -114,7 +114,7 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
     always = highest if use.lower_is_better else lowest
     if threshold == always and math.isfinite(always):
         message = f"`{use.name}`: every score passes a threshold of {threshold:g}"
-        hint = f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} checks nothing."
+        hint = f"The criterion scores {_scale(spec)}; a threshold of {threshold:g} always passes."
         return [_warning("threshold-always-passes", message, use.place, hint)]
     if lowest <= threshold <= highest and not math.isinf(threshold):
         return []
@@ -397,15 +397,15 @@ def _foreign(path: str) -> Problem:
 def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:
     place = Place(file=path)
     if not uses and kind is FileKind.DATASET_CONFIG:
-        why = "agents-cli metrics have no thresholds, so every answer would pass"
+        message = "agents-cli metrics have no thresholds, so every answer would pass"
         hint = f"Add a test_config.json next to the dataset: {EXAMPLE}. `criteria` are not read here."
-        yield _error("asserts-nothing", f"the config checks nothing: {why}", place, hint)
+        yield _error("asserts-nothing", message, place, hint)
     elif not uses:
-        message = "the config checks nothing: it has no criteria, so every answer would pass"
+        message = "the config has no criteria, so every answer would pass"
         yield _error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")
     elif all(use.informational for use in uses):
         named = words.listed(f"`{use.name}`" for use in uses)
-        message = f"the config checks nothing: {named} only {'informs' if len(uses) == 1 else 'inform'}"
+        message = f"every answer would pass: {named} only {'informs' if len(uses) == 1 else 'inform'}"
         yield _error("only-informational", message, place, "Add a criterion with a threshold.")
 
 

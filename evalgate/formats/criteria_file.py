@@ -38,7 +38,7 @@ def parse_dataset_config(text: str, *, file: str) -> CriteriaReading:
         return CriteriaReading(problems=problems.all())
     names = _names(value)
     listed = f" ({words.listed([f'`{name[:40]}`' for name in names])})" if names else ""
-    message = f"agents-cli metrics{listed} have no thresholds, so this file checks nothing"
+    message = f"agents-cli metrics{listed} have no thresholds, so every answer would pass"
     hint = 'put a test_config.json beside the dataset: `{"criteria": {"response_match_score": 0.8}}`'
     problems.warning("no-thresholds", message, place=Place(file=file, line=1), hint=hint)
     return CriteriaReading(problems=problems.all())

@@ -51,7 +51,7 @@ def grade(evidence: Evidence, *, ask: Asking) -> Grade:
     """The share of polite answers."""
     ballots = []
     for turn in evidence.actual:
-        question = prompting.compose(
+        question = prompting.build_question(
             rules=RULES,
             reply=REPLY,
             pieces=(Piece(name="agent_answer", text=prompting.answer_of(turn)),),
