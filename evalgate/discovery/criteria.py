@@ -393,9 +393,9 @@ def _foreign(path: str) -> Problem:
 def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:
     place = Place(file=path)
     if not uses and kind is FileKind.DATASET_CONFIG:
-        why = "agents-cli metrics have no thresholds, so every answer would pass"
+        message = "agents-cli metrics have no thresholds, so every answer would pass"
         hint = f"Add a test_config.json next to the dataset: {EXAMPLE}. `criteria` are not read here."
-        yield _error("asserts-nothing", why, place, hint)
+        yield _error("asserts-nothing", message, place, hint)
     elif not uses:
         message = "the config has no criteria, so every answer would pass"
         yield _error("asserts-nothing", message, place, f"Add criteria under `criteria`: {EXAMPLE}.")

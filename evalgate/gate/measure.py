@@ -169,8 +169,8 @@ class _Measuring:
         unpriced = sorted(self._session.budget.unpriced)
         if not unpriced or self._session.settings.budget.usd is None:
             return ()
-        message = f"`budget`: no price is known of {words.listed(unpriced, limit=5)}, whose calls count as nothing"
-        hint = "Bound the run by `tokens` or `agent_calls` as well."
+        message = f"`budget`: no price known for {words.listed(unpriced, limit=5)}; its calls count as free"
+        hint = "Also limit `tokens` or `agent_calls`."
         return (Problem(severity=Severity.WARNING, code="price-unknown", message=message, hint=hint),)
 
     def _take_over(self) -> None:
@@ -198,7 +198,7 @@ class _Measuring:
         for done in asked.rounds:
             if not open_ones or not session.goes_on:
                 break
-            which = f"{done} of {asked.pairs}" if done <= asked.pairs else "again: not every run could be measured"
+            which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again because a run failed"
             before = len(head.confirmations)
             self._confirm(open_ones - asked.alone, which=which, idle=None)
             self._confirm(open_ones & asked.alone, which=which, idle=session.sides[BASE])
@@ -214,8 +214,8 @@ class _Measuring:
         if not cases:
             return
         said = words.counted(len(cases), "new failure")
-        sides = "" if idle is None else "this side only, the base cannot be run; "
-        self._session.watcher.say(f"confirming {said} ({sides}rerun {which})")
+        alone = "" if idle is None else " on head only"
+        self._session.watcher.say(f"Confirming {said}{alone} ({which})")
         self._session.confirm(cases, idle=idle)
 
     def _head(self) -> Run:
