@@ -259,7 +259,7 @@ def test_a_merge_gates_by_the_bases_rules_where_one_run_would(repo: Repository) 
     shutil.rmtree(repo.root / ".git")  # a job without a checkout
     said = merge(repo)[1]
     assert "could not check whether this change relaxes the base's rules" in said
-    assert "Check out the repository in the job that merges" in said
+    assert "Check out the repository in the merge job" in said
 
 
 def test_further_runs_of_flaky_cases_are_merged(repo: Repository) -> None:
