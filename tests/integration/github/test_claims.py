@@ -127,7 +127,7 @@ def test_a_pull_request_of_the_repository_itself_is_no_claim(double, client, tmp
     double.state.add_pull(5)
     upload(double, written())
     post(client, tmp_path)
-    assert "claim" not in comments(double)[0]["body"]
+    assert "unverified" not in comments(double)[0]["body"]
     (check,) = double.state.checks.values()
     assert (check["name"], check["conclusion"]) == ("evalgate", "success")
 
