@@ -38,8 +38,8 @@ from evalgate.system.git import Repository
 from evalgate.text import words
 
 ONE_ENDPOINT = (
-    "the agent behind {url} is the same on both sides, so the base's cannot be run beside it; compare with results of "
-    "the base branch that were kept (data-branch, baseline-folder), or set `baseline: none`"
+    "the agent behind {url} is the same on both sides, so the base cannot be rerun; compare with stored results "
+    "(data-branch, baseline-folder), or set `baseline: none`"
 )
 WHY_NOT_STORED = "the stored results have no comparable run of this case"
 OF_SELECTIONS = frozenset({"unknown-case", "selection-unmatched"})
