@@ -4,52 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Container
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+
 from pydantic import ValidationError
+
 from evalgate import agents as agents_module
 from evalgate import criteria
 from evalgate.agents import opening
 from evalgate.agents.tools import toolbox
-from evalgate.baseline import checkout
-from evalgate.baseline import commit
-from evalgate.baseline.checkout import Checkout
-from evalgate.baseline.checkout import NoSuchFolder
+from evalgate.baseline import checkout, commit
+from evalgate.baseline.checkout import Checkout, NoSuchFolder
 from evalgate.comparison import compare
 from evalgate.config import load
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.discovery import agents as discovery_agents
-from evalgate.discovery import discover
-from evalgate.discovery import project
-from evalgate.discovery import walk
+from evalgate.discovery import discover, project, walk
 from evalgate.discovery.agents import AgentCode
 from evalgate.discovery.walk import Tree
-from evalgate.errors import ConfigError
-from evalgate.errors import EvalgateError
-from evalgate.errors import NothingToDo
-from evalgate.errors import Problem
-from evalgate.errors import Severity
+from evalgate.errors import ConfigError, EvalgateError, NothingToDo, Problem, Severity
 from evalgate.formats import fingerprints
-from evalgate.model import AgentUse
-from evalgate.model import BaseOrigin
-from evalgate.model import BaseSource
-from evalgate.model import CaseKey
-from evalgate.model import CaseStatus
-from evalgate.model import EvalSet
-from evalgate.model import Policy
-from evalgate.model import Run
-from evalgate.model import Suite
-from evalgate.results import file
-from evalgate.results import stores
+from evalgate.model import AgentUse, BaseOrigin, BaseSource, CaseKey, CaseStatus, EvalSet, Policy, Run, Suite
+from evalgate.results import file, stores
 from evalgate.results.file import Stored
 from evalgate.results.stores import Found
 from evalgate.simulation import user
