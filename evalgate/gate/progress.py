@@ -80,8 +80,8 @@ class LiveWatcher:
 
     def __init__(self, stream: TextIO) -> None:
         # takes a twentieth of a second to load, and a log needs none of it
-        from rich import progress  # noqa: PLC0415
-        from rich.console import Console  # noqa: PLC0415
+        from rich import progress  # noqa: PLC0415 - as said above
+        from rich.console import Console  # noqa: PLC0415 - as said above
 
         self._progress = progress.Progress(
             progress.TextColumn("[progress.description]{task.description}"),
