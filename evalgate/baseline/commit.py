@@ -46,7 +46,7 @@ def pick_base(
     """The base of `head` ("" for what is checked out), fetched where the checkout does not have it.
 
     `wanted`: a SHA or tag, taken as it is, or a branch, whose merge base with head it is. Else, where head is the
-    merge that GitHub tests, its first parent. Else the merge base with `event_base`, a SHA of the event, or at a desk
+    merge that GitHub tests, its first parent. Else the merge base with `event_base`, a SHA of the event, or locally
     with the remote's default branch. What a commit says of itself decides nothing: whoever wrote it could choose what
     it is compared with. Raises GitFailed, UnavailableError.
     """

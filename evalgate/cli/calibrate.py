@@ -1,4 +1,4 @@
-"""`evalgate calibrate`: how far the judge agrees with people, at a desk or in a scheduled workflow."""
+"""`evalgate calibrate`: judge-human agreement, locally or in a scheduled workflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often one side passes: the rate of its runs, pass^k and pass@k."""
+"""How often one side passes (the rate of its runs, pass^k, pass@k), and which drop would have been found."""
 
 from __future__ import annotations
 

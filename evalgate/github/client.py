@@ -546,7 +546,7 @@ class _Retry(urllib3.Retry):
         following = super().increment(method, url, response, error, _pool, _stacktrace)
         asked_s = None if response is None else limit_wait(response)
         limited = response is not None and response.status in _LIMITED
-        wait_s = following.get_backoff_time() if asked_s is None else asked_s + random.random()  # noqa: S311
+        wait_s = following.get_backoff_time() if asked_s is None else asked_s + random.random()  # noqa: S311 - no secret
         left_s = min(self.budget.left_s(), self.budget.patience_s)
         if (limited and asked_s is None) or wait_s >= left_s:
             raise MaxRetryError(_pool, url or "", error)  # type: ignore[arg-type]  # urllib3 passes its pool on as well

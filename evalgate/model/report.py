@@ -13,7 +13,7 @@ from evalgate.model.run import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Addresses that reports may point at; "" where unknown (at a desk)."""
+    """Addresses that reports may point at; "" where unknown (locally)."""
 
     repository: str = ""  # https://github.com/org/repo
     commit: str = ""  # full SHA of the head

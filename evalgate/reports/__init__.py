@@ -1,4 +1,4 @@
-"""The reports: one Report in, text out; the files stand in RENDERERS, and `publish` writes them.
+"""The reports: one Report in, text out; the files stand in RENDERERS, and `gate.run` writes them.
 
 What is no file is no row: annotations (lines for stdout), outputs (names and values for GITHUB_OUTPUT), the text for
 a terminal.
@@ -16,7 +16,7 @@ from evalgate.reports import comment, html_report, junit, sarif, terminal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renderer:
-    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `publish` writes the file.
+    """One row of `evalgate.reports.RENDERERS`: one Report in, one text out; `gate.run` writes the file.
 
     `summary`: what the file is, in words for the tables of docs/reports.md and of the action's outputs.
     """

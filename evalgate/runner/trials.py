@@ -1,4 +1,4 @@
-"""Which trial is next where sides are measured together: so that each side runs under the conditions of the other."""
+"""One trial, from its first turn to its outcome, and which is next where sides are measured together."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class TimedConversation:
         self._watch = watch
 
     def send(self, user_content: Content) -> Invocation:
-        """See plugins.Conversation."""
+        """See Conversation."""
         with self._watch:
             return self._conversation.send(user_content)
 
     def finish(self) -> Json | None:
-        """See plugins.Conversation."""
+        """See Conversation."""
         with self._watch:
             return self._conversation.finish()
 
