@@ -201,14 +201,14 @@ def _suites(
     uses, problems = discovery_agents.choose_agents(sets, gate_file=settings.gate_file, tree=finder.tree)
     suites = []
     for key in sorted(sets):
-        found, source = finder.criteria_of(key, is_dataset=key in read.datasets)
+        found, source, simulator = finder.criteria_of(key, is_dataset=key in read.datasets)
         suite = Suite(
             key=key,
             eval_set=sets[key],
             criteria=found,
             criteria_source=source,
             agent=agents.with_defaults(uses[key], settings),
-            simulator=finder.simulator_of(source),
+            simulator=simulator,
         )
         suites.append(suite)
     return tuple(suites), problems
