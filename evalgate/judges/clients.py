@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evalgate.config.gate_file import JudgeRule
@@ -49,7 +49,9 @@ class Clients:
         self._lock = threading.Lock()
         self._opened: dict[str, Client] = {}
         self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
-        self.redact = _redactor(environment, defaults.api_key_env)
+        named = environment.get(defaults.api_key_env, "").strip() if defaults.api_key_env else ""
+        general = redact.redactor(environment)
+        self.redact = (lambda text: general(text.replace(named, "***"))) if named else general
 
     def missing(self, model: str) -> str:
         """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
@@ -152,12 +154,6 @@ def _unknown_model(model: str) -> str:
         f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
         f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
     )
-
-
-def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
-    named = environment.get(key_name, "").strip() if key_name else ""
-    general = redact.redactor(environment)
-    return (lambda text: general(text.replace(named, "***"))) if named else general
 
 
 def missing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,15 +44,11 @@ def missing(setting: JudgeSetting) -> str:
 
 def open_client(setting: JudgeSetting) -> Judge:
     """See JudgeDriver."""
-    problem: JudgeFailure | None = None
-    client: Client | None = None
     try:
-        client = _client(setting)
+        return GeminiJudge(setting, _client(setting))
     except Exception as error:  # noqa: BLE001 - google-auth and google-genai share no class of errors here
-        problem = base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=str(error))
-    if problem is not None or client is None:
-        raise JudgeFailed(problem or base.failure(JudgeFailureKind.NOT_CONFIGURED, setting))
-    return GeminiJudge(setting, client)
+        problem = str(error)
+    raise JudgeFailed(base.failure(JudgeFailureKind.NOT_CONFIGURED, setting, detail=problem))
 
 
 def _client(setting: JudgeSetting) -> Client:
@@ -182,15 +178,13 @@ def _failure_of(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     from google.genai import errors  # noqa: PLC0415 - see `open_client`
 
     if isinstance(error, errors.APIError):
-        return _api_failure(error.code, error.details, setting, headers=_headers_of(error), message=error.message)
+        found = getattr(getattr(error, "response", None), "headers", None) or {}
+        headers = {str(name).lower(): str(value) for name, value in found.items()}
+        return _api_failure(error.code, error.details, setting, headers=headers, message=error.message)
     if isinstance(error, auth_errors.GoogleAuthError):
         out_of_reach = isinstance(error, auth_errors.TransportError)
         kind = JudgeFailureKind.CONNECTION if out_of_reach else JudgeFailureKind.UNAUTHORIZED
         return base.failure(kind, setting, detail=str(error))
-    return _transport_failure(error, setting)
-
-
-def _transport_failure(error: Exception, setting: JudgeSetting) -> JudgeFailure:
     # The client moved from httpx to httpx2, and lets the errors of either through: told apart by name.
     names = {each.__name__ for each in type(error).__mro__}
     if "TimeoutException" in names or isinstance(error, TimeoutError):
@@ -205,7 +199,9 @@ def _transport_failure(error: Exception, setting: JudgeSetting) -> JudgeFailure:
 def _api_failure(
     status: int, body: Any, setting: JudgeSetting, *, headers: Mapping[str, str], message: str | None
 ) -> JudgeFailure:
-    details = _details_in(body)
+    inner = body.get("error", body) if isinstance(body, Mapping) else {}
+    listed = inner.get("details") if isinstance(inner, Mapping) else None
+    details = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
     kind = base.kind_of_status(status)
     reasons = {str(each.get("reason")) for each in details}
     if kind is JudgeFailureKind.BAD_REQUEST and reasons & {"API_KEY_INVALID", "API_KEY_EXPIRED"}:
@@ -217,17 +213,6 @@ def _api_failure(
     said = parse_google(details)
     wait = http.parse_retry_after(headers, now=datetime.now(UTC)) if said is None else said
     return base.failure(kind, setting, detail=f"{status} {message or ''}", retry_after_s=wait)
-
-
-def _details_in(body: Any) -> Sequence[Mapping[str, Any]]:
-    error = body.get("error", body) if isinstance(body, Mapping) else {}
-    details = error.get("details") if isinstance(error, Mapping) else None
-    return [each for each in details if isinstance(each, Mapping)] if isinstance(details, list) else []
-
-
-def _headers_of(error: Any) -> Mapping[str, str]:
-    found = getattr(getattr(error, "response", None), "headers", None)
-    return {str(name).lower(): str(value) for name, value in found.items()} if found else {}
 
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)s\s*$")

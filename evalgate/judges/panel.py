@@ -354,10 +354,8 @@ def _decide_item(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -
 def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tuple[Undecided, str]:
     failures = [sample.failure for sample in samples if sample.failure]
     if failures:
-        return (
-            Undecided.UNAVAILABLE,
-            f"{_part(len(failures), len(samples))} failed: {_told_failure(failures).message}",
-        )
+        told = next((failure for failure in failures if failure.kind in FINAL), failures[0])
+        return Undecided.UNAVAILABLE, f"{_part(len(failures), len(samples))} failed: {told.message}"
     if not samples:
         return Undecided.UNAVAILABLE, "the judge was not asked"
     about = f" about `{item}`" if item else ""
@@ -374,11 +372,6 @@ def _part(count: int, total: int) -> str:
     if count == total:
         return "the only sample" if total == 1 else f"all {total} samples"
     return f"{count} of {total} samples"
-
-
-def _told_failure(failures: Sequence[JudgeFailure]) -> JudgeFailure:
-    """The failure to tell of: one that all further samples would meet, else the first."""
-    return next((failure for failure in failures if failure.kind in FINAL), failures[0])
 
 
 def open_panel(

@@ -68,7 +68,8 @@ def difference(pairs: Sequence[Pair]) -> tuple[Line, ...]:
 
 def spell(call: ToolCall) -> str:
     """`book(city="Oslo", nights=2)`, long values clipped."""
-    return f"{_tool(call.name)}({', '.join(_argument(name, value) for name, value in (call.args or {}).items())})"
+    shown = (f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}" for name, value in (call.args or {}).items())
+    return f"{_tool(call.name)}({', '.join(shown)})"
 
 
 def _pair_by_name(expected: Sequence[ToolCall], actual: Sequence[ToolCall]) -> list[Pair]:
@@ -130,10 +131,6 @@ def _around_difference(left: str | None, right: str | None) -> tuple[str | None,
     start = common - 40 if common > 80 else 0
     lead = "..." if start else ""
     return lead + plain.clip_end(left[start:], VALUE_WIDTH), lead + plain.clip_end(right[start:], VALUE_WIDTH)
-
-
-def _argument(name: str, value: Any) -> str:
-    return f"{_name(name)}={plain.clip_end(_dumps(value), VALUE_WIDTH)}"
 
 
 def _tool(name: str) -> str:
