@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from evalgate import agents, errors
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import globs
-from evalgate.config.gate_file import AgentRule, GateFile
+from evalgate.config.gate_file import GateFile
 from evalgate.config.settings import Settings
 from evalgate.config.yaml import Locator
 from evalgate.discovery import walk
@@ -337,10 +337,13 @@ def choose_agents(
     problems: list[Problem] = []
     absent: list[str] = []
     for key in sorted(sets):
-        rule, said_by = _last_rule(key, gate_file)
+        matching = [index for index, rule in enumerate(gate_file.agents) if globs.matches(key, rule.suites)]
+        rule = gate_file.agents[matching[-1]] if matching else None
         use = None if rule is None else agents.rule_use(rule)
         if use is not None and (use.driver != agents.DEFAULT or argument in use.options):
-            chosen[key] = AgentUse(driver=use.driver, options=use.options, found_by=said_by)
+            chosen[key] = AgentUse(
+                driver=use.driver, options=use.options, found_by=f"evalgate.yml agents[{matching[-1]}]"
+            )
             continue
         app_name, case_id = _app_name(key, sets[key], problems)
         found = find_agent(key, folders=folders, app_name=app_name, named_by=case_id)
@@ -366,14 +369,6 @@ def choose_agents(
         hint = _rule_example("**" if len(absent) > 1 else absent[0], path="path/to/agent")
         problems.append(errors.error("no-agent", message, Place(file=absent[0]), hint))
     return chosen, problems
-
-
-def _last_rule(key: str, gate_file: GateFile) -> tuple[AgentRule | None, str]:
-    for index in reversed(range(len(gate_file.agents))):
-        rule = gate_file.agents[index]
-        if globs.matches(key, rule.suites):
-            return rule, f"evalgate.yml agents[{index}]"
-    return None, ""
 
 
 def _app_name(key: str, eval_set: EvalSet, problems: list[Problem]) -> tuple[str, str]:

@@ -16,7 +16,6 @@ from pydantic_core import ErrorDetails
 from evalgate import errors, formats
 from evalgate.config import gate_file as config_gate_file
 from evalgate.config import globs
-from evalgate.config.gate_file import GateFile, SuiteRule
 from evalgate.config.settings import Settings
 from evalgate.criteria import base as criteria_base
 from evalgate.criteria.base import CriterionSpec
@@ -279,7 +278,10 @@ class CriteriaFinder:
             named_by = "It is set as `criteria`; ADK would silently use its defaults."
             uses = self._of_file(file, named_by=named_by, read=lambda shown: walk.read_named(full, shown=shown))
             return uses, ConfigOrigin.EXPLICIT, file
-        index, rule = _last_rule(key, self._settings.gate_file)
+        index, rule = -1, None  # the last rule that speaks of the criteria of the file
+        for number, each in enumerate(self._settings.gate_file.suites):
+            if (each.criteria is not None or each.config is not None) and globs.matches(key, each.match):
+                index, rule = number, each
         if rule is not None and rule.criteria is not None:
             return self._of_rule(rule.criteria, index), ConfigOrigin.EMBEDDED, self._gate_file
         if rule is not None and rule.config is not None:
@@ -363,15 +365,6 @@ def nearest_config(key: str, config_files: Collection[str], names: tuple[str, ..
             if (path := (folder / name).as_posix()) in config_files:
                 return path
     return None
-
-
-def _last_rule(key: str, gate_file: GateFile) -> tuple[int, SuiteRule | None]:
-    """The last rule that speaks of the criteria of `key`, and its position."""
-    for index in reversed(range(len(gate_file.suites))):
-        rule = gate_file.suites[index]
-        if (rule.criteria is not None or rule.config is not None) and globs.matches(key, rule.match):
-            return index, rule
-    return -1, None
 
 
 def _asserts_nothing(uses: tuple[CriterionUse, ...], path: str, *, kind: FileKind) -> Iterator[Problem]:

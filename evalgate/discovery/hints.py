@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from evalgate import errors
@@ -17,8 +17,6 @@ from evalgate.errors import NothingToDo, Place, Problem
 from evalgate.model import ConfigOrigin, Suite
 from evalgate.text import words
 
-Places = Callable[..., Place]
-
 MOST_LOOKED_AT = 2_000
 
 
@@ -29,11 +27,18 @@ def pattern_problems(settings: Settings, *, found: Collection[str], left_out: Co
     repository, whatever a run selects. `left_out`: those that are excluded or that git ignores, for `exclude`. Who
     excludes what is not there may only be careful: that is told where a name like it is there.
     """
-    gate_file, where = settings.gate_file, _places(settings)
-    for index, agent in enumerate(gate_file.agents):
-        yield from _of_rule(agent.suites, ("agents", index, "suites"), found, where)
-    for index, suite in enumerate(gate_file.suites):
-        yield from _of_rule(suite.match, ("suites", index, "match"), found, where)
+    gate_file, where = settings.gate_file, settings.places or _no_places
+    of_agents = [(("agents", index, "suites"), rule.suites) for index, rule in enumerate(gate_file.agents)]
+    of_suites = [(("suites", index, "match"), rule.match) for index, rule in enumerate(gate_file.suites)]
+    for path, patterns in (*of_agents, *of_suites):
+        rule = f"`{path[0]}[{path[1]}]`"
+        if not _matches_any(patterns, found):
+            shown = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
+            yield _idle_rule(f"{rule}: {shown}", patterns, found, where(*path))
+            continue
+        for index, pattern in enumerate(patterns):
+            if not _is_glob(pattern) and not _matches_any([pattern], found):
+                yield _idle_rule(f"{rule}: `{pattern}`", [pattern], found, where(*path, index))
     every = {*found, *left_out}
     for index, pattern in enumerate(gate_file.exclude):
         idle = not _matches_any([pattern.removeprefix("!")], every) and not _is_skipped(pattern)
@@ -50,7 +55,7 @@ def exact_names(gate_file: GateFile) -> frozenset[str]:
 
 def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Problem]:
     """A warning for each criterion under `compare` and `judge: criteria` that is none of `names`."""
-    gate_file, where = settings.gate_file, _places(settings)
+    gate_file, where = settings.gate_file, settings.places or _no_places
     compared: list[tuple[str, ...]] = [("compare", name) for name in gate_file.compare]
     for path in (*compared, *(("judge", "criteria", name) for name in gate_file.judge.criteria)):
         if path[-1] not in names:
@@ -60,21 +65,8 @@ def name_problems(settings: Settings, *, names: Collection[str]) -> Iterator[Pro
             yield errors.warning("rule-matches-nothing", message, where(*path), hint)
 
 
-def _places(settings: Settings) -> Places:
-    return settings.places if settings.places is not None else lambda *_: Place(file="evalgate.yml")
-
-
-def _of_rule(
-    patterns: Sequence[str], path: tuple[str | int, ...], found: Collection[str], where: Places
-) -> Iterator[Problem]:
-    rule = f"`{path[0]}[{path[1]}]`"
-    if not _matches_any(patterns, found):
-        shown = words.listed(f"`{pattern}`" for pattern in patterns) or "no glob"
-        yield _idle_rule(f"{rule}: {shown}", patterns, found, where(*path))
-        return
-    for index, pattern in enumerate(patterns):
-        if not _is_glob(pattern) and not _matches_any([pattern], found):
-            yield _idle_rule(f"{rule}: `{pattern}`", [pattern], found, where(*path, index))
+def _no_places(*_: str | int) -> Place:
+    return Place(file="evalgate.yml")
 
 
 def _is_glob(pattern: str) -> bool:

@@ -31,8 +31,9 @@ def _named(cases: Sequence[Case]) -> str:
     return f"{'case' if len(cases) == 1 else 'cases'} {words.listed(case.case_id for case in cases)}"
 
 
-def duplicate_ids(suite: Suite) -> Iterator[Problem]:
-    """Two cases with one id: no result could say which of them it is of."""
+def duplicate_cases(suite: Suite) -> Iterator[Problem]:
+    """Two cases with one id: no result could say which of them it is of. Two that ask and expect the same: they count
+    twice and tell nothing more."""
     first: dict[str, Case] = {}
     for case in suite.eval_set.cases:
         earlier = first.setdefault(case.case_id, case)
@@ -42,18 +43,15 @@ def duplicate_ids(suite: Suite) -> Iterator[Problem]:
             hint = "Give each case in a file a unique id."
             yield errors.error("duplicate-case-id", message, place=_place_of(suite, case), hint=hint)
 
-
-def identical_cases(suite: Suite) -> Iterator[Problem]:
-    """Two cases that ask and expect the same count twice and tell nothing more."""
     by_opening: dict[tuple[str, int], list[Case]] = {}
     for case in suite.eval_set.cases:
         by_opening.setdefault((select.opening_text(case), len(case.conversation or ())), []).append(case)
     for alike in by_opening.values():
         if len(alike) == 1:
             continue
-        first: dict[str, Case] = {}
+        by_content: dict[str, Case] = {}
         for case in alike:
-            earlier = first.setdefault(_content(case), case)
+            earlier = by_content.setdefault(_content(case), case)
             if earlier is not case and earlier.case_id != case.case_id:
                 message = f"case {case.case_id} is identical to case {earlier.case_id}"
                 hint = "To repeat a case, use `runs`; a copy only counts twice."
@@ -368,8 +366,7 @@ def duplicate_set_ids(suites: tuple[Suite, ...]) -> Iterator[Problem]:
 
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
     odd_sets,
-    duplicate_ids,
-    identical_cases,
+    duplicate_cases,
     empty_conversations,
     starting_prompts,
     simulator_settings,

@@ -316,22 +316,12 @@ class AppDetailsWire(Wire):
         return tuple(agent.noun() for agent in self.agent_details.values())
 
 
-class TimingsWire(Wire):
-    """How long a turn took, as ADK writes it into an Invocation."""
+class InvocationWire(Wire):
+    """ADK's Invocation."""
 
     duration: Seconds = None
     model_duration: Seconds = None
     tool_duration: Seconds = None
-
-    def timings(self) -> Timings | None:
-        """None where nothing was measured."""
-        if self.duration is None:
-            return None
-        return Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
-
-
-class InvocationWire(TimingsWire):
-    """ADK's Invocation."""
 
     invocation_id: str = ""
     user_content: ContentWire
@@ -343,7 +333,9 @@ class InvocationWire(TimingsWire):
 
     def noun(self) -> Invocation:
         """The invocation. ADK reads steps that are `{}` as the by-kind form."""
-        steps = self.intermediate_data
+        steps, timings = self.intermediate_data, None
+        if self.duration is not None:
+            timings = Timings(total_s=self.duration, model_s=self.model_duration, tool_s=self.tool_duration)
         return Invocation(
             user_content=self.user_content.noun(),
             final_response=self.final_response.noun() if self.final_response else None,
@@ -352,7 +344,7 @@ class InvocationWire(TimingsWire):
             invocation_id=self.invocation_id,
             rubrics=tuple(rubric.noun() for rubric in self.rubrics or ()),
             agents=self.app_details.noun() if self.app_details else (),
-            timings=self.timings(),
+            timings=timings,
         )
 
 

@@ -133,7 +133,7 @@ class _Reader:
     def _history(self) -> list[Invocation]:
         """Earlier messages: each of the user begins a turn, each of the agent answers it."""
         messages = self.fields.get("conversation_history")
-        made: list[Invocation] = []
+        said: list[tuple[Content, Content | None]] = []
         for i, message in enumerate(messages if isinstance(messages, list) else ()):
             where = (*self.path, "conversation_history", i)
             raw = message.get("content", message) if isinstance(message, dict) else message
@@ -142,10 +142,10 @@ class _Reader:
             if content is None:
                 continue
             if (author or content.role or "user") == "user":
-                made.append(Invocation(user_content=content))
-            elif made:
-                made[-1] = dataclasses.replace(made[-1], final_response=content)
-        return made
+                said.append((content, None))
+            elif said:
+                said[-1] = said[-1][0], content
+        return [Invocation(user_content=asked, final_response=answer) for asked, answer in said]
 
     def _recorded_turns(self) -> list[Invocation]:
         data = self.fields.get("agent_data")

@@ -26,13 +26,6 @@ _UNSAID = frozenset({
 _AGENTS = TypeAdapter(list[AgentDetailsWire])
 
 
-def is_lines(text: str) -> bool:
-    """Whether a text holds one JSON object a line, more than one of them."""
-    head = text[:65_536].lstrip(BYTE_ORDER_MARK).strip()
-    first, _, rest = head.partition("\n")
-    return first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{")
-
-
 def read_lines(text: str, problems: Problems) -> Recorded:
     """Read protocol messages, one a line."""
     messages: list[Any] = []
@@ -175,7 +168,8 @@ def parse_recordings(text: str, *, file: str) -> RecordingReading:
     one. A list, or one JSON object a line: protocol messages, or the events of one session.
     """
     problems = Problems(text, file=file)
-    if is_lines(text):
+    first, _, rest = text[:65_536].lstrip(BYTE_ORDER_MARK).strip().partition("\n")
+    if first.startswith("{") and first.rstrip().endswith("}") and rest.lstrip().startswith("{"):
         return _reading(read_lines(text, problems), None, problems)
     reader = _Reader(problems)
     document = json_source.read(text, problems, each=reader.item, streamed=_STREAMED)
