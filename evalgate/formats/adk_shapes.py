@@ -316,12 +316,16 @@ class AppDetailsWire(Wire):
         return tuple(agent.noun() for agent in self.agent_details.values())
 
 
-class InvocationWire(Wire):
-    """ADK's Invocation."""
+class TimingsWire(Wire):
+    """How long a turn took, as ADK writes it into an Invocation."""
 
     duration: Seconds = None
     model_duration: Seconds = None
     tool_duration: Seconds = None
+
+
+class InvocationWire(TimingsWire):
+    """ADK's Invocation."""
 
     invocation_id: str = ""
     user_content: ContentWire

@@ -43,7 +43,9 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems, recorde
     if scenario is None and not turns and problems.failed == before:
         message = "the case has no `prompt`, no `agent_data.turns` and no `user_scenario`"
         problems.error("no-conversation", message, path=path)
-    reader.tell_unused()
+    for key in sorted(reader.fields.keys() - _READ):
+        if not key.startswith("_"):
+            problems.note("unused-key", f"`{key}` is not read", path=(*path, key))
     if problems.failed > before:
         return None
     return Case(
@@ -84,7 +86,10 @@ class _Reader:
 
     def turns(self) -> list[Invocation]:
         made = [*self._history(), *self._recorded_turns()]
-        prompt = self._content("prompt", role="user")
+        raw, where = self.fields.get("prompt"), (*self.path, "prompt")
+        prompt = None
+        if raw is not None:
+            prompt = repair.read_content(raw, role="user", path=where, problems=self.problems)
         if prompt is not None and not (made and made[-1].user_content == prompt):
             made.append(Invocation(user_content=prompt))
         return made
@@ -125,11 +130,6 @@ class _Reader:
                     made.append(_rubric(rubric, number=len(made) + 1))
         return tuple(made)
 
-    def tell_unused(self) -> None:
-        for key in sorted(self.fields.keys() - _READ):
-            if not key.startswith("_"):
-                self.problems.note("unused-key", f"`{key}` is not read", path=(*self.path, key))
-
     def _history(self) -> list[Invocation]:
         """Earlier messages: each of the user begins a turn, each of the agent answers it."""
         messages = self.fields.get("conversation_history")
@@ -167,12 +167,6 @@ class _Reader:
             name = turn.get("turn_id") or turn.get("turnId") or ""
             made.append(adk_shapes.turn_of([event for event in read if event], invocation_id=str(name)))
         return made
-
-    def _content(self, key: str, *, role: str) -> Content | None:
-        raw = self.fields.get(key)
-        if raw is None:
-            return None
-        return repair.read_content(raw, role=role, path=(*self.path, key), problems=self.problems)
 
 
 def _rubric(raw: dict[str, Any], *, number: int) -> Rubric:

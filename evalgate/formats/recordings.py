@@ -131,16 +131,14 @@ def _timings(raw: Any, path: Path, problems: Problems) -> Timings | None:
 _STREAMED = frozenset({"eval_cases", "eval_case_results"})
 
 
-def _refused(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
 def _finite(digits: str) -> float:
     value = float(digits)
-    return value if math.isfinite(value) else _refused(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is not a JSON number")
+    return value
 
 
-_PLAIN_JSON = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
+_PLAIN_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,11 @@ def _client(setting: JudgeSetting) -> Client:
     from google.genai import types  # noqa: PLC0415 - as above
 
     found = _VERSION_IN_URL.match(setting.base_url)
-    base_url, version = (found[1], found[2]) if found else (setting.base_url or None, _version(setting))
+    # google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not
+    # every endpoint of one's own has
+    named = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
+    version = None if setting.vertex else "v1beta" if named in ("", "beta") else named
+    base_url, version = (found[1], found[2]) if found else (setting.base_url or None, version)
     options = types.HttpOptions(base_url=base_url, api_version=version, timeout=int(setting.timeout_s * 1000))
     if setting.vertex and not setting.api_key:
         project = setting.environment.get("GOOGLE_CLOUD_PROJECT")
@@ -64,18 +68,6 @@ def _client(setting: JudgeSetting) -> Client:
         return genai.Client(vertexai=True, project=project, location=location, http_options=options)
     key = setting.api_key or "none"  # the client wants one, an endpoint of one's own may not
     return genai.Client(vertexai=setting.vertex, api_key=key, http_options=options)
-
-
-def _version(setting: JudgeSetting) -> str | None:
-    """The version of the API; None leaves it to the client.
-
-    google-genai before 3.0, and so google-adk, asks the Gemini API's v1beta; since 3.0 its default is v1, which not
-    every endpoint of one's own has.
-    """
-    if setting.vertex:
-        return None
-    named = setting.environment.get("GOOGLE_GENAI_API_VERSION", "").strip()
-    return "v1beta" if named in ("", "beta") else named
 
 
 class GeminiJudge:

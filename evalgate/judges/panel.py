@@ -300,7 +300,17 @@ def next_samples(ballot: SampledRequest, samples: Sequence[Sample]) -> tuple[int
 
 def decide(ballot: SampledRequest, samples: Sequence[Sample]) -> VoteResult:
     """The verdict on every item from the samples asked; those not asked count as if they could say either."""
-    verdicts = {item: _decide_item(ballot, item, samples) for item in ballot.items}
+    verdicts: dict[str, ItemVerdict] = {}
+    for item in ballot.items:
+        count = _count(ballot, item, samples)
+        passed = None if ballot.adk_compat and count.failed else _decided(count)
+        if passed is None:
+            undecided, message = _why_undecided(item, count, samples)
+            verdicts[item] = ItemVerdict(passed=None, count=count, undecided=undecided, message=message)
+            continue
+        votes = ((sample, sample.votes.get(item)) for sample in samples)
+        winner, vote = next((sample, vote) for sample, vote in votes if vote and vote.passed is passed)
+        verdicts[item] = ItemVerdict(passed=passed, count=count, vote=vote, sample=winner.index)
     return VoteResult(items=verdicts, samples=tuple(samples))
 
 
@@ -338,17 +348,6 @@ def _count(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> Vote
         passed_over=silent if asked_again else 0,
         left=ballot.num_samples - len(samples),
     )
-
-
-def _decide_item(ballot: SampledRequest, item: str, samples: Sequence[Sample]) -> ItemVerdict:
-    count = _count(ballot, item, samples)
-    passed = None if ballot.adk_compat and count.failed else _decided(count)
-    if passed is None:
-        undecided, message = _why_undecided(item, count, samples)
-        return ItemVerdict(passed=None, count=count, undecided=undecided, message=message)
-    votes = ((sample, sample.votes.get(item)) for sample in samples)
-    winner, vote = next((sample, vote) for sample, vote in votes if vote and vote.passed is passed)
-    return ItemVerdict(passed=passed, count=count, vote=vote, sample=winner.index)
 
 
 def _why_undecided(item: str, count: VoteCount, samples: Sequence[Sample]) -> tuple[Undecided, str]:
