@@ -44,7 +44,7 @@ def check(
     for use in uses:
         spec = specs.get(use.name)
         if use.code is not None:
-            problems.extend(_number_problems(use))
+            problems.extend(_threshold_problems(use, None))
             checked.append(dataclasses.replace(use, scale=OPEN))
         elif spec is None:
             close = words.nearest(use.name, specs)
@@ -98,11 +98,17 @@ def _check_known(use: CriterionUse, spec: CriterionSpec) -> tuple[CriterionUse, 
     return known, problems
 
 
-def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]:
-    problems = _number_problems(use)
+def _threshold_problems(use: CriterionUse, spec: CriterionSpec | None) -> list[Problem]:
+    """`spec` None: a custom metric, which has no scale."""
     threshold = use.threshold
-    if problems or threshold is None:
-        return problems
+    if threshold is None:
+        message = f"`{use.name}` has no threshold"
+        hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
+        return [] if use.informational else [errors.error("no-threshold", message, use.place, hint)]
+    if math.isnan(threshold):
+        return [errors.error("threshold-out-of-range", f"`{use.name}`: the threshold is NaN, not a number", use.place)]
+    if spec is None:
+        return []
     lowest = -math.inf if spec.scale.lowest is None else spec.scale.lowest
     highest = math.inf if spec.scale.highest is None else spec.scale.highest
     always = highest if use.lower_is_better else lowest
@@ -118,16 +124,6 @@ def _threshold_problems(use: CriterionUse, spec: CriterionSpec) -> list[Problem]
     is_share = highest == 1 and 2 <= threshold <= 100  # on a scale of 10 or 100, where it is one up to 1
     hint = f"Did you mean {threshold / (10 if threshold <= 10 else 100):g}?" if is_share else ""
     return [errors.error("threshold-out-of-range", message, use.place, hint)]
-
-
-def _number_problems(use: CriterionUse) -> list[Problem]:
-    if use.threshold is None:
-        message = f"`{use.name}` has no threshold"
-        hint = f'Write `"{use.name}": 0.8`, or an object with a `threshold`.'
-        return [] if use.informational else [errors.error("no-threshold", message, use.place, hint)]
-    if math.isnan(use.threshold):
-        return [errors.error("threshold-out-of-range", f"`{use.name}`: the threshold is NaN, not a number", use.place)]
-    return []
 
 
 def _scale(spec: CriterionSpec) -> str:

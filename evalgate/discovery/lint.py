@@ -352,18 +352,6 @@ def odd_sets(suite: Suite) -> Iterator[Problem]:
         yield errors.note("set-id-not-file-name", message, place=Place(file=suite.key))
 
 
-def duplicate_set_ids(suites: tuple[Suite, ...]) -> Iterator[Problem]:
-    """Two files with one eval_set_id: ADK refuses to run them together; results are easily mixed up."""
-    files: dict[str, list[str]] = {}
-    for suite in suites:
-        files.setdefault(suite.eval_set.eval_set_id, []).append(suite.key)
-    for set_id, keys in files.items():
-        if len(keys) > 1 and set_id:
-            message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
-            hint = "evalgate tells them apart by path; `adk eval` refuses to run them together."
-            yield errors.warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint)
-
-
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
     odd_sets,
     duplicate_cases,
@@ -385,11 +373,16 @@ def lint(suites: Iterable[Suite], *, adk_compat: bool = False) -> tuple[Problem,
     `adk_compat`: as the setting. Criteria that this version does not know are passed over here: `discovery.criteria`
     tells of them.
     """
-    every = tuple(suites)
     problems: list[Problem] = []
+    files: dict[str, list[str]] = {}
     told = functools.partial(references_missing, adk_compat=adk_compat)
-    for suite in every:
+    for suite in suites:
         for check in CHECKS:
             problems.extend((told if check is references_missing else check)(suite))
-    problems.extend(duplicate_set_ids(every))
+        files.setdefault(suite.eval_set.eval_set_id, []).append(suite.key)
+    for set_id, keys in files.items():
+        if len(keys) > 1 and set_id:
+            message = f"eval_set_id {set_id!r} is used in {len(keys)} files: {words.listed(keys)}"
+            hint = "evalgate tells them apart by path; `adk eval` refuses to run them together."
+            problems.append(errors.warning("duplicate-set-id", message, place=Place(file=keys[1]), hint=hint))
     return tuple(problems)

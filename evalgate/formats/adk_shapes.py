@@ -59,11 +59,15 @@ def turn_of_steps(
     """
     own = [event for event in events if (event.author or "agent").lower() != "user"]
     said = [event for event in own if event.final and event.content is not None and event.content.parts]
-    texts = [event for event in said if any(isinstance(part, Text) and part.text for part in _parts_of(event))]
+    texts = [
+        event
+        for event in said
+        if event.content and any(isinstance(part, Text) and part.text for part in event.content.parts)
+    ]
     answer = next(reversed(texts or said), None)
     steps = []
     for event in own:
-        parts = _parts_of(event)
+        parts = event.content.parts if event.content else ()
         if event.grounding is not None or any(_says_something(part) for part in parts):
             fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
             if event is answer and not any(isinstance(part, ToolCall) for part in parts):
@@ -77,10 +81,6 @@ def turn_of_steps(
         agents=agents,
         timings=timings,
     )
-
-
-def _parts_of(event: Event) -> tuple[Part, ...]:
-    return event.content.parts if event.content else ()
 
 
 def _says_something(part: Part) -> bool:

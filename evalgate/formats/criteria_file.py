@@ -186,7 +186,14 @@ def parse_criteria(text: str, *, file: str) -> CriteriaReading:
     fields = {name: (key, value) for key, value in members.items() if (name := shapes.field(key)) in _KNOWN}
     _tell_unknown_keys(members, problems)
     codes = _codes(fields, problems)
-    uses = _uses(fields, codes, problems)
+    key, raw = fields.get("criteria", ("criteria", {}))
+    if not isinstance(raw, dict):
+        hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
+        message = f"expected an object of criteria by name, found {described(raw)}"
+        problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
+        raw = {}
+    made = [_use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()]
+    uses = tuple(use for use in made if use is not None)
     for name in codes.keys() - {use.name for use in uses}:
         hint = f'give it a threshold: `"criteria": {{"{name}": 1.0}}`'
         message = "this metric is not used by any criterion, so it never runs"
@@ -260,17 +267,6 @@ def _code(metric: Any, path: Path, problems: Problems) -> str | None:
 
 
 # --- criteria -------------------------------------------------------------------------------------
-
-
-def _uses(fields: dict[str, tuple[str, Any]], codes: dict[str, str], problems: Problems) -> tuple[CriterionUse, ...]:
-    key, raw = fields.get("criteria", ("criteria", {}))
-    if not isinstance(raw, dict):
-        hint = 'write `"criteria": {"tool_trajectory_avg_score": 1.0}`'
-        message = f"expected an object of criteria by name, found {described(raw)}"
-        problems.error("criteria-not-an-object", message, path=(key,), hint=hint)
-        return ()
-    made = [_use(name, value, codes.get(name), (key, name), problems) for name, value in raw.items()]
-    return tuple(use for use in made if use is not None)
 
 
 def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) -> CriterionUse | None:

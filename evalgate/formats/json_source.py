@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -278,8 +279,14 @@ class Problems:
             if above is None:
                 return Place(file=self.file, json_path=path_text(path))
             return self.place_at(starts[above], path)
-        entries = self._entries(value)
-        pointer = ""
+        if value.entries is None:
+            value.entries = {}
+            if value.end - value.start <= LONGEST_MAPPED:
+                import json_source_map  # noqa: PLC0415 - only a file with problems pays for it
+
+                with contextlib.suppress(json_source_map.errors.BaseError, RecursionError, ValueError):
+                    value.entries = json_source_map.calculate(self._text[value.start : value.end])
+        entries, pointer = value.entries, ""
         for part in path[len(value.path) :]:
             spellings = [str(part), to_camel(part), to_snake(part)] if isinstance(part, str) else [str(part)]
             found = next((f"{pointer}/{name}" for name in spellings if f"{pointer}/{name}" in entries), None)
@@ -289,18 +296,6 @@ class Problems:
         entry = entries.get(pointer)
         within = int((entry.key_start or entry.value_start).position) if entry is not None else 0
         return self.place_at(value.start + within, path)
-
-    def _entries(self, value: _Value) -> TSourceMap:
-        if value.entries is None:
-            value.entries = {}
-            if value.end - value.start <= LONGEST_MAPPED:
-                import json_source_map  # noqa: PLC0415 - only a file with problems pays for it
-
-                try:
-                    value.entries = json_source_map.calculate(self._text[value.start : value.end])
-                except (json_source_map.errors.BaseError, RecursionError, ValueError):
-                    value.entries = {}
-        return value.entries
 
     def error(self, code: str, message: str, *, path: Path = (), hint: str = "", place: Place | None = None) -> None:
         """Something cannot be understood."""
