@@ -6,8 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from evalgate.errors import Place
 from evalgate.formats import adk_shapes, repair
 from evalgate.formats.adk_shapes import ScenarioWire, SessionInputWire
@@ -76,13 +74,9 @@ class _Reader:
         raw = self.fields.get("user_scenario")
         if not isinstance(raw, dict):
             return None
-        where = (*self.path, "user_scenario")
         wanted = {to_snake(key): value for key, value in raw.items() if to_snake(key) in ScenarioWire.model_fields}
-        try:
-            return ScenarioWire.model_validate(wanted).noun()
-        except ValidationError as error:
-            self.problems.validation(error, wanted, path=where)
-            return None
+        wire = self.problems.validated(ScenarioWire, wanted, path=(*self.path, "user_scenario"))
+        return wire.noun() if wire else None
 
     def turns(self) -> list[Invocation]:
         made = [*self._history(), *self._recorded_turns()]
@@ -112,12 +106,11 @@ class _Reader:
         for key in ("session_input", "session_inputs"):
             raw = self.fields.get(key)
             if isinstance(raw, dict):
-                known = {to_snake(name): value for name, value in raw.items()}
-                defaults = {"app_name": "", "user_id": "", "state": {}}
-                try:
-                    return SessionInputWire.model_validate(defaults | known).noun()
-                except ValidationError as error:
-                    self.problems.validation(error, known, path=(*self.path, key))
+                known = {"app_name": "", "user_id": "", "state": {}}
+                known |= {to_snake(name): value for name, value in raw.items()}
+                wire = self.problems.validated(SessionInputWire, known, path=(*self.path, key))
+                if wire is not None:
+                    return wire.noun()
         return None
 
     def rubrics(self) -> tuple[Rubric, ...]:

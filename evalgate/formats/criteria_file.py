@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 import yaml
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from evalgate.config.gate_file import GenerationConfig
@@ -104,10 +104,8 @@ def parse_simulator(raw: Any, *, path: Path, problems: Problems) -> SimulatorUse
         return None
     before = problems.failed
     _tell_unknown_user_keys(raw, path, problems)
-    try:
-        wire = SimulatorWire.model_validate(raw)
-    except ValidationError as error:
-        problems.validation(error, raw, path=path)
+    wire = problems.validated(SimulatorWire, raw, path=path)
+    if wire is None:
         return None
     _check(wire, path, problems)
     if problems.failed > before:

@@ -11,9 +11,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 
 from evalgate.config import gate_file
@@ -190,6 +190,7 @@ def _cut_short(text: str, at: int, complaint: str) -> JsonFault | None:
 
 
 Path: TypeAlias = tuple[str | int, ...]
+AnyWire = TypeVar("AnyWire", bound=BaseModel)
 
 ERRORS_SHOWN = 20  # of one kind; the rest is counted
 _SHOWN = {Severity.ERROR: ERRORS_SHOWN, Severity.WARNING: 1, Severity.NOTE: 1}
@@ -315,6 +316,14 @@ class Problems:
         tell = self.error if is_error else self.warning if near else self.note
         message = f"unknown key `{path[-1]}` in {what}{'' if is_error else ' (ignored)'}"
         tell("unknown-key" if is_error else "unused-key", message, path=path, hint=hint)
+
+    def validated(self, wire: type[AnyWire], raw: Any, *, path: Path) -> AnyWire | None:
+        """What stands at `path`, in its shape; None where it has another, which is then a problem."""
+        try:
+            return wire.model_validate(raw)
+        except ValidationError as error:
+            self.validation(error, raw, path=path)
+            return None
 
     def validation(self, error: ValidationError, raw: Any, *, path: Path) -> None:
         """Every finding of pydantic about `raw`, which stands at `path`."""

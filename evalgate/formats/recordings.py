@@ -317,11 +317,8 @@ class _Reader:
             return InvocationWire.model_validate(raw).noun()
         except ValidationError:
             repaired = repair.repair_invocation(raw, path, self._problems)
-        try:
-            return InvocationWire.model_validate(repaired).noun()
-        except ValidationError as error:
-            self._problems.validation(error, repaired, path=path)
-            return None
+        wire = self._problems.validated(InvocationWire, repaired, path=path)
+        return wire.noun() if wire else None
 
     def _keep(self, name: str, turns: list[Invocation | None], state: Any) -> None:
         """Keep a conversation that was understood from beginning to end."""

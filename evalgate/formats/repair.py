@@ -361,21 +361,14 @@ def read_case(raw: Any, *, path: Path, place: Place, problems: Problems) -> Case
         message = f"the case has no `eval_id`; using {made}. ADK itself rejects this"
         problems.warning("missing-eval-id", message, path=path)
         repaired["eval_id"] = made
-    try:
-        return EvalCaseWire.model_validate(repaired).noun(place=place)
-    except ValidationError as error:
-        problems.validation(error, repaired, path=path)
-        return None
+    wire = problems.validated(EvalCaseWire, repaired, path=path)
+    return wire.noun(place=place) if wire else None
 
 
 def read_content(raw: Any, *, role: str, path: Path, problems: Problems) -> Content | None:
     """A content in any spelling; None where it cannot be understood, which is then a problem."""
-    repaired = repair_content(raw, path, problems, role=role)
-    try:
-        return ContentWire.model_validate(repaired).noun()
-    except ValidationError as error:
-        problems.validation(error, repaired, path=path)
-        return None
+    wire = problems.validated(ContentWire, repair_content(raw, path, problems, role=role), path=path)
+    return wire.noun() if wire else None
 
 
 def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire | None:
@@ -387,8 +380,4 @@ def read_event(raw: Any, *, path: Path, problems: Problems) -> SessionEventWire 
     if isinstance(raw, dict) and raw.get("content") is not None:
         role = "user" if raw.get("author") == "user" else "model"
         repaired = raw | {"content": repair_content(raw["content"], (*path, "content"), problems, role=role)}
-    try:
-        return SessionEventWire.model_validate(repaired)
-    except ValidationError as error:
-        problems.validation(error, repaired, path=path)
-        return None
+    return problems.validated(SessionEventWire, repaired, path=path)
