@@ -23,7 +23,7 @@ from evalgate.discovery import walk
 from evalgate.discovery.walk import Tree
 from evalgate.errors import Place, Problem, Severity
 from evalgate.formats import FileKind
-from evalgate.model import OPEN, ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, shapes
+from evalgate.model import ConfigOrigin, CriteriaSource, CriterionUse, SimulatorUse, shapes
 from evalgate.text import decoding, words
 
 FOR_ALL = "include_intermediate_responses_in_final"
@@ -45,7 +45,7 @@ def check(
         spec = specs.get(use.name)
         if use.code is not None:
             problems.extend(_threshold_problems(use, None))
-            checked.append(dataclasses.replace(use, scale=OPEN))
+            checked.append(use)
         elif spec is None:
             close = words.nearest(use.name, specs)
             names = ", ".join(sorted(name for name, each in specs.items() if not each.informational))

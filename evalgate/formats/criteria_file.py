@@ -16,7 +16,7 @@ from evalgate.errors import Place
 from evalgate.formats import json_source
 from evalgate.formats.json_source import Path, Problems, described
 from evalgate.formats.kind import CriteriaReading
-from evalgate.model import CriterionUse, SimulatorUse, shapes
+from evalgate.model import OPEN, CriterionUse, Scale, SimulatorUse, shapes
 from evalgate.model.shapes import Wire
 from evalgate.text import templates, words
 
@@ -292,8 +292,15 @@ def _use(name: str, raw: Any, code: str | None, path: Path, problems: Problems) 
         problems.error("missing-threshold", "`threshold` is missing", path=path, hint=hint)
     if problems.failed > before:
         return None
-    place = problems.place_of(path)
-    return CriterionUse(name=name, threshold=threshold, options=options, **flags, code=code, place=place)
+    return CriterionUse(
+        name=name,
+        threshold=threshold,
+        options=options,
+        **flags,
+        code=code,
+        scale=Scale() if code is None else OPEN,
+        place=problems.place_of(path),
+    )
 
 
 def _threshold(value: Any, path: Path, problems: Problems) -> float | None:
