@@ -21,9 +21,9 @@ def _uses_with(suite: Suite, need: Need) -> Iterator[CriterionUse]:
     return (use for use in suite.criteria if use.code is None and need in use.needs)
 
 
-def _place_of(suite: Suite, case: Case | None = None) -> Place:
+def _place_of(suite: Suite, case: Case) -> Place:
     """Where a case stands, else its file."""
-    return (case.place if case else None) or Place(file=suite.key)
+    return case.place or Place(file=suite.key)
 
 
 def _named(cases: Sequence[Case]) -> str:

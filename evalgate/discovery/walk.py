@@ -244,23 +244,18 @@ def _folders(prefix: str, entries: Entries) -> Iterator[str]:
 
 
 def _file_problem(root: Path, path: str, entry: os.DirEntry[str]) -> Problem | None:
-    """Why a file of a name that we look for cannot be used."""
+    """Why a file of a name that we look for cannot be used; of a name that others use as well a warning."""
+    tell = errors.error if path.endswith(OWN_ENDINGS) else errors.warning
+    shown = path.encode("utf-8", "backslashreplace").decode()
+    if shown != path:
+        return tell("unusable-name", "the file name is not UTF-8", Place(file=shown))
     try:
-        path.encode("utf-8")
         if entry.is_symlink() and not Path(entry.path).resolve(strict=True).is_relative_to(root.resolve()):
-            return _problem("outside-root", "the symbolic link points outside the repository and is not followed", path)
-    except UnicodeEncodeError:
-        shown = path.encode("utf-8", "backslashreplace").decode()
-        return _problem("unusable-name", "the file name is not UTF-8", shown)
+            message = "the symbolic link points outside the repository and is not followed"
+            return tell("outside-root", message, Place(file=path))
     except (OSError, RuntimeError):
-        return _problem("unreadable-file", "the symbolic link is broken", path)
+        return tell("unreadable-file", "the symbolic link is broken", Place(file=path))
     return None
-
-
-def _problem(code: str, message: str, file: str) -> Problem:
-    """An error for files that are certainly meant for us; a name that others use as well is only warned of."""
-    tell = errors.error if file.endswith(OWN_ENDINGS) else errors.warning
-    return tell(code, message, Place(file=file))
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

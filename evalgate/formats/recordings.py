@@ -199,16 +199,12 @@ def split_cases(text: str) -> CaseList | None:
     keys = [key for key in document if to_snake(key) in _STREAMED] if isinstance(document, dict) else []
     if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
         return None
-    cases = tuple((_case_id(raw), raw) for raw in document[keys[0]])
-    if not all(name for name, _ in cases):
+    names = [_fields(raw).get("eval_id") for raw in document[keys[0]]]
+    if not all(isinstance(name, str) and name for name in names):
         return None
+    cases = tuple(zip(names, document[keys[0]], strict=True))
     given = _fields(document).get("eval_set_id")
     return CaseList(key=keys[0], eval_set_id=given if isinstance(given, str) else None, cases=cases)
-
-
-def _case_id(raw: Any) -> str:
-    found = _fields(raw).get("eval_id")
-    return found if isinstance(found, str) else ""
 
 
 def parse_case(raw: Any, *, key: str, eval_set_id: str | None, file: str) -> RecordingReading:
