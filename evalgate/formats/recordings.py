@@ -199,7 +199,7 @@ def split_cases(text: str) -> CaseList | None:
     keys = [key for key in document if to_snake(key) in _STREAMED] if isinstance(document, dict) else []
     if len(keys) != 1 or text.count(f'"{keys[0]}"') != 1 or not isinstance(document[keys[0]], list):
         return None
-    names = [_fields(raw).get("eval_id") for raw in document[keys[0]]]
+    names: list[Any] = [_fields(raw).get("eval_id") for raw in document[keys[0]]]
     if not all(isinstance(name, str) and name for name in names):
         return None
     cases = tuple(zip(names, document[keys[0]], strict=True))
