@@ -42,7 +42,6 @@ def duplicate_cases(suite: Suite) -> Iterator[Problem]:
             message = f"the case id {case.case_id!r} is already used{where}"
             hint = "Give each case in a file a unique id."
             yield errors.error("duplicate-case-id", message, place=_place_of(suite, case), hint=hint)
-
     by_opening: dict[tuple[str, int], list[Case]] = {}
     for case in suite.eval_set.cases:
         by_opening.setdefault((select.opening_text(case), len(case.conversation or ())), []).append(case)
@@ -58,14 +57,13 @@ def duplicate_cases(suite: Suite) -> Iterator[Problem]:
                 yield errors.warning("identical-cases", message, place=_place_of(suite, case), hint=hint)
 
 
-def empty_conversations(suite: Suite) -> Iterator[Problem]:
+def silent_conversations(suite: Suite) -> Iterator[Problem]:
     """A conversation without turns: no criterion has anything to say. A turn in which the user says nothing: models
     refuse it or make something up."""
     empty = [case for case in suite.eval_set.cases if case.scenario is None and not case.conversation]
     if empty:
         message = f"{_named(empty)}: the conversation has no turns, so the agent is never called"
         yield errors.error("empty-conversation", message, place=_place_of(suite, empty[0]))
-
     silent = [
         case
         for case in suite.eval_set.cases
@@ -172,7 +170,6 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
                 place=_place_of(suite, led[0]),
                 hint="Move scenarios to a separate file with criteria that need no reference.",
             )
-
     static = [case for case in suite.eval_set.cases if case.scenario is None]
     if static:
         for use in _uses_with(suite, Need.SCENARIO):
@@ -183,7 +180,6 @@ def criteria_of_other_cases(suite: Suite) -> Iterator[Problem]:
                 f"{'is' if len(static) == 1 else 'are'} no conversation scenario",
                 place=_place_of(suite, static[0]),
             )
-
     ended = (use for use in suite.criteria if use.name == ENDED and not use.code and not use.informational)
     for use in ended if static and not led else ():
         message = f"`{ENDED}`: no case is a conversation scenario, so that it always passes"
@@ -329,7 +325,6 @@ def simulator_settings(suite: Suite) -> Iterator[Problem]:
             place=suite.simulator.place or Place(file=suite.key),
             hint="ADK rejects such instructions, too: use the persona, or remove it from the cases.",
         )
-
     for use in _uses_with(suite, Need.SCENARIO):
         own = use.options.get("stop_signal")
         if own is not None and own != suite.simulator.stop_signal:
@@ -344,7 +339,6 @@ def odd_sets(suite: Suite) -> Iterator[Problem]:
     if not suite.eval_set.cases:
         hint = "Add a case, delete the file, or exclude it in evalgate.yml."
         yield errors.error("no-cases", "the evaluation set has no cases", place=Place(file=suite.key), hint=hint)
-
     name = PurePosixPath(suite.key).name
     set_id = suite.eval_set.eval_set_id
     if name.endswith(".evalset.json") and set_id and name != f"{set_id}.evalset.json":
@@ -355,7 +349,7 @@ def odd_sets(suite: Suite) -> Iterator[Problem]:
 CHECKS: tuple[Callable[[Suite], Iterator[Problem]], ...] = (
     odd_sets,
     duplicate_cases,
-    empty_conversations,
+    silent_conversations,
     starting_prompts,
     simulator_settings,
     nothing_expected,
