@@ -380,7 +380,6 @@ class TrialLimiter:
             with self._changed:
                 self._under_way.subtract(held)
                 self._changed.notify_all()
-
         turns = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
         named = {event.model_version for turn in turns for event in turn.events or () if event.model_version}
         found = {provider for name in named if (provider := models.parse_name(name).provider)}
