@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from evalgate.config.gate_file import JudgeRule
@@ -13,7 +13,7 @@ from evalgate.judges.models import ENDPOINTS, EVALUATION, ModelName
 from evalgate.judges.rate_limit import Clock, RateLimiter, RateLimiters, SystemClock
 from evalgate.system import redact
 
-GOOGLE_KEYS: tuple[str, ...] = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 TRUE_WORDS = ("1", "true", "yes", "on")
 
 
@@ -49,9 +49,7 @@ class Clients:
         self._lock = threading.Lock()
         self._opened: dict[str, Client] = {}
         self._limiters = limiters or rate_limit.limiters_for(defaults, clock)
-        named = environment.get(defaults.api_key_env, "").strip() if defaults.api_key_env else ""
-        general = redact.redactor(environment)
-        self.redact = (lambda text: general(text.replace(named, "***"))) if named else general
+        self.redact = _redactor(environment, defaults.api_key_env)
 
     def missing(self, model: str) -> str:
         """What is missing to ask `model`, with the next step; empty where nothing is known to be. Asks nobody."""
@@ -103,11 +101,12 @@ class Clients:
         if name.client == EVALUATION and client != "replay":
             client = EVALUATION  # no model: a client or an endpoint of the user's own stands for models
         environment, defaults = self._environment, self._defaults
+        key_names: tuple[str, ...] = GOOGLE_KEYS
         if client in ("gemini", EVALUATION):
             vertex = name.vertex or environment.get("GOOGLE_GENAI_USE_VERTEXAI", "").strip().lower() in TRUE_WORDS
             own_url = environment.get("GOOGLE_VERTEX_BASE_URL" if vertex else "GOOGLE_GEMINI_BASE_URL", "")
             own_url = (defaults.base_url if name.client != EVALUATION else "") or own_url
-            base_url, key_names = own_url, GOOGLE_KEYS
+            base_url = own_url
         else:
             endpoint = ENDPOINTS.get(name.provider) or ENDPOINTS["openai"]
             vertex, own_url = False, defaults.base_url or environment.get(endpoint.url, "")
@@ -135,6 +134,12 @@ def _unknown_model(model: str) -> str:
         f"unknown judge model `{model}`; write `gemini-...`, `gpt-...`, `claude-...` or "
         f"`provider/model`, or name an OpenAI-compatible endpoint as the judge's base_url"
     )
+
+
+def _redactor(environment: Mapping[str, str], key_name: str) -> Callable[[str], str]:
+    named = environment.get(key_name, "").strip() if key_name else ""
+    general = redact.redactor(environment)
+    return (lambda text: general(text.replace(named, "***"))) if named else general
 
 
 def missing(
