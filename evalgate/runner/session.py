@@ -170,7 +170,10 @@ class Side:
             for suite in suites
             for use in suite.criteria
         }
-        self._kept = {suite.key: [use.name for use in suite.criteria if not use.is_computed] for suite in suites}
+        # the others ask nobody and run no code but ours: they give the same at any time, and cost nothing
+        self._kept = {
+            suite.key: [use.name for use in suite.criteria if use.code is not None or use.is_judged] for suite in suites
+        }
 
     @property
     def is_asked(self) -> bool:
