@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 
 from evalgate.agents import conversation
 from evalgate.agents.base import Agent, AgentDriver, AgentFailed, AgentLimits, AgentSetting, Conversation, DriverOptions
-from evalgate.agents.conversation import TimeLeft
+from evalgate.agents.conversation import Stopwatch
 from evalgate.formats import adk_shapes
 from evalgate.formats.adk_shapes import SessionEventWire
 from evalgate.model import (
@@ -61,7 +61,7 @@ class EndpointClient:
         self._exchange = exchange
         self._limits = limits
         self._redact = redact
-        self._time_left = TimeLeft(limits.case_timeout_s)
+        self._watch = Stopwatch()
         self.done: list[Invocation] = []
         self.turn: int | None = None
 
@@ -81,9 +81,9 @@ class EndpointClient:
     def answer(self, method: str, url: str, body: Any = None) -> Answer:
         """Any answer, whatever its status. Raises AgentFailed where there is none."""
         turn_s = self._limits.turn_timeout_s
-        case_s = self._time_left.left_s
+        case_s = max(self._limits.case_timeout_s - self._watch.seconds, 0.0)
         try:
-            with self._time_left:
+            with self._watch:
                 return self._exchange.request(method, url, body=body, timeout_s=min(turn_s, case_s))
         except ExchangeFailed as error:
             message = str(error)

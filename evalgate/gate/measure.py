@@ -71,16 +71,13 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             opening.opened(rules.suites, settings, context, root=settings.root, starting=starting)
         )
         built = _criteria(rules, agents, panel)
-        session.add(
-            rules.suites,
-            agents=agents,
-            criteria=built,
-            journal=journals[HEAD],
-            code_of=_code_of(settings, settings.root),
-        )
+        code_of = _code_of(settings, settings.root)
+        head = Side(session, rules.suites, agents=agents, criteria=built, journal=journals[HEAD], code_of=code_of)
+        session.sides.append(head)
         if base is not None and len(journals) > 1:
             root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
-            session.add(
+            then = Side(
+                session,
                 suites,
                 agents=stack.enter_context(opening.opened(suites, settings, context, root=root, starting=starting)),
                 criteria=built,
@@ -88,6 +85,7 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
                 code_of=_code_of(settings, root),
                 skipped=baseline_base.new_cases(rules.suites, base),
             )
+            session.sides.append(then)
         yield session
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from evalgate.agents.base import AgentFailed
+from evalgate.agents.conversation import Stopwatch
 from evalgate.formats import fingerprints
 from evalgate.model import AgentFailure, Case, FailureKind, Transcript, TrialKey
 from evalgate.model import trial as model_trial
@@ -140,7 +141,7 @@ class SlowAgent(fakes.FakeAgent):
 
 def test_waiting_for_a_worker_is_no_time_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(trials, "time", clock)
+    monkeypatch.setattr(trials, "Stopwatch", lambda: Stopwatch(clock=clock.monotonic))
     trial, _ = run(SlowAgent(clock), "one", "two")
     assert isinstance(trial.outcome, Transcript)
     assert trial.attempts == 2
