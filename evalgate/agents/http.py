@@ -70,9 +70,12 @@ class EndpointClient:
         answer = self.answer(method, url, body)
         if answer.status >= 300:
             wait_s = http.parse_retry_after(answer.headers, now=datetime.now(UTC))
-            raise self.failed(
-                kind_of(answer.status), _refusal(answer), detail=answer.excerpt(2000), retry_after_s=wait_s
-            )
+            text = f"the endpoint answered with HTTP status {answer.status}"
+            if again := answer.headers.get("retry-after"):
+                text += f" (Retry-After: {again[:40]})"
+            if answer.body.strip():
+                text += f": {answer.excerpt()}"
+            raise self.failed(kind_of(answer.status), text, detail=answer.excerpt(2000), retry_after_s=wait_s)
         try:
             return answer.json()
         except ValueError:
@@ -114,14 +117,6 @@ def kind_of(status: int) -> FailureKind:
     if status == 408 or status >= 500:
         return FailureKind.UNREACHABLE
     return FailureKind.RAISED
-
-
-def _refusal(answer: Answer) -> str:
-    text = f"the endpoint answered with HTTP status {answer.status}"
-    again = answer.headers.get("retry-after")
-    if again:
-        text += f" (Retry-After: {again[:40]})"
-    return f"{text}: {answer.excerpt()}" if answer.body.strip() else text
 
 
 _MODEL_KINDS = {
@@ -187,10 +182,8 @@ class AdkServerConversation:
 
     def leave(self) -> None:
         """Delete the session; a server that cannot keeps it."""
-        try:
+        with contextlib.suppress(AgentFailed):
             self._client.answer("DELETE", self._session_url)
-        except AgentFailed:
-            return
 
     def _only_app(self) -> str:
         apps = self._client.ask("GET", f"{self._url}/list-apps")
@@ -366,20 +359,16 @@ def fill(shape: Any, values: Mapping[str, Any]) -> Any:
     """
     match shape:
         case str():
-            return _fill_text(shape, values)
+            whole = _PLACE.fullmatch(shape)
+            if whole and whole[1] in values:
+                return values[whole[1]]
+            return _PLACE.sub(lambda found: _as_text(values[found[1]]) if found[1] in values else found[0], shape)
         case dict():
             return {_as_text(fill(key, values)): fill(value, values) for key, value in shape.items()}
         case list() | tuple():
             return [fill(item, values) for item in shape]
         case _:
             return shape
-
-
-def _fill_text(text: str, values: Mapping[str, Any]) -> Any:
-    whole = _PLACE.fullmatch(text)
-    if whole and whole[1] in values:
-        return values[whole[1]]
-    return _PLACE.sub(lambda found: _as_text(values[found[1]]) if found[1] in values else found[0], text)
 
 
 def _as_text(value: Any) -> str:

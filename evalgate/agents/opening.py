@@ -114,7 +114,7 @@ def _setting(settings: Settings, context: Context, *, root: Path, starting: Comm
         seed=settings.seed,
         meeting=starting.wait,
         why_absent=lambda name: load.why_absent(name, context.environ, settings.env),
-        tools=toolbox.source(settings, settings.gate_file.tools, root=settings.root, own=root, environment=environment),
+        tools=toolbox.source(settings, own=root, environment=environment),
     )
 
 

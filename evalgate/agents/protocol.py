@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
@@ -127,11 +126,6 @@ class MetricResult(Said):
     status: str | None = None
     turns: list[float | None] = Field(default_factory=list)
     error: str | None = None
-
-    @property
-    def finite_score(self) -> float | None:
-        """The score where it is a number."""
-        return self.score if self.score is not None and math.isfinite(self.score) else None
 
 
 class ToolCallSaid(Said):

@@ -104,7 +104,7 @@ def _criteria(rules: Rules, agents: Mapping[str, Agent], panel: JudgePanel | Non
 def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
     """The fingerprint of an agent's files in a side's checkout, and of what answers tool calls there."""
     code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
-    tools = toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=root)
+    tools = toolbox.fingerprint(settings, root)
     return lambda use: code.fingerprint(use) + tools
 
 

@@ -7,6 +7,7 @@ built on the last one: a turn costs as much as it is long.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -74,7 +75,13 @@ class Script:
         self._told = ""
         self._conversation = ""
         self._system = _system(self._persona, stop_signal=stop_signal)
-        self._before = self._pieces_before()
+        texts = {"conversation_plan": plan}
+        if self._persona is not None:
+            texts["user_persona"] = personas.instructions(self._persona, stop_signal=stop_signal)
+        self._before = "\n\n".join(  # the conversation, with `_CODE` in place of the code
+            prompting.between(Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE)
+            for name, text in texts.items()
+        )
         self._hashed = hashlib.blake2b(self._before.encode(), digest_size=16)
 
     def add(self, invocation: Invocation) -> None:
@@ -111,22 +118,10 @@ class Script:
         return Question(system=self._system, prompt=prompt, version=VERSION)
 
     def _codes(self) -> Iterator[str]:
-        number = 0
-        while True:
+        for number in itertools.count():
             turn = self._hashed.copy()
             turn.update(str(number).encode())
             yield turn.hexdigest()
-            number += 1
-
-    def _pieces_before(self) -> str:
-        """What stands before the conversation, `_CODE` in place of the code."""
-        texts = {"conversation_plan": self._plan}
-        if self._persona is not None:
-            texts["user_persona"] = personas.instructions(self._persona, stop_signal=self._stop_signal)
-        return "\n\n".join(
-            prompting.between(Piece(name=name, text=prompting.reveal(text).replace(_CODE, "")), _CODE)
-            for name, text in texts.items()
-        )
 
 
 _CODE: Final = "\0"
@@ -138,16 +133,14 @@ def ends(reply: str, *, stop_signal: str, as_adk: bool = False) -> bool:
 
     A signal in quotes with further words behind it is spoken of and not given; ADK takes it for given (`as_adk`).
     """
-    signal = re.escape(stop_signal.strip())
     if as_adk:
         return stop_signal.lower() in reply.lower()
-    found = list(re.finditer(signal, reply, re.IGNORECASE))
-    return any(not _is_quoted(reply, each.start(), each.end()) for each in found)
-
-
-def _is_quoted(reply: str, start: int, end: int) -> bool:
-    pair = reply[start - 1 : start] + reply[end : end + 1]
-    return pair in _QUOTES and any(character.isalnum() for character in reply[end + 1 :])
+    for found in re.finditer(re.escape(stop_signal.strip()), reply, re.IGNORECASE):
+        start, end = found.span()
+        is_quoted = reply[start - 1 : start] + reply[end : end + 1] in _QUOTES
+        if not is_quoted or not any(character.isalnum() for character in reply[end + 1 :]):
+            return True
+    return False
 
 
 _QUOTES = frozenset({'""', "''", "``", "\u201c\u201d", "\u2018\u2019", "\u00ab\u00bb", "()", "[]", "\u201e\u201c"})

@@ -246,8 +246,16 @@ def _settle(suite: Suite, settings: Settings) -> Suite:
     if not any(use.name == ENDED for use in uses):
         first_informational = next((place for place, use in enumerate(uses) if use.informational), len(uses))
         uses.insert(first_informational, CriterionUse(name=ENDED, threshold=1.0, needs=frozenset({Need.SCENARIO})))
-    ended = [_ended(use, on_limit) if use.name == ENDED and use.code is None else use for use in uses]
-    return dataclasses.replace(suite, simulator=simulator, criteria=tuple(ended))
+    passes = on_limit == "pass"
+    for place, use in enumerate(uses):
+        if use.name == ENDED and use.code is None:
+            uses[place] = dataclasses.replace(
+                use,
+                threshold=None if passes else use.threshold,
+                informational=passes or use.informational,
+                on_the_test=use.on_the_test if passes else on_limit == "not_measured",
+            )
+    return dataclasses.replace(suite, simulator=simulator, criteria=tuple(uses))
 
 
 def _with_rule(use: SimulatorUse, rule: SimulatorRule, *, client: str) -> SimulatorUse:
@@ -268,9 +276,3 @@ def _on_the_test(use: CriterionUse, simulator: SimulatorUse, *, by_policy: bool)
         return use
     options = {"stop_signal": simulator.stop_signal, **use.options}
     return dataclasses.replace(use, options=options, on_the_test=by_policy)
-
-
-def _ended(use: CriterionUse, on_limit: str) -> CriterionUse:
-    if on_limit == "pass":
-        return dataclasses.replace(use, threshold=None, informational=True)
-    return dataclasses.replace(use, on_the_test=on_limit == "not_measured")
