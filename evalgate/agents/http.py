@@ -164,7 +164,12 @@ class AdkServerConversation:
         }
         answer = self._client.ask("POST", f"{self._url}/run", body)
         events = self._events(answer)
-        self._refuse_errors(events, answer)
+        for event, raw in zip(events, answer, strict=True):
+            if event.error_code and event.content is None:
+                why = raw.get("errorMessage") or raw.get("error_message")
+                message = f"the model answered with error {event.error_code}" + (f": {why}" if why else "")
+                kind = _MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR)
+                raise self._client.failed(kind, message)
         invocation = adk_shapes.turn_of_steps(
             user_content,
             [event.step() for event in events],
@@ -203,13 +208,6 @@ class AdkServerConversation:
             where = ".".join(str(step) for step in first["loc"])
             message = f"the server sent an invalid event: {where}: {first['msg']}"
             raise self._client.failed(FailureKind.PROTOCOL, message) from None
-
-    def _refuse_errors(self, events: list[SessionEventWire], raw: list[Any]) -> None:
-        for event, said in zip(events, raw, strict=True):
-            if event.error_code and event.content is None:
-                why = said.get("errorMessage") or said.get("error_message")
-                message = f"the model answered with error {event.error_code}" + (f": {why}" if why else "")
-                raise self._client.failed(_MODEL_KINDS.get(event.error_code.upper(), FailureKind.MODEL_ERROR), message)
 
 
 PLACES = frozenset({"text", "session_id", "state", "user_id", "app_name", "messages", "turn"})
@@ -460,9 +458,17 @@ class HttpAgent:
     """An endpoint (base.Agent)."""
 
     def __init__(self, options: HttpOptions, setting: AgentSetting) -> None:
+        """Raises AgentFailed where a header names an absent variable."""
         self._options = options
         self._setting = setting
-        self._headers = _filled_headers(options.headers, setting)
+        self._headers: dict[str, str] = {}
+        for name, value in options.headers.items():
+            try:
+                self._headers[name] = with_environment(value, setting.world.environment)
+            except KeyError as error:
+                variable = str(error.args[0])
+                message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
+                raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
         secrets = {f"HEADER_{number}_SECRET": value for number, value in enumerate(self._headers.values())}
         self._redact = redact.redactor({**setting.world.environment, **secrets})
 
@@ -475,7 +481,12 @@ class HttpAgent:
         )
         client = EndpointClient(exchange, limits=limits, redact=self._redact)
         try:
-            opened = self._conversation(client, case)
+            options = self._options
+            opened = (
+                AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
+                if options.response is None
+                else EndpointConversation(client, options=options, response=options.response, case=case)
+            )
             try:
                 yield opened
             finally:
@@ -495,12 +506,6 @@ class HttpAgent:
     def close(self) -> None:
         """Nothing stays open between conversations."""
 
-    def _conversation(self, client: EndpointClient, case: Case) -> AdkServerConversation | EndpointConversation:
-        options = self._options
-        if options.response is None:
-            return AdkServerConversation(client, url=options.url, app_name=options.app_name, case=case)
-        return EndpointConversation(client, options=options, response=options.response, case=case)
-
 
 class HttpDriver(AgentDriver):
     """An endpoint."""
@@ -519,15 +524,3 @@ class HttpDriver(AgentDriver):
     def label(self, options: Mapping[str, Any]) -> str:
         """Its address."""
         return super().label({"url": _MAYBE_SECRET.sub("", str(options.get("url", "")))})
-
-
-def _filled_headers(headers: Mapping[str, str], setting: AgentSetting) -> dict[str, str]:
-    expanded = {}
-    for name, value in headers.items():
-        try:
-            expanded[name] = with_environment(value, setting.world.environment)
-        except KeyError as error:
-            variable = str(error.args[0])
-            message = f"the header {name} refers to ${{{variable}}}: {setting.why_absent(variable)}"
-            raise AgentFailed(AgentFailure(kind=FailureKind.START, message=message)) from None
-    return expanded

@@ -321,7 +321,7 @@ def _is_ready(folder: Path) -> bool:
 
 def _about(base: str, world: World) -> str:
     """Implementation, version and platform of a Python, as it says itself."""
-    environment = _install_environment(world)
+    environment = world.install_environment or world.environment
     try:
         finished = process.run_to_end([base, "-c", _ABOUT], cwd="/", environment=environment, timeout_s=CHECK_TIMEOUT_S)
     except process.ChildStartError as error:
@@ -354,7 +354,7 @@ def _commands(needs: Needs, *, base: str, folder: str) -> Iterator[Sequence[str]
 
 
 def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> None:
-    environment = _install_environment(world)
+    environment = world.install_environment or world.environment
     settings = {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
     settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
@@ -370,10 +370,6 @@ def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> 
         raise InstallFailed(
             f"installing {needs} failed: `{what}` ended with {finished.returncode}", _last_lines(finished, environment)
         )
-
-
-def _install_environment(world: World) -> Mapping[str, str]:
-    return world.install_environment or world.environment
 
 
 def _last_lines(finished: process.Finished, environment: Mapping[str, str]) -> str:

@@ -58,20 +58,19 @@ class Toolbox:
 
     def open(self, key: TrialKey) -> ConversationTools:
         """The tools of one trial."""
-        name = file_of(self._folder, key.suite, key.case_id)
+        name, entries = file_of(self._folder, key.suite, key.case_id), None
+        if self.mode is ToolMode.REPLAY:
+            entries = read_entries(self._root / name)
+            own = None if self._own == self._root else read_entries(self._own / name)
+            entries = entries if own is None else cassette.merge(own, entries or ())
         return ConversationTools(
             mode=self.mode,
             rules=MockRules(self._mocks, key=key, seed=self._seed),
-            entries=self._recorded_for(name) if self.mode is ToolMode.REPLAY else None,
+            entries=entries,
             cassette=name,
             keep=lambda entries: self._keep(key, self._root / name, entries),
             redact=self._redact,
         )
-
-    def _recorded_for(self, name: str) -> tuple[Entry, ...] | None:
-        entries = read_entries(self._root / name)
-        own = None if self._own == self._root else read_entries(self._own / name)
-        return entries if own is None else cassette.merge(own, entries or ())
 
     def _keep(self, key: TrialKey, path: Path, entries: tuple[Entry, ...]) -> None:
         case = (key.suite, key.case_id)
