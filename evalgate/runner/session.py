@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -38,7 +38,6 @@ from evalgate.model import (
     Transcript,
     Trial,
     TrialKey,
-    Usage,
 )
 from evalgate.model.watcher import Watcher
 from evalgate.results.journal import Journal
@@ -94,15 +93,13 @@ def grade(
 def tokens_of(outcome: Outcome) -> int | None:
     """All tokens that the model calls of a trial reported, those before a failure included; None where none did."""
     invocations = outcome.partial if isinstance(outcome, AgentFailure) else outcome.invocations
-    usages = [event.usage for each in invocations for event in each.events or () if event.usage is not None]
-    said = [tokens for usage in usages if (tokens := _tokens(usage)) is not None]
+    said: list[int] = []
+    for usage in (event.usage for each in invocations for event in each.events or () if event.usage is not None):
+        parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
+        known = [part for part in parts if part is not None]
+        if known or usage.total_tokens is not None:
+            said.append(sum(known) or usage.total_tokens or 0)
     return sum(said) if said else None
-
-
-def _tokens(usage: Usage) -> int | None:
-    parts = (usage.prompt_tokens, usage.tool_use_prompt_tokens, usage.candidates_tokens, usage.thoughts_tokens)
-    known = [part for part in parts if part is not None]
-    return sum(known) or usage.total_tokens or 0 if known else usage.total_tokens
 
 
 def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) -> Grade:
@@ -320,42 +317,26 @@ class Session:
             models=frozenset(side.models),
         )
 
-    def tasks(self, repeats: Iterable[int], *, only: Container[CaseKey] | None = None) -> Iterator[Task]:
-        """The trials of all sides, in a fair order, but for those that a side does not run."""
+    def _carry_out(self, repeats: Sequence[int], *, only: Container[CaseKey] | None) -> None:
+        """Run the trials with these numbers on all sides, in a fair order, but for those that a side does not run."""
+        every: list[Task] = []
         for task in trials.tasks([side.suites for side in self.sides], repeats, only=only):
             side = self.sides[task.side]
             if side is not self._idle and (task.suite.key, task.case.case_id) not in side.skipped:
-                yield task
-
-    def _planned(self, runs: int, *, only: Container[CaseKey] | None) -> list[int]:
-        """How many trials each side is to have."""
-        cases = [
-            (suite.key, case.case_id)
-            for suite in self.sides[0].suites
-            for case in suite.eval_set.cases
-            if only is None or (suite.key, case.case_id) in only
-        ]
-        return [
-            0 if side is self._idle else sum(case not in side.skipped for case in cases) * runs for side in self.sides
-        ]
-
-    def _carry_out(self, repeats: Sequence[int], *, only: Container[CaseKey] | None) -> None:
-        planned = self._planned(len(repeats), only=only)
-        wanted, before = sum(planned), self._served()
+                every.append(task)
+        before = self._served()
         if self.stop.is_set():
-            self._cut_off = self._cut_off or wanted > 0
+            self._cut_off = self._cut_off or bool(every)
             return
         # where all is recorded, threads would only take turns at one interpreter, which costs half as much again
         self._asks = self._asks or any(agents.is_asked(suite.agent) for side in self.sides for suite in side.suites)
         at_once = self.settings.concurrency if self._asks else 1
-        self.watcher.begin(trials=wanted, done=0)
+        self.watcher.begin(trials=len(every), done=0)
         try:
-            order = None
-            if len(self.sides) > 1:
-                order = self._order(repeats, only=only, planned=planned, at_once=at_once)
+            order = self._order(every, at_once=at_once) if len(self.sides) > 1 else None
             results = trials.map_bounded(
                 lambda task: self._serve(task, order),
-                order or self.tasks(repeats, only=only),
+                order or every,
                 threads=at_once,
                 stop=self.stop,
                 abort=self._close,
@@ -368,23 +349,20 @@ class Session:
             self.watcher.say("Interrupted. Completed runs are saved; continue with --resume")
         finally:
             self.watcher.end()
-            self._cut_off = self._cut_off or (self.stop.is_set() and self._served() - before < wanted)
+            self._cut_off = self._cut_off or (self.stop.is_set() and self._served() - before < len(every))
 
-    def _order(
-        self, repeats: Sequence[int], *, only: Container[CaseKey] | None, planned: Sequence[int], at_once: int
-    ) -> Abreast:
-        """`planned`: how many trials each side is to have."""
+    def _order(self, every: Sequence[Task], *, at_once: int) -> Abreast:
         known: set[tuple[int, TrialKey]] = set()  # where no agent is asked: the trial is known, or nobody is there
         suites = [suite for side in self.sides for suite in side.suites]
         if any(side.journal.trials for side in self.sides) or any(suite.agent.is_absent for suite in suites):
-            for task in self.tasks(repeats, only=only):
+            for task in every:
                 side = self.sides[task.side]
                 if task.suite.agent.is_absent or side.journal.knows(side.addresses(task).trial):
                     known.add((task.side, task.key))
-        kept = Counter(side for side, _ in known)
+        left = Counter(task.side for task in every if (task.side, task.key) not in known)
         return Abreast(
-            self.tasks(repeats, only=only),
-            left=[number - kept[side] for side, number in enumerate(planned)],
+            every,
+            left=[left[number] for number in range(len(self.sides))],
             known=lambda task: (task.side, task.key) in known,
             at_once=at_once,
             stop=self.stop,

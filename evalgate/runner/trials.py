@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar, assert_never, cast
 from evalgate.agents.base import Agent, AgentFailed, Conversation
 from evalgate.agents.conversation import Stopwatch
 from evalgate.formats import fingerprints
-from evalgate.judges import rate_limit
 from evalgate.judges.rate_limit import Pace
 from evalgate.model import (
     INFRASTRUCTURE,
@@ -31,14 +30,8 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.simulation import user as simulation_user
-from evalgate.simulation.user import Message, Simulate, SimulatorFailure, SimulatorServices, Stop, UserSimulator
+from evalgate.simulation.user import Message, Simulate, SimulatorFailure, Stop, UserSimulator
 from evalgate.text import words
-
-
-def written(suite: Suite, case: Case, key: TrialKey) -> UserSimulator:  # noqa: ARG001 - the shape of Simulate
-    """The user where no model may be asked: says what is written down, and cannot follow a scenario."""
-    return simulation_user.begin(case, suite.simulator, SimulatorServices())
 
 
 def talk(conversation: Conversation, user: UserSimulator, done: list[Invocation], watch: Stopwatch) -> Transcript:
@@ -176,8 +169,8 @@ class TrialRunner:
     retries: int
     stop: threading.Event
     say: Callable[[str], None]
-    simulate: Simulate = written
-    pace: Pace = rate_limit.at_once
+    simulate: Simulate
+    pace: Pace
     pause_s: float = BACKOFF_S
 
     def run(self, task: Task, agents: Mapping[str, Agent]) -> Trial:
