@@ -6,11 +6,13 @@ built on the last one: a turn costs as much as it is long.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, Final
 
 from evalgate.judges import prompting
@@ -107,7 +109,7 @@ class Script:
                 "conversation_history": self._told,
             }
             if self._persona is not None:
-                values["persona"] = _PersonaInTemplate(self._persona)
+                values["persona"] = _in_template(self._persona)
             return Question(system="", prompt=self._render(values), version=VERSION)
         code = prompting.pick_code(self._codes(), (self._before, self._conversation))
         pieces = self._before.replace(_CODE, code)
@@ -179,29 +181,21 @@ def _as_adk_told(invocation: Invocation, *, include_calls: bool) -> Iterator[str
             yield f"{author}: {text}"
 
 
-class _BehaviorInTemplate:
-    """A habit with the names that ADK's templates use."""
-
-    def __init__(self, name: str, description: str, instructions: list[str], rubrics: list[str]) -> None:
-        self.name = name
-        self.description = description
-        self.behavior_instructions = instructions
-        self.violation_rubrics = rubrics
-
-    def get_behavior_instructions_str(self) -> str:
-        return "\n".join(f"  * {each}" for each in self.behavior_instructions)
-
-    def get_violation_rubrics_str(self) -> str:
-        return "\n".join(f"  * {each}" for each in self.violation_rubrics)
-
-
-class _PersonaInTemplate:
+def _in_template(persona: Persona) -> SimpleNamespace:
     """A persona with the names that ADK's templates use."""
 
-    def __init__(self, persona: Persona) -> None:
-        self.id = persona.persona_id
-        self.description = persona.description
-        self.behaviors = [
-            _BehaviorInTemplate(each.name, each.description, list(each.instructions), list(each.violation_rubrics))
-            for each in persona.behaviors
-        ]
+    def listed(points: Sequence[str]) -> str:
+        return "\n".join(f"  * {each}" for each in points)
+
+    behaviors = [
+        SimpleNamespace(
+            name=each.name,
+            description=each.description,
+            behavior_instructions=list(each.instructions),
+            violation_rubrics=list(each.violation_rubrics),
+            get_behavior_instructions_str=functools.partial(listed, each.instructions),
+            get_violation_rubrics_str=functools.partial(listed, each.violation_rubrics),
+        )
+        for each in persona.behaviors
+    ]
+    return SimpleNamespace(id=persona.persona_id, description=persona.description, behaviors=behaviors)

@@ -87,8 +87,15 @@ class TurnWatch:
         found = []
         for author in dict.fromkeys(authors):
             request = self.requests.get(author)
-            if request is not None:
-                found.append(_details(author, request.config))
+            if request is None:
+                continue
+            config = request.config
+            details: dict[str, Any] = {"name": author}
+            if instructions := getattr(config, "system_instruction", None):
+                details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
+            if declared := getattr(config, "tools", None):
+                details["tool_declarations"] = [_declaration(tool) for tool in declared]
+            found.append(details)
         return found
 
 
@@ -99,17 +106,6 @@ def seconds_of(intervals: list[Interval]) -> float:
         total += max(0.0, end - max(start, counted_to))
         counted_to = max(counted_to, end)
     return total
-
-
-def _details(name: str, config: Any) -> dict[str, Any]:
-    instructions = getattr(config, "system_instruction", None)
-    tools = getattr(config, "tools", None) or []
-    details: dict[str, Any] = {"name": name}
-    if instructions:
-        details["instructions"] = instructions if isinstance(instructions, str) else str(instructions)
-    if tools:
-        details["tool_declarations"] = [_declaration(tool) for tool in tools]
-    return details
 
 
 def _declaration(tool: Any) -> dict[str, Any]:
