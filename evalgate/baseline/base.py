@@ -520,7 +520,7 @@ def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
     """The fingerprint of an agent's files at `root` and of what answers its tool calls; "" where nothing can be
     told."""
     code = AgentCode(root, apart=discovery_agents.apart_of(settings))
-    tools = toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=root)
+    tools = toolbox.fingerprint(settings, root)
     return lambda use: f"{known}{tools}" if (known := code.fingerprint(use)) else ""
 
 

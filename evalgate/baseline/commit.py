@@ -197,7 +197,7 @@ def _fetch_history(repo: Repository, tip: str, head: str, depth: int) -> None:
 
 def _ensure(repo: Repository, sha: str) -> None:
     """Have the commit here. Raises GitFailed."""
-    if not repo.has_commit(sha):
+    if not git.is_full_sha(sha) or repo.resolve(sha) != sha:
         repo.fetch(sha, depth=1 if repo.is_shallow else None)
 
 

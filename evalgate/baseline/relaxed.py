@@ -307,7 +307,7 @@ def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) ->
         if is_weaker(was := getattr(base.gate_file.judge, name), now := getattr(head.gate_file.judge, name)):
             yield _setting(head, "judge", name, was=was, now=now)
     theirs, ours = base.gate_file.tools, head.gate_file.tools
-    mode_then, mode = toolbox.mode_of(base, theirs), toolbox.mode_of(head, ours)
+    mode_then, mode = toolbox.mode_of(base), toolbox.mode_of(head)
     if mode not in (mode_then, ToolMode.LIVE, ToolMode.RECORD):  # they run no longer
         yield _setting(head, "tools", "mode", was=mode_then.value, now=mode.value)
     for name in _tool_files(head):
@@ -319,10 +319,9 @@ def of_settings(base: Settings, head: Settings, suites: Iterable[Suite] = ()) ->
 
 def _tool_files(settings: Settings) -> tuple[str, ...]:
     """The settings of the files that answer in the tools' stead."""
-    rule = settings.gate_file.tools
-    mode = toolbox.mode_of(settings, rule)
+    mode = toolbox.mode_of(settings)
     if mode is ToolMode.REPLAY:
-        return ("cassettes", "mocks") if rule.mocks else ("cassettes",)
+        return ("cassettes", "mocks") if settings.gate_file.tools.mocks else ("cassettes",)
     return ("mocks",) if mode is ToolMode.MOCK else ()
 
 

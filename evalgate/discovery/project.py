@@ -56,7 +56,7 @@ def prepare(settings: Settings, *, environ: Mapping[str, str], tree: Tree | None
     missing = discovery_agents.problems(
         [suite.agent for suite in suites], tree=found.tree, places=None if settings.agent else settings.places
     )
-    tools = toolbox.check(settings, settings.gate_file.tools, root=settings.root, suites=suites)
+    tools = toolbox.check(settings, suites)
     problems = (*settings.problems, *told, *linted, *_option_problems(suites), *missing, *tools)
     sound = not any(problem.severity is Severity.ERROR for problem in problems)
     defaults = criteria_judges.defaults_of(settings)

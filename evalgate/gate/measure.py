@@ -71,16 +71,13 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
             opening.opened(rules.suites, settings, context, root=settings.root, starting=starting)
         )
         built = _criteria(rules, agents, panel)
-        session.add(
-            rules.suites,
-            agents=agents,
-            criteria=built,
-            journal=journals[HEAD],
-            code_of=_code_of(settings, settings.root),
-        )
+        code_of = _code_of(settings, settings.root)
+        head = Side(session, rules.suites, agents=agents, criteria=built, journal=journals[HEAD], code_of=code_of)
+        session.sides.append(head)
         if base is not None and len(journals) > 1:
             root, suites = base.root or settings.root, baseline_base.with_agents(rules.suites, base)
-            session.add(
+            then = Side(
+                session,
                 suites,
                 agents=stack.enter_context(opening.opened(suites, settings, context, root=root, starting=starting)),
                 criteria=built,
@@ -88,6 +85,7 @@ def opened(rules: Rules, base: Base | None, context: Context, journals: Sequence
                 code_of=_code_of(settings, root),
                 skipped=baseline_base.new_cases(rules.suites, base),
             )
+            session.sides.append(then)
         yield session
 
 
@@ -106,7 +104,7 @@ def _criteria(rules: Rules, agents: Mapping[str, Agent], panel: JudgePanel | Non
 def _code_of(settings: Settings, root: Path) -> Callable[[AgentUse], str]:
     """The fingerprint of an agent's files in a side's checkout, and of what answers tool calls there."""
     code = discovery_agents.AgentCode(root, apart=discovery_agents.apart_of(settings))
-    tools = toolbox.fingerprint(settings, settings.gate_file.tools, root=settings.root, own=root)
+    tools = toolbox.fingerprint(settings, root)
     return lambda use: code.fingerprint(use) + tools
 
 

@@ -80,7 +80,7 @@ def insist(rules: Rules, context: Context) -> None:
     settings = rules.settings
     problems = (
         *prepare.unready(settings, rules.suites, environ=context.environ),
-        *toolbox.check(settings, settings.gate_file.tools, root=settings.root, suites=rules.suites),
+        *toolbox.check(settings, rules.suites),
     )
     errors = [problem for problem in problems if problem.severity is Severity.ERROR]
     if errors:

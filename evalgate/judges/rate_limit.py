@@ -348,11 +348,6 @@ LONGEST_PAUSE_S = 60.0
 LOOK_S = 1.0
 
 
-def at_once(agent: str, attempt: Callable[[], Outcome]) -> Outcome:  # noqa: ARG001 - the shape of a Pace
-    """At once."""
-    return attempt()
-
-
 class TrialLimiter:
     """A Pace that shares each provider's limiter with the judges; safe to use from many threads.
 
