@@ -251,11 +251,17 @@ class Asked:
 
 
 def ask(
-    cases: Iterable[CaseKey], suites: Iterable[Suite], base: Run, *, repeats: int, policy: Policy, parts: int = 1
+    cases: Iterable[CaseKey],
+    suites: Iterable[Suite],
+    *,
+    alone: frozenset[CaseKey],
+    repeats: int,
+    policy: Policy,
+    parts: int = 1,
 ) -> Asked:
-    """How these new failures are confirmed. `suites`: of the whole plan. `repeats`: the runs that every case had.
-    `parts`: on how many machines, of which none knows what the others find: each makes enough runs for as many new
-    failures everywhere."""
+    """How these new failures are confirmed. `suites`: of the whole plan. `alone`: cases that cannot be run on the base.
+    `repeats`: the runs that every case had. `parts`: on how many machines, of which none knows what the others find:
+    each makes enough runs for as many new failures everywhere."""
     found, planned = frozenset(cases), tuple(suites)
     # as a whole, and by what it newly fails
     looks = 2 if any(len(pairing.deciding(suite.criteria)) > 1 for suite in planned) else 1
@@ -266,7 +272,7 @@ def ask(
         minimum=policy.confirm,
         alpha=policy.alpha,
     )
-    return Asked(cases=found, pairs=pairs, alone=alone(base))
+    return Asked(cases=found, pairs=pairs, alone=alone)
 
 
 def settle_files(comparison: Comparison, *, head: Run, base: Run, policy: Policy) -> Comparison:
@@ -274,9 +280,8 @@ def settle_files(comparison: Comparison, *, head: Run, base: Run, policy: Policy
     if policy.threshold is not ThresholdRule.NEW or comparison.problem:
         return comparison
     candidates = new_failures(comparison, policy=policy, unreliable=frozenset())
-    asked = ask(candidates, head.suites, base, repeats=head.repeats, policy=policy)
-    seen = {(trial.key.suite, trial.key.case_id) for trial in base.confirmations}
-    asked = dataclasses.replace(asked, alone=asked.cases - seen)
+    lacking = frozenset(candidates) - {(trial.key.suite, trial.key.case_id) for trial in base.confirmations}
+    asked = ask(candidates, head.suites, alone=lacking, repeats=head.repeats, policy=policy)
     return asked.settle(comparison, head=head, base=base)
 
 

@@ -188,7 +188,7 @@ class _Measuring:
         asked = comparison_repeats.ask(
             comparison_repeats.new_failures(comparison, policy=policy, unreliable=self._rules.quarantined),
             self._planned(),
-            base,
+            alone=comparison_repeats.alone(base),
             repeats=session.settings.runs.start,
             policy=policy,
             parts=self._rules.shard.of if self._rules.shard else 1,

@@ -157,7 +157,12 @@ def _compared(head: Stored, base: Stored | None, shard: Shard, rules: Rules) -> 
         new[shard.homes.get(key)].append(key)
     for own in new.values():
         asked = repeats.ask(
-            own, head.run.suites, base.run, repeats=head.run.repeats, policy=rules.policy, parts=shard.of
+            own,
+            head.run.suites,
+            alone=repeats.alone(base.run),
+            repeats=head.run.repeats,
+            policy=rules.policy,
+            parts=shard.of,
         )
         comparison = asked.settle(comparison, head=head.run, base=base.run)
     return comparison
