@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,11 +70,6 @@ class BaseRules:
         """Whether it is known that there is no case among them."""
         return not self.unread and not any(suite.eval_set.cases for suite in self.suites)
 
-    def may_have(self, suite: str, *, among: Collection[str]) -> bool:
-        """Whether what cannot be read may be this suite of head's, under its own name or under one that is not
-        `among` head's any more."""
-        return suite in self.unread or any(key not in among for key in self.unread)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseProject:
@@ -115,11 +110,6 @@ class Base:
     rerun: BaseOrigin | None = None
     problem: str = ""
     no_agent: bool = False
-
-    @property
-    def renamed(self) -> Mapping[str, str]:
-        """The base's name of an evaluation file by head's, where they differ."""
-        return self.project.renamed
 
 
 @contextlib.contextmanager
@@ -175,6 +165,7 @@ def _from_git(
     settings: Settings, suites: tuple[Suite, ...], context: Context, stack: ExitStack, *, wanted: str
 ) -> Base:
     """`wanted`: store, rerun, or auto: what is stored as far as it can stand in, else a rerun."""
+    source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
     said: list[str] = []
 
     def say(line: str) -> None:
@@ -187,14 +178,19 @@ def _from_git(
                 settings.root, environ=context.environ, token=context.token, under=context.cache / "bases"
             )
         )
-        base = _checked_out(settings, suites, context, repo, stack)
-        if wanted == "auto" and (timed := _timed(settings, suites, base.project.rules)):
+        base = _checked_out(settings, suites, context, repo, stack, source=source)
+        theirs, rules = base.project.settings, base.project.rules
+        policies = [load.policy_of(settings, suites), *([rules.policy] if rules else ())]
+        if wanted == "auto" and (timed := compare.clock_based(policies, suites)):
             context.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
             wanted = "rerun"
-        kept = stores.opened(_settings_of_stores(settings, base.project), repo, root=settings.root, say=say)
+        ruling = settings
+        if theirs is not None and is_by_base(settings, theirs):
+            # other stores may hold whatever the change likes to be compared with
+            ruling = settings.model_copy(update={name: getattr(theirs, name) for name in STORES})
+        kept = stores.opened(ruling, repo, root=settings.root, say=say)
     except EvalgateError as error:
         named = f"`{settings.base}`: " if settings.base else ""
-        source = BaseSource.STORE if wanted == "store" else BaseSource.RERUN
         return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
     if wanted == "rerun":
         return base
@@ -208,27 +204,19 @@ def _from_git(
     return base if found is None else _with_stored(settings, suites, context, base, found)
 
 
-def _timed(settings: Settings, suites: tuple[Suite, ...], rules: BaseRules | None) -> tuple[str, ...]:
-    """What decides and cannot be compared with what was measured at another time, by the rules of either side."""
-    policies = [load.policy_of(settings, suites), *([rules.policy] if rules else ())]
-    return tuple(dict.fromkeys(name for policy in policies for name in compare.clock_based(policy, suites)))
-
-
 def is_by_base(head: Settings, base: Settings | None) -> bool:
     """Whether the base's rules decide: one of both evalgate.yml says so, and head's cannot take back the base's."""
     return head.policy == "base" or (base is not None and base.policy == "base")
 
 
-def _settings_of_stores(head: Settings, base: BaseProject) -> Settings:
-    """Head's settings; where the base's rules decide, with the base's stores: others may hold whatever the change
-    likes to be compared with."""
-    if base.settings is None or not is_by_base(head, base.settings):
-        return head
-    return head.model_copy(update={name: getattr(base.settings, name) for name in STORES})
-
-
 def _checked_out(
-    settings: Settings, suites: tuple[Suite, ...], context: Context, repo: Repository, stack: ExitStack
+    settings: Settings,
+    suites: tuple[Suite, ...],
+    context: Context,
+    repo: Repository,
+    stack: ExitStack,
+    *,
+    source: BaseSource,
 ) -> Base:
     """The base's code, its agents for head's suites, and its own rules. Raises GitFailed, UnavailableError where its
     commit is not known."""
@@ -238,7 +226,7 @@ def _checked_out(
 
     def origin(*notes: str) -> BaseOrigin:
         known = (picked.note, *notes) if picked.note else notes
-        return BaseOrigin(source=BaseSource.RERUN, commit=picked.sha, found_by=picked.how, notes=known)
+        return BaseOrigin(source=source, commit=picked.sha, found_by=picked.how, notes=known)
 
     try:
         there = stack.enter_context(checkout.checked_out(repo, picked.sha))
@@ -456,7 +444,7 @@ def _only_stored(
     theirs = base.project
     if found is None or _is_beyond_stores(base, suites, found):
         return Base(
-            origin=dataclasses.replace(base.origin, source=BaseSource.STORE),
+            origin=base.origin,
             project=theirs,
             problem=base.problem if found is not None or theirs.settings is None else nothing,
             no_agent=base.no_agent,
@@ -552,15 +540,15 @@ def with_agents(suites: tuple[Suite, ...], base: Base) -> tuple[Suite, ...]:
     return tuple(dataclasses.replace(suite, agent=own.get(suite.key, none)) for suite in suites)
 
 
-def under_new_names(policy: Policy, renamed: Mapping[str, str]) -> Policy:
-    """The base's policy, under head's names of evaluation files as well."""
-    known = policy.suite_pass_rate
-    rates = {ours: known[theirs] for ours, theirs in renamed.items() if theirs in known}
+def under_new_names(policy: Policy, renamed: Mapping[str, str], *, own: Policy | None = None) -> Policy:
+    """The base's policy, under head's names of evaluation files as well. `own`: says what it does of other files."""
+    rates, known = dict(own.suite_pass_rate if own else {}), policy.suite_pass_rate
+    rates |= {ours: known[theirs] for ours, theirs in renamed.items() if theirs in known}
     advisory = {ours for ours, theirs in renamed.items() if theirs in policy.advisory}
     return dataclasses.replace(
         policy,
         suite_pass_rate={**known, **rates},
-        advisory=(policy.advisory - renamed.keys()) | advisory,
+        advisory=(policy.advisory - renamed.keys()) | advisory | (own.advisory if own else set()),
     )
 
 
@@ -570,13 +558,17 @@ def new_cases(suites: tuple[Suite, ...], base: Base) -> list[CaseKey]:
     Where the base has no evaluation file at all, or its file of them cannot be read, its agent can be asked all the
     same: these are none."""
     rules, before = base.project.rules, _own_cases(base)
-    keys = {suite.key for suite in suites} | set(base.renamed.values())
+    keys = {suite.key for suite in suites} | set(base.project.renamed.values())
     had = {key for key, _ in before}
     found = []
     for suite in suites:
         use = base.project.agents.get(suite.key)
         lacks_agent = base.root is not None and (use is None or opening.is_missing(use))
-        may_be_old = not before if rules is None else suite.key not in had and rules.may_have(suite.key, among=keys)
+        # what cannot be read may be this suite, under its own name or under one that is not among head's any more
+        may_be_old = not before
+        if rules is not None:
+            unread = suite.key in rules.unread or any(key not in keys for key in rules.unread)
+            may_be_old = suite.key not in had and unread
         cases = [(suite.key, case.case_id) for case in suite.eval_set.cases]
         found += [case for case in cases if lacks_agent or (case not in before and not may_be_old)]
     return found
@@ -589,7 +581,7 @@ def _own_cases(base: Base) -> set[CaseKey]:
         suites = base.project.rules.suites
     elif base.root is None and base.stored is not None:
         suites = base.stored.run.suites
-    ours = {theirs: ours for ours, theirs in base.renamed.items()}
+    ours = {theirs: ours for ours, theirs in base.project.renamed.items()}
     return {(ours.get(suite.key, suite.key), case.case_id) for suite in suites for case in suite.eval_set.cases}
 
 
@@ -634,7 +626,7 @@ def _stored_agents(base: Base) -> dict[str, tuple[str, Mapping[str, str]]]:
     """By head's name of a suite, what its agent is called in the stored results, and told when they were measured."""
     if base.stored is None:
         return {}
-    stored, ours = base.stored.run, {theirs: ours for ours, theirs in base.renamed.items()}
+    stored, ours = base.stored.run, {theirs: ours for ours, theirs in base.project.renamed.items()}
     keys = {ours.get(suite.key, suite.key): fingerprints.agent_key(suite.agent) for suite in stored.suites}
     return {suite: (key, stored.agents.get(key, {})) for suite, key in keys.items() if suite in base.reusable}
 

@@ -47,7 +47,9 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
     """
     tree = Path(tempfile.mkdtemp(prefix="tree-", dir=repo.folder))
     try:
-        _place(repo, sha, tree)
+        # a partial clone fetches contents when they are asked for
+        run = repo.run_with_remote if repo.remote.partial else repo.run
+        run("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
         root = tree / repo.prefix
         if not root.is_dir():
             raise NoSuchFolder(
@@ -56,8 +58,16 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
             )
         submodules, files = _submodules(repo, tree), _pointers(repo, tree)
         lacking = [name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)]
-        notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files), *_links_out(tree)]
-        yield Checkout(tree=tree, root=root, notes=tuple(notes), problem=_problem(lacking))
+        notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
+        if links := sorted(_links_out(tree)):
+            many, lead = words.counted(len(links), "symbolic link"), "leads" if len(links) == 1 else "lead"
+            notes.append(f"{many} (such as {links[0]}) {lead} out of the repository: what is there is not the base's.")
+        problem = (
+            f"the base's checkout has no submodules and no Git LFS files, and this one has them "
+            f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
+            "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
+        )
+        yield Checkout(tree=tree, root=root, notes=tuple(notes), problem=problem if lacking else "")
     finally:
         git.remove_folder(tree)
         with contextlib.suppress(GitFailed):
@@ -67,14 +77,6 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
 def is_pointer(data: bytes) -> bool:
     """Whether a file's beginning is that of a Git LFS pointer, which stands for the file itself."""
     return len(data) <= LONGEST_POINTER and _POINTER.match(data) is not None
-
-
-def _place(repo: Repository, sha: str, tree: Path) -> None:
-    arguments = ("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
-    if repo.remote.partial:
-        repo.run_with_remote(*arguments)  # a partial clone fetches contents when they are asked for
-    else:
-        repo.run(*arguments)
 
 
 def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
@@ -115,25 +117,8 @@ def _missing(what: str, names: list[str]) -> Iterator[str]:
         yield f"{words.counted(len(names), what)} of the base ({words.listed(names, limit=3)}) {are} missing there."
 
 
-def _problem(lacking: list[str]) -> str:
-    if not lacking:
-        return ""
-    return (
-        f"the base's checkout has no submodules and no Git LFS files, and this one has them "
-        f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
-        "(`baseline: store` or `file`), or check out without them (`submodules`, `lfs` of actions/checkout)."
-    )
-
-
 def _links_out(tree: Path) -> Iterator[str]:
-    """A note where symbolic links point out of `tree`, since they do not lead to the base's files."""
-    found = sorted(_find_links_out(tree))
-    if found:
-        links, lead = words.counted(len(found), "symbolic link"), "leads" if len(found) == 1 else "lead"
-        yield f"{links} (such as {found[0]}) {lead} out of the repository: what is there is not the base's."
-
-
-def _find_links_out(tree: Path) -> Iterator[str]:
+    """The symbolic links that point out of `tree`, since they do not lead to the base's files."""
     top = os.path.realpath(tree)
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):

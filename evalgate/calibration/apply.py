@@ -13,7 +13,7 @@ from evalgate.comparison import pairing
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.errors import ConfigError, Place, Problem, Severity
-from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Report, Suite
+from evalgate.model import AskedJudge, Calibration, CriterionUse, JudgedCriterion, JudgeIdentity, Suite
 from evalgate.results.file import Stored
 
 LABELS = "labels.jsonl"
@@ -43,25 +43,22 @@ def check(settings: Settings, suites: Iterable[Suite]) -> list[Problem]:
     return problems
 
 
-def with_calibration(report: Report, settings: Settings) -> Report:
-    """The report with each judged criterion's calibration, where evalgate.yml names one."""
+def judged(suites: Iterable[Suite], settings: Settings) -> tuple[JudgedCriterion, ...]:
+    """Each judged criterion's calibration, where evalgate.yml names one."""
     if not settings.gate_file.judge.calibration or settings.skip_judged:
-        return report
+        return ()
     calibration, _ = _calibration_of(settings)
-    decided = {suite.suite for suite in report.verdict.suites}
-    judged = tuple(
+    return tuple(
         JudgedCriterion(
             suite=suite.key,
             criterion=use.name,
             judge=judge,
             calibration=agreement.of_judge(use.name, judge, calibration),
         )
-        for suite in report.run.suites
-        if suite.key in decided
+        for suite in suites
         for use in suite.criteria
         if (judge := judges.judge_of(use)) is not None
     )
-    return dataclasses.replace(report, judged=judged)
 
 
 def asked(suites: Iterable[Suite], settings: Settings) -> tuple[AskedJudge, ...]:

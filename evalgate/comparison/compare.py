@@ -285,10 +285,7 @@ def compare(
     `run_together`: whether all of the base was run side by side with head, None: as the origin says; where not, nothing
     is said of what is read from a clock. `by_base`: whether the base's rules decide.
     """
-    uses = pairing.uses_by_case(head)
-    is_paired = not uses or any(unpaired.get(key, CaseStatus.PAIRED) is CaseStatus.PAIRED for key in uses)
-    # where every case is new or changed, nothing could be compared whatever became of the base
-    if is_paired and (problem := _base_problem(base)):
+    if problem := _base_problem(head, base, unpaired):
         return Comparison(origin=origin, problem=problem, relaxed=relaxed, by_base=by_base)
     run_together = origin.source is BaseSource.RERUN if run_together is None else run_together
     notes = dict.fromkeys((*origin.notes, *_other_models(head, base, run_together=run_together)))
@@ -324,6 +321,34 @@ def compare(
         seed=head.seed,
         draws=criteria.draws,
         decided=table.head.verdicts,
+    )
+
+
+def again(
+    told: Comparison,
+    head: Run,
+    base: Run | None,
+    *,
+    policy: Policy,
+    stage: Stage,
+    lacking: str,
+    unreliable: frozenset[CaseKey] = frozenset(),
+    by_base: bool = False,
+) -> Comparison:
+    """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
+    and the results do not tell why. The others: as `compare`."""
+    if base is None:
+        return dataclasses.replace(told, problem=told.problem or lacking, cases=(), by_base=by_base)
+    return compare(
+        head,
+        base,
+        policy=policy,
+        origin=told.origin,
+        unpaired={(case.suite, case.case_id): case.status for case in told.cases},
+        relaxed=told.relaxed,
+        stage=stage,
+        unreliable=unreliable,
+        by_base=by_base,
     )
 
 
@@ -489,14 +514,19 @@ def _change(result: CriterionResult, *, regressed: bool, improved: bool, missing
     return Change.UNCHANGED if result.is_within_floor() else Change.INCONCLUSIVE
 
 
-def clock_based(policy: Policy, suites: Iterable[Suite]) -> tuple[str, ...]:
-    """The criteria that are read from a clock and decide all the same."""
-    named = [use.name for suite in suites for use in suite.criteria if use.scale.clocked]
-    return tuple(name for name in dict.fromkeys(named) if policy.criteria.get(name, CriterionRule()).gating)
+def clock_based(policies: Iterable[Policy], suites: Iterable[Suite]) -> tuple[str, ...]:
+    """The criteria that are read from a clock and decide all the same, by any of the policies."""
+    named = dict.fromkeys(use.name for suite in suites for use in suite.criteria if use.scale.clocked)
+    found = (name for policy in policies for name in named if policy.criteria.get(name, CriterionRule()).gating)
+    return tuple(dict.fromkeys(found))
 
 
-def _base_problem(base: Run) -> str:
-    """Why no trial of the base can be used at all; "" where one can."""
+def _base_problem(head: Run, base: Run, unpaired: Mapping[CaseKey, CaseStatus]) -> str:
+    """Why no trial of the base can be used at all; "" where one can, and where every case is new or changed, so that
+    nothing could be compared whatever became of the base."""
+    keys = pairing.uses_by_case(head)
+    if keys and all(unpaired.get(key, CaseStatus.PAIRED) is not CaseStatus.PAIRED for key in keys):
+        return ""
     if not base.trials:
         return "no base result could be compared"
     failures = [trial.failure for trial in base.trials]
