@@ -460,10 +460,10 @@ def _only_stored(
             and not _is_same_agent(suite, theirs, found, code_of)
         ]
     note = f"the agent has changed between the stored results and the base ({words.listed(changed, limit=3)})"
-    absent = opening.absent(WHY_NOT_STORED)
+    agents = dict.fromkeys((suite.key for suite in suites), opening.absent(WHY_NOT_STORED))
     return Base(
         origin=_stored_origin(settings, context, base.origin, found, *([note] if changed else ())),
-        project=dataclasses.replace(theirs, agents={suite.key: absent for suite in suites}),
+        project=BaseProject(settings=theirs.settings, agents=agents, renamed=theirs.renamed, rules=theirs.rules),
         reusable=frozenset(suite.key for suite in suites),
         stored=found.stored,
     )

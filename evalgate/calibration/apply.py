@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -86,22 +85,17 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
     }
     for suite in run.suites:
         for use in suite.criteria:
-            judge = _judge_then(use, stored, suite=suite.key) if (suite.key, use.name) in scored else None
+            try:
+                asked_with = stored.prompt_of(suite.key, use.name)
+                judge = judges.judge_of(use, prompt_version=asked_with) if (suite.key, use.name) in scored else None
+            except ValidationError:
+                judge = None
             asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
             if asked is not None and asked not in found:
                 found.append(asked)
             if len(found) == MOST_JUDGES:
                 return tuple(found)
     return tuple(found)
-
-
-def _judge_then(use: CriterionUse, stored: Stored, *, suite: str) -> JudgeIdentity | None:
-    try:
-        judge = judges.judge_of(use)
-    except ValidationError:
-        return None
-    asked = stored.prompt_of(suite, use.name)
-    return None if judge is None else dataclasses.replace(judge, prompt_version=asked)
 
 
 def _problems_of(

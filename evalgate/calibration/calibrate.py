@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -101,7 +100,8 @@ def calibrate(
     )
     waiting = f"{words.counted(read.unlabelled, 'line has', 'lines have')} no label yet"
     notes = (*judged.notes, *([waiting] if read.unlabelled else []))
-    return calibration, dataclasses.replace(judged, notes=notes, problems=(*read.problems, *judged.problems))
+    problems = (*read.problems, *judged.problems)
+    return calibration, Judged(verdicts=judged.verdicts, notes=notes, problems=problems, took=judged.took)
 
 
 # --- asking the judge -----------------------------------------------------------------------------
@@ -188,13 +188,12 @@ def _address(item: LabelledItem) -> str:
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
     found, use = item.evidence, item.use
-    case = dataclasses.replace(found.case, conversation=found.expected)
     suite = _suite([use])
-    key = TrialKey(suite=suite.key, case_id=case.case_id)
+    key = TrialKey(suite=suite.key, case_id=found.case.case_id)
     outcome = Transcript(invocations=found.actual, final_state=found.final_state, ended_by=found.ended_by)
     graded = session.grade(
         Trial(key=key, outcome=outcome),
-        Task(suite=suite, case=case, key=key),
+        Task(suite=suite, case=found.case, key=key),
         {use.name: criteria.build(use, services)},
     )
     return graded.grades[use.name]
@@ -239,29 +238,7 @@ def _read_labels(path: Path, shown: str) -> LabelsReading:
     text = data if isinstance(data, Problem) else decoding.decode(data, file=shown)
     if isinstance(text, Problem):
         raise ConfigError.collected([text])
-    read = labels.parse_labels(text, file=shown)
-    return dataclasses.replace(read, problems=(*read.problems, *_same_labels(read.labels)))
-
-
-def _same_labels(given: Iterable[Label]) -> list[Problem]:
-    """Lines that label one and the same thing: an error where they contradict each other, else a warning."""
-    first: dict[str, Label] = {}
-    problems = []
-    for label in given:
-        line, shown = label.line, label.evidence
-        texts = None if shown is None or line.where else (shown.actual, shown.expected)
-        # repr of frozen values: evidence holds JSON, which cannot be hashed
-        key = repr((line.criterion, line.where, line.turn, line.subject, line.answer, texts))
-        other = first.setdefault(key, label)
-        if other is label:
-            continue
-        differ = other.human is not label.human
-        severity = Severity.ERROR if differ else Severity.WARNING
-        what = f"contradicts line {other.place.line}" if differ else f"says the same as line {other.place.line}"
-        message = f"the label {what} on the same item"
-        hint = "Keep the correct one, or neither." if differ else "Delete one: it counts twice."
-        problems.append(Problem(severity=severity, code="label-twice", message=message, place=label.place, hint=hint))
-    return problems
+    return labels.parse_labels(text, file=shown)
 
 
 def _from_results(read: LabelsReading, path: Path) -> Judged:

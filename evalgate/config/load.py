@@ -259,10 +259,10 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
             problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
             continue
         if name in given:  # `fail-on` and `fail_on`
-            twice = _error(
-                "duplicate-key", f"duplicate key `{key}` in two spellings; the last value is used", locate(key)
+            message = f"duplicate key `{key}` in two spellings; the last value is used"
+            problems.append(
+                Problem(severity=Severity.WARNING, code="duplicate-key", message=message, place=locate(key))
             )
-            problems.append(dataclasses.replace(twice, severity=Severity.WARNING))
         given[name] = value
     return given, problems
 

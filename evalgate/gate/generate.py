@@ -417,4 +417,4 @@ def _turn(turn: Invocation) -> Invocation:
 def _answer_of(content: Content) -> Content:
     """Without the model's thoughts."""
     parts = tuple(part for part in content.parts if not (isinstance(part, Text) and part.thought))
-    return dataclasses.replace(content, parts=parts)
+    return Content(parts=parts, role=content.role)

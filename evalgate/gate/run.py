@@ -142,14 +142,12 @@ def _results(
         yield "results", RESULTS, results_file.render_results(report, outcomes=outcomes[0])
     if base is not None and len(outcomes) > 1:
         verdict = comparison_verdict.decide(base, report.policy, comparison=None)
-        own = dataclasses.replace(
-            report,
+        own = Report(
             run=dataclasses.replace(base, root=report.run.root),
             verdict=verdict,
+            policy=report.policy,
+            version=report.version,
             exit_code=exit_code_of(base, verdict),
-            comparison=None,
-            judged=(),
-            problems=(),
         )
         yield "base", BASE_RESULTS, results_file.render_results(own, outcomes=outcomes[1])
 
