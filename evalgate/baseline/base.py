@@ -224,28 +224,32 @@ def _checked_out(
         repo, wanted=settings.base, event_base=context.event_base, head="", environ=context.environ
     )
 
-    def origin(*notes: str) -> BaseOrigin:
-        known = (picked.note, *notes) if picked.note else notes
-        return BaseOrigin(source=source, commit=picked.sha, found_by=picked.how, notes=known)
-
+    origin = BaseOrigin(
+        source=source, commit=picked.sha, found_by=picked.how, notes=(picked.note,) if picked.note else ()
+    )
     try:
         there = stack.enter_context(checkout.checked_out(repo, picked.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
-        return Base(origin=origin(), problem=error.message if is_new else _told(error), no_agent=is_new)
+        return Base(origin=origin, problem=error.message if is_new else _told(error), no_agent=is_new)
     context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
+    theirs, root, no_agent, notes = BaseProject(), None, False, [*origin.notes, *there.notes]
     try:
         theirs = read(settings, there.root, suites, context.environ)
+        problem, no_agent = _problem(theirs, suites, there)
     except EvalgateError as error:
         problem = f"the base's own configuration cannot be read: {_told(error)}"
-        return Base(origin=origin(*there.notes), problem=problem)
-    problem, no_agent = _problem(theirs, suites, there)
-    if problem:
-        return Base(origin=origin(*there.notes), project=theirs, problem=problem, no_agent=no_agent)
-    own = [theirs.agents[suite.key] for suite in suites]
-    borrowed = opening.borrowed_pythons(own, root=there.root, lender=settings.root)
-    lent = (f"the base's agent ran in head's environment ({name}); it has none of its own" for name in borrowed)
-    return Base(origin=origin(*there.notes, *lent), root=there.root, project=theirs)
+    if not problem:
+        root, own = there.root, [theirs.agents[suite.key] for suite in suites]
+        borrowed = opening.borrowed_pythons(own, root=root, lender=settings.root)
+        notes += [f"the base's agent ran in head's environment ({name}); it has none of its own" for name in borrowed]
+    return Base(
+        origin=dataclasses.replace(origin, notes=tuple(notes)),
+        root=root,
+        project=theirs,
+        problem=problem,
+        no_agent=no_agent,
+    )
 
 
 def _problem(theirs: BaseProject, suites: tuple[Suite, ...], there: Checkout) -> tuple[str, bool]:
@@ -275,7 +279,12 @@ def _told(error: EvalgateError) -> str:
 def read(head: Settings, root: Path, suites: Sequence[Suite], environ: Mapping[str, str]) -> BaseProject:
     """What the base at `root` says. Raises ConfigError where its evalgate.yml cannot be read, or gives values that
     cannot be."""
-    settings = _settings(head, root)
+    # head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none
+    given = {**head.given, "root": str(root), "paths": [_within(head.root, path) for path in head.paths]}
+    config = given.get("config")
+    if config and not (root / str(config)).is_file():
+        del given["config"]
+    settings = load.load_settings(given)
     errors = [problem for problem in settings.problems if problem.severity is Severity.ERROR]
     if errors:
         raise ConfigError(first_of(errors))
@@ -321,16 +330,6 @@ def renames(before: Sequence[Suite], now: Sequence[Suite]) -> dict[str, str]:
 
 def _questions(suite: Suite) -> set[tuple[str, str]]:
     return {(case.case_id, fingerprints.of_task(case)) for case in suite.eval_set.cases}
-
-
-def _settings(head: Settings, root: Path) -> Settings:
-    """Head's doors with the base's own evalgate.yml; a file that a door names and the base lacks is none."""
-    given = {**head.given, "root": str(root)}
-    given["paths"] = [_within(head.root, path) for path in head.paths]
-    config = given.get("config")
-    if config and not (root / str(config)).is_file():
-        given = {name: value for name, value in given.items() if name != "config"}
-    return load.load_settings(given)
 
 
 def _within(root: Path, path: str) -> str:

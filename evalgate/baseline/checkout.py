@@ -56,12 +56,16 @@ def checked_out(repo: Repository, sha: str) -> Iterator[Checkout]:
                 f"the base commit {sha[:12]} has no folder {repo.prefix}",
                 hint="The base cannot run; only thresholds apply.",
             )
-        submodules, files = _submodules(repo, tree), _pointers(repo, tree)
+        # the folders of submodules that git left empty; those outside a sparse checkout have none
+        links = [entry.partition("\t")[2] for entry in _listed(repo, tree, "--stage") if entry.startswith(_GITLINK)]
+        submodules = [name for name in links if (tree / name).is_dir()]
+        # the files of which Git LFS has the content and the checkout a pointer; no filter of theirs runs
+        files = [name for name in _listed(repo, tree, "--", ":(attr:filter=lfs)") if _holds_pointer(tree / name)]
         lacking = [name for name in (*submodules, *files) if _is_filled(repo.source.working_tree / name)]
         notes = [*_missing("submodule", submodules), *_missing("Git LFS file", files)]
-        if links := sorted(_links_out(tree)):
-            many, lead = words.counted(len(links), "symbolic link"), "leads" if len(links) == 1 else "lead"
-            notes.append(f"{many} (such as {links[0]}) {lead} out of the repository: what is there is not the base's.")
+        if out := sorted(_links_out(tree)):
+            many, lead = words.counted(len(out), "symbolic link"), "leads" if len(out) == 1 else "lead"
+            notes.append(f"{many} (such as {out[0]}) {lead} out of the repository: what is there is not the base's.")
         problem = (
             f"the base's checkout has no submodules and no Git LFS files, and this one has them "
             f"({words.listed(lacking, limit=3)}), so the two agents cannot be compared. Compare with stored results "
@@ -82,18 +86,6 @@ def is_pointer(data: bytes) -> bool:
 def _listed(repo: Repository, tree: Path, *arguments: str) -> list[str]:
     listed = repo.git.run("ls-files", "-z", *arguments, cwd=str(tree))
     return [entry for entry in listed.decode("utf-8", "surrogateescape").split("\0") if entry]
-
-
-def _submodules(repo: Repository, tree: Path) -> list[str]:
-    """The submodules whose folders git left empty; those outside a sparse checkout have none."""
-    names = [entry.partition("\t")[2] for entry in _listed(repo, tree, "--stage") if entry.startswith(_GITLINK)]
-    return [name for name in names if (tree / name).is_dir()]
-
-
-def _pointers(repo: Repository, tree: Path) -> list[str]:
-    """The Git LFS files of which the pointer was checked out; no filter of theirs runs."""
-    names = _listed(repo, tree, "--", ":(attr:filter=lfs)")
-    return [name for name in names if _holds_pointer(tree / name)]
 
 
 def _holds_pointer(path: Path) -> bool:

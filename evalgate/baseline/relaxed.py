@@ -350,18 +350,15 @@ _LONGEST_NAME = 100
 def _contents(base: Settings, head: Settings, metrics: Collection[str]) -> Iterator[RelaxedRule]:
     """Files that judge or answer otherwise now. One that is new counts as code of a metric: it may stand before another
     of its name."""
-    named = set.intersection(*(set(_named_files(each)) for each in (base, head)))
-    for name in sorted({*metrics, *named}):
+    named = []
+    for settings in (base, head):
+        rules = settings.gate_file
+        mocks = rules.tools.mocks if "mocks" in _tool_files(settings) else ""
+        named.append({rules.judge.calibration, rules.judge.replay, mocks} - {""})
+    for name in sorted({*metrics, *(named[0] & named[1])}):
         was, now = (_digest(settings.root / name) for settings in (base, head))
         if now != was and (was or name in metrics):
             yield _rule(f"contents of {name}", was or "no file", now or "no file", place=Place(file=name))
-
-
-def _named_files(settings: Settings) -> Iterator[str]:
-    rules = settings.gate_file
-    for name in (rules.judge.calibration, rules.judge.replay, "mocks" in _tool_files(settings) and rules.tools.mocks):
-        if name:
-            yield name
 
 
 def _digest(path: Path) -> str:

@@ -172,11 +172,12 @@ def _by_rules_of(then: Suite, suite: Suite, ruling: Settings, rules: BaseRules) 
     deleted = tuple(case for case in then.eval_set.cases if case.case_id not in ids)
     readable = then.key not in rules.unruled
     simulated = user.has_scenarios(then) or then.key in rules.simulated
-    made = dataclasses.replace(
-        suite,
+    made = Suite(
+        key=suite.key,
         eval_set=dataclasses.replace(suite.eval_set, cases=(*suite.eval_set.cases, *deleted)),
         criteria=then.criteria if readable else suite.criteria,
         criteria_source=then.criteria_source if readable else suite.criteria_source,
+        agent=suite.agent,
         simulator=then.simulator if readable and simulated else suite.simulator,
     )
     # a file that got its first simulated user has no rules on it from the base's side yet

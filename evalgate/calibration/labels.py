@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -217,8 +216,8 @@ class _Reader:
         except ValidationError as error:
             found = Problems(text, file=self.file)
             found.validation(error, raw, path=())
-            place = Place(file=self.file, line=number)
-            self.problems += [dataclasses.replace(problem, place=place) for problem in found.all()]
+            for problem in found.all():
+                self._error(number, problem.code, problem.message, problem.hint)
             return None
         return None if unknown else line
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import zlib
 from collections import Counter, defaultdict
@@ -338,7 +339,10 @@ def again(
     """What results tell of a comparison, computed from both runs again. `lacking`: what is said where there is no base
     and the results do not tell why. The others: as `compare`."""
     if base is None:
-        return dataclasses.replace(told, problem=told.problem or lacking, cases=(), by_base=by_base)
+        problem = told.problem or lacking
+        return Comparison(
+            origin=told.origin, problem=problem, no_agent=told.no_agent, relaxed=told.relaxed, by_base=by_base
+        )
     return compare(
         head,
         base,
@@ -424,9 +428,7 @@ class _Criteria:
         high = max(seen, default=0.0) if rule.scale.highest is None else rule.scale.highest
         best, worst = (low, high) if rule.lower_is_better else (high, low)
 
-        def estimate(given: Sequence[Sample]) -> Estimate | None:
-            return estimate_mean(given, draws=self.draws, seed=seed, fact=fact)
-
+        estimate = functools.partial(estimate_mean, draws=self.draws, seed=seed, fact=fact)
         measured = estimate(samples)
         known = measured is None or all(sample.full for sample in samples)
         return CriterionResult(
