@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -179,16 +180,12 @@ def _from_git(
             )
         )
         base = _checked_out(settings, suites, context, repo, stack, source=source)
-        theirs, rules = base.project.settings, base.project.rules
+        rules = base.project.rules
         policies = [load.policy_of(settings, suites), *([rules.policy] if rules else ())]
         if wanted == "auto" and (timed := compare.clock_based(policies, suites)):
             context.say(f"{words.listed(timed)} measures time: rerunning the base instead of using stored results")
             wanted = "rerun"
-        ruling = settings
-        if theirs is not None and is_by_base(settings, theirs):
-            # other stores may hold whatever the change likes to be compared with
-            ruling = settings.model_copy(update={name: getattr(theirs, name) for name in STORES})
-        kept = stores.opened(ruling, repo, root=settings.root, say=say)
+        kept = stores.opened(_settings_of_stores(settings, base.project), repo, root=settings.root, say=say)
     except EvalgateError as error:
         named = f"`{settings.base}`: " if settings.base else ""
         return Base(origin=BaseOrigin(source=source), problem=f"{named}{_told(error)}")
@@ -209,6 +206,14 @@ def is_by_base(head: Settings, base: Settings | None) -> bool:
     return head.policy == "base" or (base is not None and base.policy == "base")
 
 
+def _settings_of_stores(head: Settings, base: BaseProject) -> Settings:
+    """Head's settings; where the base's rules decide, with the base's stores: others may hold whatever the change
+    likes to be compared with."""
+    if base.settings is None or not is_by_base(head, base.settings):
+        return head
+    return head.model_copy(update={name: getattr(base.settings, name) for name in STORES})
+
+
 def _checked_out(
     settings: Settings,
     suites: tuple[Suite, ...],
@@ -224,16 +229,17 @@ def _checked_out(
         repo, wanted=settings.base, event_base=context.event_base, head="", environ=context.environ
     )
 
-    origin = BaseOrigin(
-        source=source, commit=picked.sha, found_by=picked.how, notes=(picked.note,) if picked.note else ()
-    )
+    origin = functools.partial(BaseOrigin, source=source, commit=picked.sha, found_by=picked.how)
+    notes = [picked.note] if picked.note else []
     try:
         there = stack.enter_context(checkout.checked_out(repo, picked.sha))
     except EvalgateError as error:
         is_new = isinstance(error, NoSuchFolder)
-        return Base(origin=origin, problem=error.message if is_new else _told(error), no_agent=is_new)
+        problem = error.message if is_new else _told(error)
+        return Base(origin=origin(notes=tuple(notes)), problem=problem, no_agent=is_new)
     context.say(f"base {picked.sha[:7]} ({picked.how}) checked out")
-    theirs, root, no_agent, notes = BaseProject(), None, False, [*origin.notes, *there.notes]
+    theirs, root, no_agent = BaseProject(), None, False
+    notes += there.notes
     try:
         theirs = read(settings, there.root, suites, context.environ)
         problem, no_agent = _problem(theirs, suites, there)
@@ -244,7 +250,7 @@ def _checked_out(
         borrowed = opening.borrowed_pythons(own, root=root, lender=settings.root)
         notes += [f"the base's agent ran in head's environment ({name}); it has none of its own" for name in borrowed]
     return Base(
-        origin=dataclasses.replace(origin, notes=tuple(notes)),
+        origin=origin(notes=tuple(notes)),
         root=root,
         project=theirs,
         problem=problem,
@@ -498,8 +504,14 @@ def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context
 
 
 def _stored_origin(settings: Settings, context: Context, origin: BaseOrigin, found: Found, *notes: str) -> BaseOrigin:
-    measured = found.stored.run.started_at or found.saved_at
-    known = dataclasses.replace(origin, source=BaseSource.STORE, measured_at=measured, distance=found.distance)
+    known = BaseOrigin(
+        source=BaseSource.STORE,
+        commit=origin.commit,
+        found_by=origin.found_by,
+        measured_at=found.stored.run.started_at or found.saved_at,
+        distance=found.distance,
+        notes=origin.notes,
+    )
     return stores.aged(known, settings=settings, now=context.now, notes=notes)
 
 

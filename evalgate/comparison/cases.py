@@ -99,6 +99,7 @@ class Table:
         base = self.base.outcome(key, uses) if status is CaseStatus.PAIRED else None
         head = self.head.outcome(key, uses)
         origin, newly = self._origin(key, head, base, alpha=alpha)
+        is_lacking = status is CaseStatus.PAIRED and not self.base.trials.get(key)
         return CaseComparison(
             suite=key[0],
             case_id=key[1],
@@ -107,9 +108,7 @@ class Table:
             base=base,
             origin=origin,
             newly=newly,
-            why=WHY[status]
-            if status is not CaseStatus.PAIRED or self.base.trials.get(key)
-            else "the base did not run it",
+            why="the base did not run it" if is_lacking else WHY[status],
             divergence=None if simulated is None else self._divergence(key, simulated),
         )
 
