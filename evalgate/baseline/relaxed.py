@@ -68,12 +68,9 @@ def _suite(base: Suite, head: Suite | None, before: Policy, policy: Policy) -> I
         count = words.counted(len(base.eval_set.cases), "case")
         yield RelaxedRule(kind=RelaxedKind.SUITE_REMOVED, subject=base.key, suite=base.key, base=count)
         return
+    was, now = agents.identity_of(base.agent), agents.identity_of(head.agent)
     # where the base has no agent yet, any is as good
-    was, now = (
-        "" if baseline_base.is_unknown(base.agent) else agents.identity_of(base.agent),
-        agents.identity_of(head.agent),
-    )
-    if was != now and was:
+    if was and was != now and not baseline_base.is_unknown(base.agent):
         yield _rule(f"agent of {head.key}", *_in_words(was, now))
     # a shorter or a longer conversation may each be the easier one; results of an older evalgate do not tell who played
     if user.has_scenarios(base) and base.simulator.model and head.simulator.model:

@@ -148,6 +148,7 @@ CLIP = 400
 
 def calibrate(asked: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: int) -> CriterionCalibration:
     """Everything that the labels of one criterion say of one judge."""
+    of_kind = {kind: [each for each in verdicts if confusion_of(each) is kind] for kind in ConfusionKind}
     return CriterionCalibration(
         criterion=asked.criterion,
         judge=asked.judge,
@@ -156,7 +157,7 @@ def calibrate(asked: AskedJudge, verdicts: Sequence[LabelledVerdict], *, seed: i
         kappa=kappa_rate(verdicts, seed=seed),
         tpr=true_positive_rate(verdicts),
         tnr=true_negative_rate(verdicts),
-        examples=tuple(example for kind in ConfusionKind for example in _examples(verdicts, kind)),
+        examples=tuple(_example(each, kind) for kind in ConfusionKind for each in of_kind[kind][:EXAMPLES]),
     )
 
 
@@ -167,11 +168,6 @@ def confusion_of(verdict: LabelledVerdict) -> ConfusionKind | None:
     if verdict.passed is verdict.label.human:
         return None
     return ConfusionKind.FALSE_POSITIVE if verdict.passed else ConfusionKind.FALSE_NEGATIVE
-
-
-def _examples(verdicts: Iterable[LabelledVerdict], kind: ConfusionKind) -> list[Example]:
-    found = [each for each in verdicts if confusion_of(each) is kind]
-    return [_example(each, kind) for each in found[:EXAMPLES]]
 
 
 def _example(verdict: LabelledVerdict, kind: ConfusionKind) -> Example:
@@ -244,16 +240,14 @@ def fault_of(
         return "calibration-of-another-judge", f"it was calibrated with a different judge: {changes}"
     if min_kappa is None or (found.kappa is not None and found.kappa.value >= min_kappa):
         return None
-    return "calibration-below-minimum", _too_low(judge, found, min_kappa)
-
-
-def _too_low(judge: JudgeIdentity, found: CriterionCalibration, min_kappa: float) -> str:
     if found.kappa is None:
-        return f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
+        lacking = f"kappa of {_named(judge)} cannot be computed from its labels, {min_kappa:g} is required"
+        return "calibration-below-minimum", lacking
     low, high = found.kappa.interval.low, found.kappa.interval.high
     about = f"{low:.2f} to {high:.2f}, {words.counted(found.matrix.total, 'label')}"
     value = words.score(found.kappa.value, beside=min_kappa)
-    return f"{_named(judge)} has a judge-human kappa of {value} ({about}), {min_kappa:g} is required"
+    told = f"{_named(judge)} has a judge-human kappa of {value} ({about}), {min_kappa:g} is required"
+    return "calibration-below-minimum", told
 
 
 def doubts(judge: JudgeIdentity, found: CriterionCalibration, *, min_kappa: float | None) -> list[str]:

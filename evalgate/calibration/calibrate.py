@@ -12,7 +12,7 @@ from pathlib import Path
 from evalgate import __version__, criteria
 from evalgate.calibration import agreement, evidence, labels
 from evalgate.calibration.evidence import LabelledItem, LabelledVerdict
-from evalgate.calibration.labels import Label, LabelsReading
+from evalgate.calibration.labels import LabelsReading
 from evalgate.config.settings import Settings
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionServices
@@ -72,7 +72,11 @@ def calibrate(
     where the judge decided nothing.
     """
     shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
-    read = _read_labels(labels_file, shown.as_posix())
+    data = walk.read_named(labels_file, shown=shown.as_posix())
+    text = data if isinstance(data, Problem) else decoding.decode(data, file=shown.as_posix())
+    if isinstance(text, Problem):
+        raise ConfigError.collected([text])
+    read = labels.parse_labels(text, file=shown.as_posix())
     if not read.labels and not has_errors(read.problems):
         waiting = (
             f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
@@ -132,8 +136,13 @@ def _ask(
     with judges.opened_panel(settings, [only], environ=environ, cache=cache, say=say) as panel:
         if panel is None:
             raise ConfigError("`skip-judged` is set; calibration needs a judge", hint="Remove it from evalgate.yml.")
-        verdicts = ask(items, panel, adk_compat=settings.adk_compat)
-        return Judged(verdicts=verdicts, notes=_without_label(suites, read.labels), took=panel.uses())
+        named = {label.line.criterion for label in read.labels}
+        used = dict.fromkeys(use.name for suite in suites for use in suite.criteria if labels.labelled_spec(use.name))
+        return Judged(
+            verdicts=ask(items, panel, adk_compat=settings.adk_compat),
+            notes=tuple(f"`{name}` is used here and has no label" for name in used if name not in named),
+            took=panel.uses(),
+        )
 
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
@@ -199,14 +208,6 @@ def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     return graded.grades[use.name]
 
 
-def _without_label(suites: Iterable[Suite], given: Iterable[Label]) -> tuple[str, ...]:
-    """A note on each criterion that the repository's judges grade and nobody labelled."""
-    named = {label.line.criterion for label in given}
-    used = dict.fromkeys(use.name for suite in suites for use in suite.criteria)
-    able = [name for name in used if labels.labelled_spec(name)]
-    return tuple(f"`{name}` is used here and has no label" for name in able if name not in named)
-
-
 def has_errors(problems: Iterable[Problem]) -> bool:
     """Whether one of them stops the work."""
     return any(problem.severity is Severity.ERROR for problem in problems)
@@ -228,17 +229,6 @@ def read_calibration(path: Path, *, shown: str) -> Calibration:
     except ValueError as error:
         hint = "Regenerate it with `evalgate calibrate`."
         raise ConfigError(f"{shown} is not a calibration: {error}", hint=hint) from error
-
-
-# --- reading --------------------------------------------------------------------------------------
-
-
-def _read_labels(path: Path, shown: str) -> LabelsReading:
-    data = walk.read_named(path, shown=shown)
-    text = data if isinstance(data, Problem) else decoding.decode(data, file=shown)
-    if isinstance(text, Problem):
-        raise ConfigError.collected([text])
-    return labels.parse_labels(text, file=shown)
 
 
 def _from_results(read: LabelsReading, path: Path) -> Judged:

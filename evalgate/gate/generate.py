@@ -177,7 +177,9 @@ def generate(settings: Settings, order: Order, context: Context) -> tuple[list[P
     """
     model = order.model or settings.gate_file.simulator.model or settings.gate_file.judge.model or ADK_MODEL
     use = agents_module.with_defaults(_agent(settings), settings)
-    name = _name(use, order, model=model, seed=settings.seed)
+    # the same for the same order, so that nothing is generated twice by mistake
+    asked = [fingerprints.agent_key(use), order.count, order.instruction, model, settings.seed]
+    name = f"scenarios_{fingerprints.digest(asked)[:8]}"
     path = settings.root / order.into / f"{name}.evalset.json"
     if path.exists():
         raise ConfigError(
@@ -241,12 +243,6 @@ def _agent(settings: Settings) -> AgentUse:
             hint="Use --agent adk:FOLDER (or python:, command:, http:).",
         )
     return next(iter(uses.values()))
-
-
-def _name(use: AgentUse, order: Order, *, model: str, seed: int) -> str:
-    """The same for the same order, so that nothing is generated twice by mistake."""
-    asked = [fingerprints.agent_key(use), order.count, order.instruction, model, seed]
-    return f"scenarios_{fingerprints.digest(asked)[:8]}"
 
 
 def _insist(model: str, defaults: JudgeRule, environ: Mapping[str, str]) -> None:

@@ -97,7 +97,8 @@ def beside(
     if fresh is not None:
         pairs = max(len(each) for each in fresh[0].values())
         only = repeats.new_failures(comparison, policy=policy, unreliable=frozenset())
-        comparison = repeats.settle(comparison, head=ours, base=theirs, pairs=pairs, only=only)
+        asked = repeats.Asked(cases=frozenset(only), pairs=pairs, alone=frozenset())
+        comparison = asked.settle(comparison, head=ours, base=theirs)
     return of(ours, comparison, policy=policy, links=links, **more)
 
 
