@@ -447,7 +447,13 @@ def _only_stored(
     """Nothing is run on the base side; its own rules are known where it could be checked out. Stored results mend no
     rules that cannot be read, and have nothing of what the base has not."""
     theirs = base.project
-    if found is None or _is_beyond_stores(base, suites, found):
+    # whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
+    # among the base's files can be compared with
+    is_beyond = found is None or bool(base.problem and theirs.settings is None)
+    if found is not None and base.problem and not is_beyond:
+        no_case = theirs.rules is not None and theirs.rules.is_empty()
+        is_beyond = no_case or all(_then(found.stored, theirs, suite.key) is None for suite in suites)
+    if found is None or is_beyond:
         return Base(
             origin=base.origin,
             project=theirs,
@@ -472,16 +478,6 @@ def _only_stored(
         reusable=frozenset(suite.key for suite in suites),
         stored=found.stored,
     )
-
-
-def _is_beyond_stores(base: Base, suites: tuple[Suite, ...], found: Found) -> bool:
-    """Whether what is wrong with the base is wrong with its stored results just as well; those of an agent that is not
-    among the base's files can be compared with."""
-    theirs = base.project
-    if not base.problem or theirs.settings is None:  # or its evalgate.yml could not be read
-        return bool(base.problem)
-    no_case = theirs.rules is not None and theirs.rules.is_empty()
-    return no_case or all(_then(found.stored, theirs, suite.key) is None for suite in suites)
 
 
 def _with_stored(settings: Settings, suites: tuple[Suite, ...], context: Context, base: Base, found: Found) -> Base:

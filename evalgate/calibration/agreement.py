@@ -74,7 +74,13 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
     if value is None:
         return None
     effect = power.design_effect(_clusters(verdicts, hit=lambda each: each.passed is each.label.human))
-    return Rate(value=value, interval=_posterior(matrix, value, effect=effect, seed=seed, draws=draws))
+    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
+    shapes = [each / effect + 0.5 for each in cells]
+    random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
+    drawn = (_kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
+    ordered = sorted(each for each in drawn if each is not None)
+    low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
+    return Rate(value=value, interval=Interval(low=min(low, value), high=max(high, value)))
 
 
 def kappa_of(matrix: Confusion) -> float | None:
@@ -89,16 +95,6 @@ def _kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float 
     by_chance = (yes_yes + yes_no) * (yes_yes + no_yes) + (no_yes + no_no) * (yes_no + no_no)
     left = total * total - by_chance
     return None if left <= 0 else (total * (yes_yes + no_no) - by_chance) / left
-
-
-def _posterior(matrix: Confusion, value: float, *, effect: float, seed: int, draws: int) -> Interval:
-    cells = (matrix.true_positive, matrix.false_negative, matrix.false_positive, matrix.true_negative)
-    shapes = [each / effect + 0.5 for each in cells]
-    random = Random(seed)  # noqa: S311 - draws of a posterior, no secret
-    drawn = (_kappa(*(random.gammavariate(shape, 1.0) for shape in shapes)) for _ in range(draws))
-    ordered = sorted(each for each in drawn if each is not None)
-    low, high = ordered[math.floor(ALPHA / 2 * len(ordered))], ordered[math.ceil((1 - ALPHA / 2) * len(ordered)) - 1]
-    return Interval(low=min(low, value), high=max(high, value))
 
 
 def _rate(verdicts: Sequence[LabelledVerdict], *, hit: Callable[[LabelledVerdict], bool]) -> Rate | None:

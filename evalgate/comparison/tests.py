@@ -116,12 +116,6 @@ class Stratum:
     base_passes: int
     base_runs: int
 
-    @property
-    def informative(self) -> bool:
-        """Whether the labels matter: both sides ran, and the outcomes are not all the same."""
-        passes = self.head_passes + self.base_passes
-        return self.head_runs > 0 and self.base_runs > 0 and 0 < passes < self.head_runs + self.base_runs
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tails:
@@ -133,11 +127,13 @@ class Tails:
 
 def exact(strata: Iterable[Stratum]) -> Tails:
     """The exact one-sided p-values. Without an informative stratum both are 1: nothing can be said."""
-    informative = [stratum for stratum in strata if stratum.informative]
-    observed = sum(stratum.head_passes for stratum in informative)
-    shapes = Counter(
-        (stratum.head_runs, stratum.base_runs, stratum.head_passes + stratum.base_passes) for stratum in informative
-    )
+    observed, shapes = 0, Counter[tuple[int, int, int]]()
+    for each in strata:
+        head, base, passes = each.head_runs, each.base_runs, each.head_passes + each.base_passes
+        # the labels matter where both sides ran and the outcomes are not all the same
+        if head > 0 and base > 0 and 0 < passes < head + base:
+            observed += each.head_passes
+            shapes[head, base, passes] += 1
     # the distribution of head's passes: its lowest value, and the probability of each value from there on
     parts = [_power(_hypergeometric(*shape), count) for shape, count in sorted(shapes.items())]
     weights: Sequence[float] = reduce(_convolve, sorted((weights for _, weights in parts), key=len), [1.0])

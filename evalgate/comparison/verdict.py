@@ -98,15 +98,20 @@ def _regressed_sentence(rows: Sequence[CriterionComparison]) -> str:
     worst = max(rows, key=lambda row: (row.drop or 0.0) / max(row.rule.floor, 1e-9))
     others = [f"`{row.name}`" for row in rows if row is not worst]
     rest = f" {words.listed(others)} regressed as well." if others else ""
-    turned = _turned(worst)
-    return f"{_change_sentence(worst)}{f': {turned}' if turned else ''}.{rest}"
+    broken, fixed, turned = worst.cases.broken, worst.cases.fixed, ""
+    if broken or fixed:
+        turned = f": {words.counted(broken, 'case')} broke" if broken else ": no case broke"
+    if fixed:
+        turned += f", {fixed} {'was' if fixed == 1 else 'were'} fixed"
+    return f"{_change_sentence(worst)}{turned}.{rest}"
 
 
 def _change_sentence(row: CriterionComparison) -> str:
     """`` `x` dropped from 0.95 to 0.71 (-0.24, 95 % CI -0.38 to -0.10) ``."""
     delta = row.delta or 0.0
     if delta == 0:
-        return f"`{row.name}` stayed at {_value(row.head)}"
+        stays = "-" if row.head is None else f"{row.head:.2f}" if abs(row.head) < 1000 else f"{row.head:,.0f}"
+        return f"`{row.name}` stayed at {stays}"
     verb = "rose" if delta > 0 else "fell" if row.rule.lower_is_better else "dropped"
     base, head, told = words.compared(row.base, row.head)
     if row.fact:
@@ -114,13 +119,6 @@ def _change_sentence(row: CriterionComparison) -> str:
     elif row.interval is not None:
         told += f", 95 % CI {words.between(row.interval.low, row.interval.high, like=told)}"
     return f"`{row.name}` {verb} from {base} to {head} ({told})"
-
-
-def _turned(row: CriterionComparison) -> str:
-    if not (row.cases.broken or row.cases.fixed):
-        return ""
-    broke = f"{words.counted(row.cases.broken, 'case')} broke" if row.cases.broken else "no case broke"
-    return f"{broke}, {row.cases.fixed} {'was' if row.cases.fixed == 1 else 'were'} fixed" if row.cases.fixed else broke
 
 
 def _not_measured_sentence(rows: Sequence[CriterionComparison]) -> str:
@@ -173,12 +171,6 @@ def _unpaired_sentence(cases: Sequence[CaseComparison]) -> str:
     elif counts[CaseStatus.NEW]:
         hint = " Select cases that the base has, too."
     return f"No case can be compared with the base: {told}.{hint}"
-
-
-def _value(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 SEVERITY = (VerdictKind.FAIL, VerdictKind.NOT_MEASURED, VerdictKind.INCONCLUSIVE, VerdictKind.PASS)

@@ -367,7 +367,11 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
         for case in suite.eval_set.cases:
             if case.scenario is None:
                 continue
-            first = _first(run, suite.key, case.case_id)
+            # the conversation of the first repeat that came to its end
+            repeats = range(run.expected(suite.key, case.case_id))
+            keys = [TrialKey(suite=suite.key, case_id=case.case_id, repeat=repeat) for repeat in repeats]
+            ended = (found.invocations for key in keys if (found := run.transcripts.find(key)) and found.invocations)
+            first = next(ended, None)
             if first is None:
                 left_out += 1
                 continue
@@ -376,15 +380,6 @@ def cases_of(run: Run) -> tuple[tuple[Case, ...], int]:
             turns = tuple(_turn(each) for each in first)
             made.append(dataclasses.replace(case, case_id=name, scenario=None, conversation=turns, place=None))
     return tuple(made), left_out
-
-
-def _first(run: Run, suite: str, case_id: str) -> tuple[Invocation, ...] | None:
-    """The conversation of the first repeat that came to its end."""
-    for repeat in range(run.expected(suite, case_id)):
-        found = run.transcripts.find(TrialKey(suite=suite, case_id=case_id, repeat=repeat))
-        if found is not None and found.invocations:
-            return found.invocations
-    return None
 
 
 def _unused(case_id: str, names: Container[str]) -> str:
