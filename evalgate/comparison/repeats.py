@@ -202,11 +202,6 @@ class Asked:
     pairs: int
     alone: frozenset[CaseKey]
 
-    @property
-    def rounds(self) -> range:
-        """The rounds of fresh runs that may be made, counted from 1."""
-        return range(1, self.pairs + SPARE + 1 if self.cases else 1)
-
     def settle(self, comparison: Comparison, *, head: Run, base: Run) -> Comparison:
         """The comparison after the fresh runs that there are (`Run.confirmations` of both sides, paired by repeat).
 

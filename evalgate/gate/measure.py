@@ -179,7 +179,7 @@ class _Measuring:
         )
         open_ones = asked.cases
         settled = asked.settle(comparison, head=head, base=base)
-        for done in asked.rounds:
+        for done in range(1, asked.pairs + comparison_repeats.SPARE + 1):
             if not open_ones or not session.goes_on:
                 break
             which = f"rerun {done} of {asked.pairs}" if done <= asked.pairs else "again because a run failed"
