@@ -256,6 +256,7 @@ class Session:
             simulate=user.simulation_of(panel, settings),
             pace=lambda agent, attempt: pace(agent, attempt) if self._asks else attempt(),
         )
+        self._shard = shard
         self._now = now
         self._started = time.monotonic()
         self._repeats = 0
@@ -316,8 +317,10 @@ class Session:
             complete=not self._cut_off,
             agents={key: dict(agent.about()) for key, agent in side.agents.items()},
             fingerprints=side.fingerprints,
+            judges=self.judge_uses() if side is self.sides[0] else (),
             codes=side.codes,
             models=frozenset(side.models),
+            shard=self._shard,
         )
 
     def _carry_out(self, repeats: Sequence[int], *, only: Container[CaseKey] | None) -> None:
