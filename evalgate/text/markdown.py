@@ -182,7 +182,7 @@ class Filled:
 
 def length(text: str) -> int:
     """The length of a text as GitHub may count it: UTF-16 units, never less than characters."""
-    return len(text) + sum(1 for character in text if character > "\uffff")
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def fill(items: Sequence[Item], *, room: int, most: int) -> Filled:
