@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from importlib.machinery import SourceFileLoader
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from markupsafe import Markup
@@ -86,11 +88,15 @@ Safe: TypeAlias = Markup
 
 def load(name: str, *, package: str, known: Mapping[str, Any]) -> Any:
     """The macros of a template (`comment.md.j2`, `report.html.j2`), each to be called for a safe text. `known`: what
-    templates may call by name, the same at every call."""
-    make = _html if name.endswith(".html.j2") else _markdown
-    environment = make(package)
+    templates may call by name, the same at every call. Its bytecode is kept as Python keeps a module's."""
+    environment = (_html if name.endswith(".html.j2") else _markdown)(package)
     environment.globals.update(known)
-    return environment.get_template(name).module
+    assert environment.loader is not None  # made with one
+    compiler = _Compiler(name, environment.loader.get_source(environment, name)[1] or name)
+    compiler.environment = environment
+    code = compiler.get_code(name)
+    assert code is not None  # a template is no built-in module
+    return environment.template_class.from_code(environment, code, environment.globals).module
 
 
 def source(name: str, *, package: str) -> Safe:
@@ -98,6 +104,24 @@ def source(name: str, *, package: str) -> Safe:
     environment = _html(package)
     assert environment.loader is not None  # made with one
     return Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704 - our own file
+
+
+class _Compiler(SourceFileLoader):
+    """Compiles a template as Python would a module; the bytecode stands in `__pycache__` beside it."""
+
+    environment: Environment
+
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
+        """See `importlib.abc.InspectLoader`."""
+        return self.environment.compile(data.decode(), self.name, path)
+
+    def path_stats(self, path: Any) -> Mapping[str, Any]:
+        """See `importlib.abc.SourceLoader`. Jinja, and the filters that constants went through, count as sources."""
+        import jinja2  # noqa: PLC0415 - takes long, and most commands render nothing
+
+        files = (path, jinja2.__file__, __file__, html.__file__, markdown.__file__, plain.__file__, words.__file__)
+        found = [SourceFileLoader.path_stats(self, each) for each in files]
+        return {**found[0], "mtime": sum(int(each["mtime"]) for each in found)}
 
 
 @functools.cache
