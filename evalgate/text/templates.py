@@ -173,7 +173,14 @@ def _prose(value: object) -> Markup:
 
 
 def _visible(value: object) -> Markup:
-    return value if isinstance(value, Markup) else html.text(str(value))
+    if isinstance(value, Markup):
+        return value
+    text = str(value)
+    return _short_html(text) if len(text) <= _SHORT else html.text(text)
+
+
+_SHORT = 200
+_short_html = functools.lru_cache(maxsize=4096)(html.text)
 
 
 @functools.lru_cache(maxsize=4096)
