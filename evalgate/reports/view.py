@@ -17,15 +17,12 @@ from evalgate.model import (
     CriterionUse,
     CriterionVerdict,
     FailureOrigin,
-    GradedTrial,
     JudgeUse,
     Links,
     RelaxedKind,
     RelaxedRule,
     Report,
     Run,
-    Suite,
-    SuiteVerdict,
     VerdictKind,
 )
 from evalgate.reports import cases as reports_cases
@@ -162,7 +159,12 @@ class CriterionTotals:
 def count(report: Report) -> Totals:
     """The totals of a report."""
     verdict = report.verdict
-    spent = _spent(report)
+    comparison = report.comparison
+    spent = [*report.run.trials, *report.run.confirmations]
+    if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
+        stored = comparison.origin.source is BaseSource.STORE
+        spent += [trial for trial in comparison.base.trials if not stored and not trial.reused]
+        spent += comparison.base.confirmations
     known = [trial.tokens for trial in spent if trial.tokens is not None]
     return Totals(
         passed=verdict.count(VerdictKind.PASS),
@@ -174,44 +176,29 @@ def count(report: Report) -> Totals:
     )
 
 
-def _spent(report: Report) -> Sequence[GradedTrial]:
-    """All trials that were run for this report."""
-    comparison = report.comparison
-    found = [*report.run.trials, *report.run.confirmations]
-    if comparison is not None and comparison.base is not None and comparison.origin.source is not BaseSource.FILE:
-        stored = comparison.origin.source is BaseSource.STORE
-        found += [trial for trial in comparison.base.trials if not stored and not trial.reused]
-        found += comparison.base.confirmations
-    return found
-
-
 def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
     """Every criterion of every suite, in the suites' order."""
-    verdicts = {suite.suite: suite for suite in report.verdict.suites}
-    return tuple(
-        _totals_of(use, suite=suite, found=found.get(use.name, ()), cases=len(verdicts[suite.key].cases))
-        for suite in report.run.suites
-        if suite.key in verdicts
-        for found in (_by_name(verdicts[suite.key]),)
-        for use in suite.criteria
-    )
+    verdicts = {suite.suite: suite.cases for suite in report.verdict.suites}
+    made: list[CriterionTotals] = []
+    for suite in report.run.suites:
+        found: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
+        for case in verdicts.get(suite.key, ()):
+            for each in case.criteria:
+                found[each.name].append(each)
+        if suite.key in verdicts:
+            cases = len(verdicts[suite.key])
+            made += [_totals_of(use, suite=suite.key, found=found[use.name], cases=cases) for use in suite.criteria]
+    return tuple(made)
 
 
-def _by_name(suite: SuiteVerdict) -> Mapping[str, Sequence[CriterionVerdict]]:
-    found: defaultdict[str, list[CriterionVerdict]] = defaultdict(list)
-    for case in suite.cases:
-        for each in case.criteria:
-            found[each.name].append(each)
-    return found
-
-
-def _totals_of(use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
+def _totals_of(use: CriterionUse, *, suite: str, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
     values = [each.value for each in found if each.value is not None]
-    failed = _count(found, VerdictKind.FAIL)
+    kinds = [each.kind for each in found]
+    failed = kinds.count(VerdictKind.FAIL)
     # An informational criterion decides nothing: all that it has are values and gaps.
-    passed = len(values) if use.informational else _count(found, VerdictKind.PASS)
+    passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
     return CriterionTotals(
-        suite=suite.key,
+        suite=suite,
         name=use.name,
         threshold=None if use.informational else use.threshold,
         lower_is_better=use.lower_is_better,
@@ -220,10 +207,6 @@ def _totals_of(use: CriterionUse, *, suite: Suite, found: Sequence[CriterionVerd
         failed=failed,
         not_evaluated=cases - passed - failed,
     )
-
-
-def _count(verdicts: Iterable[CriterionVerdict], kind: VerdictKind) -> int:
-    return sum(1 for verdict in verdicts if verdict.kind is kind)
 
 
 def judges_total(uses: Sequence[JudgeUse]) -> JudgeUse:
