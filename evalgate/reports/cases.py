@@ -196,7 +196,12 @@ class CaseView:
         if len(self.trials) < 2:
             return ()
         uses = {use.name: use for use in self.suite.criteria}
-        return tuple(each for each in self.verdict.criteria if each.name in uses and _is_flaky(each, uses[each.name]))
+        found = []
+        for each in self.verdict.criteria:
+            if each.kind is not None and each.name in uses:
+                known = {threshold.reaches(value, uses[each.name]) for value in each.values if value is not None}
+                found += [each] if len(known) > 1 else []
+        return tuple(found)
 
 
 def collect(report: Report) -> Iterator[CaseView]:
@@ -246,11 +251,6 @@ def worst_first(found: Sequence[CaseView]) -> tuple[CaseView, ...]:
 def _below(trial: GradedTrial, *, uses: Collection[CriterionUse]) -> int:
     grades = [(use, trial.grades.get(use.name)) for use in uses if not use.informational]
     return sum(1 for use, grade in grades if isinstance(grade, Score) and not threshold.reaches(grade.value, use))
-
-
-def _is_flaky(verdict: CriterionVerdict, use: CriterionUse) -> bool:
-    known = [threshold.reaches(value, use) for value in verdict.values if value is not None]
-    return verdict.kind is not None and any(known) and not all(known)
 
 
 def number(value: float | None, verdict: CriterionVerdict) -> str:

@@ -80,7 +80,12 @@ def render_head(report: Report) -> str:
 
 def render_rest(report: Report) -> str:
     """What is said where there is room: the cases, and what stands below them."""
-    v, foot = view.of(report), _footer(report)
+    v, comment = view.of(report), _macros("comment")
+    again = markdown.tidy(comment.reproduce(v))
+    asides = [comment.fixed(v.comparison), comment.excluded(v.comparison)] if v.comparison is not None else []
+    asides += [_flaky(v, limit=FLAKY), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
+    kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
+    foot = _joined((*kept, again, comment.footer(v)))
     room = COMMENT_LIMIT - RESERVED - markdown.length(render_head(report)) - markdown.length(foot) - 100
     return _joined((*_cases(v, room=room), foot))
 
@@ -130,15 +135,6 @@ def _rules(report: Report, *, room: int) -> list[str]:
         size=lambda text: markdown.length(text) + len("> - \n"),
     )
     return [_macros("comment").rules(comparison, relaxed)]
-
-
-def _footer(report: Report) -> str:
-    v, comment = view.of(report), _macros("comment")
-    again = markdown.tidy(comment.reproduce(v))
-    asides = [comment.fixed(v.comparison), comment.excluded(v.comparison)] if v.comparison is not None else []
-    asides += [_flaky(v, limit=FLAKY), comment.problems(report.problems, PROBLEMS) if report.problems else ""]
-    kept = markdown.keep([markdown.tidy(part) for part in asides], room=FOOT_ROOM - markdown.length(again))
-    return _joined((*kept, again, comment.footer(v)))
 
 
 def _cases(v: View, *, room: int) -> tuple[str, ...]:
@@ -259,8 +255,9 @@ def _word_difference(pieces: Sequence[Piece]) -> str:
     for index, piece in enumerate(pieces):
         last = index == len(pieces) - 1
         kept = _shortened(piece.text, first=index == 0, last=last) if piece.mark == "=" else piece.text
-        text, column = _wrap_from(kept, column)
-        escaped = markdown.escape_html(text)
+        rows = plain.wrap(kept, WIDTH, start=column)
+        column = plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
+        escaped = markdown.escape_html("\n".join(rows))
         shown.append({"=": escaped, "-": f"<del>{escaped}</del>", "+": f"<ins>{escaped}</ins>"}[piece.mark])
     return "".join(shown)
 
@@ -271,12 +268,6 @@ def _shortened(text: str, *, first: bool, last: bool) -> str:
     head = "" if first else text[: LONG_STRETCH // 3]
     tail = "" if last else text[-LONG_STRETCH // 3 :]
     return f"{head} [...] {tail}"
-
-
-def _wrap_from(text: str, column: int) -> tuple[str, int]:
-    """`text` with line feeds where it passes WIDTH, begun at `column`; and the column after it."""
-    rows = plain.wrap(text, WIDTH, start=column)
-    return "\n".join(rows), plain.columns(rows[-1]) + (column if len(rows) == 1 else 0)
 
 
 HALF = 24

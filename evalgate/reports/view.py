@@ -6,6 +6,7 @@ import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import fmean
 from typing import Final
 
@@ -266,23 +267,16 @@ def asked_by(use: JudgeUse) -> str:
 
 def judge_row(use: JudgeUse) -> tuple[str, ...]:
     """The cells of a row after criterion and judge, as JUDGE_HEADER names them; `-` where no tokens are known."""
+    failed = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(use.failures.items()))
     return (
         f"{use.calls:,}",
         f"{use.cached:,}",
         f"{use.retries:,}",
-        _failed_calls(use),
+        f"{sum(use.failures.values()):,} ({failed})" if failed else "0",
         words.tokens(use.prompt_tokens) if use.prompt_tokens else UNKNOWN,
         words.tokens(use.output_tokens) if use.output_tokens else UNKNOWN,
         judge_cost(use),
     )
-
-
-def _failed_calls(use: JudgeUse) -> str:
-    """`3 (2 timeout, 1 blocked)`; 0 without any."""
-    if not use.failures:
-        return "0"
-    kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(use.failures.items()))
-    return f"{sum(use.failures.values()):,} ({kinds})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,8 +421,12 @@ def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str],
 def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLine], int]) -> tuple[RelaxedLine, ...]:
     """All of the lines while they fit into `room`; else as many of each kind as of any other, as far as there are, so
     that none hides another. In their order."""
+    kinds: dict[str, list[int]] = {}
+    for at, line in enumerate(found):
+        kinds.setdefault(line.about, []).append(at)
+    in_turn = (at for turn in zip_longest(*kinds.values()) for at in turn if at is not None)
     kept: set[int] = set()
-    for at in _in_turn(found):
+    for at in in_turn:
         needs = size(found[at])
         if needs <= room:
             kept.add(at)
@@ -440,15 +438,6 @@ def _relaxed_counts(rules: int, found: int) -> str:
     """`3 rules and 12 cases`."""
     told = (words.counted(rules, "rule") if rules else "", words.counted(found, "case") if found else "")
     return words.listed(each for each in told if each)
-
-
-def _in_turn(found: Sequence[RelaxedLine]) -> Iterator[int]:
-    """The first line of every kind, then the second of each, and so on."""
-    kinds: dict[str, list[int]] = {}
-    for at, line in enumerate(found):
-        kinds.setdefault(line.about, []).append(at)
-    for turn in range(max(map(len, kinds.values()), default=0)):
-        yield from (own[turn] for own in kinds.values() if turn < len(own))
 
 
 def _relaxed_sentence(each: RelaxedRule, *, mark: Callable[[str], str]) -> str:
