@@ -59,11 +59,6 @@ class View:
     comparison: Comparison | None
 
     @property
-    def kind(self) -> VerdictKind:
-        """The verdict's kind."""
-        return self.report.verdict.kind
-
-    @property
     def head_commit(self) -> str:
         """Head's commit, as far as it is known."""
         return self.report.links.commit or self.report.run.commit
@@ -295,6 +290,10 @@ def facts(report: Report) -> tuple[Fact, ...]:
     base = None if comparison is None or comparison.problem else comparison.base
     beside = base is not None
     more = len(report.asked) - JUDGES
+    statistics = ""
+    if comparison is not None and comparison.draws:
+        version = f"evalgate {report.version}, " if report.version else ""
+        statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
     found = [
         _fact(
             "commit",
@@ -308,7 +307,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
         ),
         *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
         Fact(name="judge", head=f"of {more:,} more", base=SAME if beside else "") if more > 0 else None,
-        _statistics(report, comparison, beside=beside),
+        Fact(name="statistics", head=statistics, base=SAME if beside else "") if statistics else None,
     ]
     known = tuple(fact for fact in found if fact is not None)
     return known if [fact.name for fact in known] != ["commit"] else ()
@@ -352,14 +351,6 @@ def _judge(asked: AskedJudge, *, beside: bool) -> Fact:
     parts = (judge.model, words.counted(judge.num_samples, "sample"), prompt)
     said = ", ".join(part for part in parts if part)
     return Fact(name="judge", of=asked.criterion, head=said, base=SAME if beside else "")
-
-
-def _statistics(report: Report, comparison: Comparison | None, *, beside: bool) -> Fact | None:
-    if comparison is None or not comparison.draws:
-        return None
-    said = f"seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
-    version = f"evalgate {report.version}, " if report.version else ""
-    return Fact(name="statistics", head=f"{version}{said}", base=SAME if beside else "")
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ EVIL = "# *@octocat* <script> `x` [a](http://b) 1234567"
 
 
 def rendered(source: str, *, kind: str) -> str:
-    environment = {"md": templates._markdown, "html": templates._html}[kind]("evalgate.reports")
+    environment = templates._environment("evalgate.reports", kind)
     return environment.from_string(source).render(x=EVIL, number=3, none=None)
 
 
