@@ -24,7 +24,20 @@ def render(report: Report) -> str:
     No line of it can be taken for a workflow command.
     """
     v = view.of(report)
-    lines = [*_table(v), "", *_broken(v.cases), *_beside(report), _figures(v)]
+    counts, run = v.totals, report.run
+    judge = view.judges_summary(run.judges)
+    figures = [
+        f"{counts.passed:,} passed",
+        f"{counts.failed:,} failed",
+        f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
+        f"{counts.not_measured:,} not measured",
+        words.counted(run.repeats, "run") + " per case",
+        "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
+        f"agent time {words.seconds(counts.agent_s)}",
+        f"judge: {judge}" if judge else "",
+    ]
+    lines = [*_table(v), "", *_broken(v.cases), *_beside(report)]
+    lines.append(", ".join(figure for figure in figures if figure))
     answers = wording.answers(report)
     for each in answers:
         word_of = "" if each.kind is None else f"{wording.kind_word(each.kind)}. "
@@ -70,22 +83,6 @@ def _beside(report: Report) -> Iterator[str]:
     yield from (plain.clip_end(plain.one_line(plain.clip(note, REASON_LIMIT)), REASON_LIMIT) for note in origin.notes)
     yield cases.certainty(comparison)
     yield ""
-
-
-def _figures(v: View) -> str:
-    counts, run = v.totals, v.report.run
-    judge = view.judges_summary(run.judges)
-    figures = [
-        f"{counts.passed:,} passed",
-        f"{counts.failed:,} failed",
-        f"{counts.inconclusive:,} inconclusive" if counts.inconclusive else "",
-        f"{counts.not_measured:,} not measured",
-        words.counted(run.repeats, "run") + " per case",
-        "" if counts.tokens is None else f"{words.tokens(counts.tokens)} tokens",
-        f"agent time {words.seconds(counts.agent_s)}",
-        f"judge: {judge}" if judge else "",
-    ]
-    return ", ".join(figure for figure in figures if figure)
 
 
 def _table(v: View) -> Iterator[str]:
