@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from evalgate import __version__, agents
 from evalgate.agents.base import Agent
@@ -111,7 +112,17 @@ def _grade_one(name: str, criterion: Criterion, evidence: Evidence, keep: Keep) 
         found = NotEvaluated(reason=Reason.CRITERION_FAILED, message=f"{name} gave {found.value}, not a valid score")
     if isinstance(found, Score):  # why there was none may be cured when the run is resumed
         keep(name, found)
-    return found
+    if found.findings or (isinstance(found, Score) and (found.breakdown or found.passed is not None)):
+        return found
+    if isinstance(found, Score):
+        return _plain(Score, value=found.value, turns=found.turns)
+    return _plain(NotEvaluated, reason=found.reason, message=found.message, turns=found.turns)
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _plain(make: Callable[..., Grade], **fields: Any) -> Grade:
+    """One value for equal plain grades: most of 10,000 cases have the same few."""
+    return make(**fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
