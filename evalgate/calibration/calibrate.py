@@ -34,7 +34,7 @@ from evalgate.model import (
     Trial,
     TrialKey,
 )
-from evalgate.results import calibration_file, file
+from evalgate.results import file
 from evalgate.runner import session
 from evalgate.runner.trials import Task
 from evalgate.text import decoding, words
@@ -78,10 +78,8 @@ def calibrate(
         raise ConfigError.collected([text])
     read = labels.parse_labels(text, file=shown.as_posix())
     if not read.labels and not has_errors(read.problems):
-        waiting = (
-            f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
-        )
-        raise NothingToDo(f"{shown} has no labels{waiting}")
+        waiting = f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label"
+        raise NothingToDo(f"{shown} has no labels{waiting if read.unlabelled else ''}")
     if results:
         judged = _from_results(read, results)
     else:
@@ -197,14 +195,10 @@ def _address(item: LabelledItem) -> str:
 def _grade(item: LabelledItem, services: CriterionServices) -> Grade:
     """The grade as a run would give it, behind the same wall."""
     found, use = item.evidence, item.use
-    suite = _suite([use])
-    key = TrialKey(suite=suite.key, case_id=found.case.case_id)
+    key = TrialKey(suite=NOWHERE, case_id=found.case.case_id)
     outcome = Transcript(invocations=found.actual, final_state=found.final_state, ended_by=found.ended_by)
-    graded = session.grade(
-        Trial(key=key, outcome=outcome),
-        Task(suite=suite, case=found.case, key=key),
-        {use.name: criteria.build(use, services)},
-    )
+    task = Task(suite=_suite([use]), case=found.case, key=key)
+    graded = session.grade(Trial(key=key, outcome=outcome), task, {use.name: criteria.build(use, services)})
     return graded.grades[use.name]
 
 
@@ -217,18 +211,6 @@ def insist(problems: Sequence[Problem]) -> None:
     """Raises ConfigError with all of them where one is an error."""
     if has_errors(problems):
         raise ConfigError.collected(problems)
-
-
-def read_calibration(path: Path, *, shown: str) -> Calibration:
-    """Read a calibration. Raises ConfigError."""
-    data = walk.read_named(path, shown=shown)
-    if isinstance(data, Problem):
-        raise ConfigError(f"the calibration {data.message.removeprefix('the file ')}", where=data.place)
-    try:
-        return calibration_file.parse(data.decode("utf-8", errors="replace"))
-    except ValueError as error:
-        hint = "Regenerate it with `evalgate calibrate`."
-        raise ConfigError(f"{shown} is not a calibration: {error}", hint=hint) from error
 
 
 def _from_results(read: LabelsReading, path: Path) -> Judged:

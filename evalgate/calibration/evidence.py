@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from evalgate import errors
 from evalgate.calibration import labels
 from evalgate.calibration.labels import Label
 from evalgate.criteria import judges, vertex
 from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.errors import Problem, Severity
+from evalgate.errors import Problem
 from evalgate.formats import fingerprints
 from evalgate.formats.adk_shapes import RubricWire
 from evalgate.judges import prompting
@@ -71,10 +72,6 @@ class LabelProblem(Exception):  # noqa: N818 - it is one of many, and told with 
         self.code = code
         self.hint = hint
 
-    def told(self, label: Label, *, severity: Severity = Severity.ERROR) -> Problem:
-        """The problem at the label's line."""
-        return Problem(severity=severity, code=self.code, message=str(self), place=label.place, hint=self.hint)
-
 
 ANOTHER_ANSWER = "label-of-another-answer"
 NOWHERE = "label-place-unknown"
@@ -95,7 +92,7 @@ def find_items(
             use = _use_of(label, uses[label.line.criterion], evidence)
             subject, turn, judge = _judged(label, use, evidence)
         except LabelProblem as found:
-            problems.append(found.told(label))
+            problems.append(errors.error(found.code, str(found), label.place, found.hint))
             continue
         spec, verdicts = _row_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
@@ -337,8 +334,8 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
             asked = stored.prompt_of(where.suite, name)
             subject, turn, judge = _judged(label, use, evidence, prompt_version=asked)
         except LabelProblem as found:
-            severity = Severity.WARNING if found.code == ANOTHER_ANSWER else Severity.ERROR
-            problems.append(found.told(label, severity=severity))
+            told = errors.warning if found.code == ANOTHER_ANSWER else errors.error
+            problems.append(told(found.code, str(found), label.place, found.hint))
             continue
         item = LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject)
         verdicts.append(verdict_of(item, grade))
@@ -347,13 +344,13 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
 
 def other_prompts(verdicts: Sequence[LabelledVerdict]) -> list[str]:
     """What a reader must know of verdicts of a stored run that today's prompts did not ask for, a sentence each."""
-    notes: dict[str, None] = {}
+    notes = []
     for name, then in dict.fromkeys((each.asked.criterion, each.asked.judge.prompt_version) for each in verdicts):
         spec = labels.labelled_spec(name)
         now = "" if spec is None or spec.verdicts is None else spec.verdicts.prompt_version
         if not then:
-            notes[f"the results lack the prompt version of `{name}`"] = None
+            notes.append(f"the results lack the prompt version of `{name}`")
         elif then != now:
             said = f"the results of `{name}` were judged with prompt {then}, the current one is {now}"
-            notes[f"{said}: this calibration applies only to the former"] = None
-    return list(notes)
+            notes.append(f"{said}: this calibration applies only to the former")
+    return notes

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from evalgate import criteria
+from evalgate import criteria, errors
 from evalgate.criteria import judges
 from evalgate.criteria.base import CriterionSpec, Verdicts
-from evalgate.errors import Place, Problem, Severity
+from evalgate.errors import Place, Problem
 from evalgate.formats import adk_shapes, json_source
 from evalgate.formats.adk_shapes import InvocationWire, RubricWire
 from evalgate.formats.json_source import Problems
@@ -47,9 +47,8 @@ class LabelPlace(Wire):
     @property
     def where(self) -> TrialKey | None:
         """The trial."""
-        if not (self.suite and self.case):
-            return None
-        return TrialKey(suite=self.suite, case_id=self.case, repeat=self.repeat)
+        known = self.suite and self.case
+        return TrialKey(suite=self.suite, case_id=self.case, repeat=self.repeat) if known else None
 
 
 class LabelEvidence(Wire):
@@ -81,10 +80,8 @@ class LabelEvidence(Wire):
             actual = (Invocation(user_content=asked, final_response=_text(self.answer, "model")),)
             reference = None if self.reference is None else _text(self.reference, "model")
             expected = None if reference is None else (Invocation(user_content=asked, final_response=reference),)
-        rubrics = tuple(rubric.noun() for rubric in self.rubrics)
-        return Evidence(
-            case=Case(case_id=name, conversation=expected, rubrics=rubrics), actual=actual, expected=expected
-        )
+        case = Case(case_id=name, conversation=expected, rubrics=tuple(rubric.noun() for rubric in self.rubrics))
+        return Evidence(case=case, actual=actual, expected=expected)
 
 
 class LabelLine(LabelEvidence, LabelPlace):
@@ -154,12 +151,11 @@ def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
         other = first.setdefault(key, label)
         if other is label:
             continue
-        differ = other.human is not label.human
-        severity = Severity.ERROR if differ else Severity.WARNING
-        what = f"contradicts line {other.place.line}" if differ else f"says the same as line {other.place.line}"
-        message = f"the label {what} on the same item"
-        hint = "Keep the correct one, or neither." if differ else "Delete one: it counts twice."
-        yield Problem(severity=severity, code="label-twice", message=message, place=label.place, hint=hint)
+        told, what, hint = errors.warning, "says the same as", "Delete one: it counts twice."
+        if other.human is not label.human:
+            told, what, hint = errors.error, "contradicts", "Keep the correct one, or neither."
+        message = f"the label {what} line {other.place.line} on the same item"
+        yield told("label-twice", message, label.place, hint)
 
 
 @dataclass(slots=True)
@@ -186,7 +182,10 @@ class _Reader:
         spelled = line.word.strip("*_`\"'. ").lower().replace("-", "_").replace(" ", "_")
         human = spec.verdicts.labels.get(spelled, COMMON.get(spelled))
         if human is None:
-            self._error(number, *_unknown_label(line.word, spec.verdicts))
+            close = words.nearest(line.word, [*spec.verdicts.labels, *COMMON])
+            right = dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"])
+            hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(right)}."
+            self._error(number, "unknown-label", f"`{line.word[:60]}` is neither a yes nor a no", hint)
         lack = _lack(line, spec, spec.verdicts)
         if lack is not None:
             self._error(number, *lack)
@@ -222,8 +221,7 @@ class _Reader:
         return None if unknown else line
 
     def _error(self, number: int, code: str, message: str, hint: str = "") -> None:
-        place = Place(file=self.file, line=number)
-        self.problems.append(Problem(severity=Severity.ERROR, code=code, message=message, place=place, hint=hint))
+        self.problems.append(errors.error(code, message, Place(file=self.file, line=number), hint))
 
 
 # --- what is wrong with a line: its code, the message, and a hint ---------------------------------
@@ -238,13 +236,6 @@ def _unknown_criterion(name: str) -> tuple[str, str, str]:
     close = words.nearest(name, able)
     message = f"no judged criterion is called `{name[:80]}`"
     return "unknown-criterion", message, f"Did you mean `{close}`?" if close else hint
-
-
-def _unknown_label(word: str, verdicts: Verdicts) -> tuple[str, str, str]:
-    close = words.nearest(word, [*verdicts.labels, *COMMON])
-    right = dict.fromkeys([*verdicts.labels, "yes", "no", "pass", "fail"])
-    hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(right)}."
-    return "unknown-label", f"`{word[:60]}` is neither a yes nor a no", hint
 
 
 def _lack(line: LabelLine, spec: CriterionSpec, verdicts: Verdicts) -> tuple[str, str, str] | None:
@@ -270,10 +261,8 @@ def _missing_evidence(line: LabelLine, spec: CriterionSpec) -> tuple[str, str] |
         hint = "Give `user` and `answer`, or `conversation`, or `suite` and `case` of results.json."
         return "the line does not identify what was judged", hint
     if line.conversation is None and spec.name in NEEDS_STEPS:
-        return (
-            "`user` and `answer` do not show tool use",
-            "Give `conversation`, or `suite` and `case` of results.json.",
-        )
+        hint = "Give `conversation`, or `suite` and `case` of results.json."
+        return "`user` and `answer` do not show tool use", hint
     key, given = ("reference", line.reference) if line.conversation is None else ("expected", line.expected)
     if Need.REFERENCE in spec.needs and not given and given != "":
         return "the judge needs an expected answer", f"Give it as `{key}`."

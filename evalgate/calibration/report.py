@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalgate.model import Calibration, ConfusionKind, CriterionCalibration, Example, JudgeIdentity, Rate
+from evalgate.model import Calibration, ConfusionKind, CriterionCalibration, JudgeIdentity, Rate
 from evalgate.text import plain, words, workflow_commands
 
 NAME = 60
@@ -17,17 +17,12 @@ KINDS = {
 }
 
 
-def render(
-    calibration: Calibration,
-    *,
-    caveats: Sequence[tuple[str, str]] = (),
-    notes: Iterable[str] = (),
-) -> str:
+def render(calibration: Calibration, *, caveats: Sequence[tuple[str, str]] = (), notes: Iterable[str] = ()) -> str:
     """All of it as lines. `caveats`: criterion and sentence. Nothing in it can command a terminal or a runner."""
     lines = [
-        *_table(_FIGURES, [_figures(each) for each in calibration.criteria]),
+        *plain.table([_FIGURES, *map(_figures, calibration.criteria)]),
         "",
-        *_table(_CONFUSION, [_confusion(each) for each in calibration.criteria]),
+        *plain.table([_CONFUSION, *map(_confusion, calibration.criteria)]),
         *(f"{plain.label(name, NAME)}: {sentence}" for name, sentence in caveats),
         *(f"note: {note}" for note in notes),
         *(line for each in calibration.criteria for line in _examples(each)),
@@ -46,14 +41,9 @@ def _figures(each: CriterionCalibration) -> tuple[str, ...]:
 
 
 def _confusion(each: CriterionCalibration) -> tuple[str, ...]:
-    matrix = each.matrix
-    counts = (
-        matrix.true_positive,
-        matrix.true_negative,
-        matrix.false_positive,
-        matrix.false_negative,
-        matrix.undecided,
-    )
+    found = each.matrix
+    agreed, parted = (found.true_positive, found.true_negative), (found.false_positive, found.false_negative)
+    counts = (*agreed, *parted, found.undecided)
     return (plain.label(each.criterion, NAME), *(f"{count:,}" for count in counts))
 
 
@@ -78,22 +68,10 @@ def _examples(each: CriterionCalibration) -> Iterator[str]:
         yield ""
         yield f"{plain.label(each.criterion, NAME)}: {title}"
         for example in found:
-            yield from _example(example)
-
-
-def _example(example: Example) -> Iterator[str]:
-    where = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
-    said = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
-    yield f"  line {example.line}{where}: people: {plain.label(example.human, 40)}{said}"
-    about = (("of", example.subject), ("text", example.shown), ("why", example.rationale), ("note", example.note))
-    for name, text in about:
-        if text.strip():
-            yield f"    {name:<5}{plain.label(text, TEXT)}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    cells = [tuple(header), *rows]
-    widths = [max(plain.columns(row[column]) for row in cells) for column in range(len(header))]
-    for row in cells:
-        padded = (cell + " " * (width - plain.columns(cell)) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(padded).rstrip()
+            where = f" ({plain.label(example.where, NAME * 2)})" if example.where else ""
+            said = f"; the judge: {plain.label(example.judge, 40)}" if example.judge else ""
+            yield f"  line {example.line}{where}: people: {plain.label(example.human, 40)}{said}"
+            texts = {"of": example.subject, "text": example.shown, "why": example.rationale, "note": example.note}
+            for name, text in texts.items():
+                if text.strip():
+                    yield f"    {name:<5}{plain.label(text, TEXT)}"
