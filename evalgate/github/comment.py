@@ -95,7 +95,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
                 made = client.send(github_client.CREATE_COMMENT, Comment, body={"body": text}, issue_number=number)
                 login = made.user.login if made.user else login  # an app knows its name only now
                 continue
-            return _update(client, found, text, made=made, superseded=_is_late(found, text, name))
+            return _update(client, found, text, made=made, name=name)
         except GitHubFailed as failed:
             # It may have been created all the same, or somebody removed it meanwhile: look again.
             again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
@@ -104,23 +104,9 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
     raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: what is written disappears")
 
 
-def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, superseded: bool) -> Posted:
-    """Bring the oldest comment up to date and remove its doubles: of runs that began at once, of an app that did not
-    know its own."""
-    oldest, doubles, posted = found[0], found[1:], Posted.UPDATED
-    if superseded:
-        doubles, posted = [each for each in doubles if made and each.id == made.id], Posted.SUPERSEDED
-    elif made is not None and oldest.id == made.id:
-        posted = Posted.CREATED
-    else:
-        client.send(github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
-    for double in doubles:
-        client.remove(github_client.DELETE_COMMENT, comment_id=double.id)
-    return posted
-
-
-def _is_late(found: list[Comment], text: str, name: str) -> bool:
-    """Whether a newer run than that of `text` has written one of the comments."""
+def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, name: str) -> Posted:
+    """Bring the oldest comment up to date, unless a newer run wrote one, and remove its doubles: of runs that began at
+    once, of an app that did not know its own."""
     own, own_job = run_of(text, name)
     newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
     if own[0] and newest == own and job != own_job:
@@ -129,7 +115,16 @@ def _is_late(found: list[Comment], text: str, name: str) -> bool:
             "another job of this workflow run has written the comment of this gate",
             hint="Give each job a `name` of its own.",
         )
-    return newest > own
+    oldest, doubles, posted = found[0], found[1:], Posted.UPDATED
+    if newest > own:
+        doubles, posted = [each for each in doubles if made and each.id == made.id], Posted.SUPERSEDED
+    elif made is not None and oldest.id == made.id:
+        posted = Posted.CREATED
+    else:
+        client.send(github_client.UPDATE_COMMENT, Comment, body={"body": text}, comment_id=oldest.id)
+    for double in doubles:
+        client.remove(github_client.DELETE_COMMENT, comment_id=double.id)
+    return posted
 
 
 def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:

@@ -62,7 +62,13 @@ class _Kind:
         severity: Severity,
         limit: int,
     ) -> _Kind:
-        of_cases = [_line(each) for each in found if each.level is level]
+        of_cases = [
+            workflow_commands.render_command(
+                each.level.value, each.message, file=each.file, line=each.line, title=each.title
+            )
+            for each in found
+            if each.level is level
+        ]
         of_problems = [workflow_commands.render_problem(_short(each)) for each in problems if each.severity is severity]
         room = max(0, limit - len(of_cases))
         return cls(
@@ -70,12 +76,6 @@ class _Kind:
             cases_left=max(0, len(of_cases) - limit),
             problems_left=max(0, len(of_problems) - room),
         )
-
-
-def _line(remark: Remark) -> str:
-    return workflow_commands.render_command(
-        remark.level.value, remark.message, file=remark.file, line=remark.line, title=remark.title
-    )
 
 
 def _short(problem: Problem) -> Problem:
@@ -96,17 +96,10 @@ def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
         words.counted(warnings.problems_left, "more warning") if warnings.problems_left else "",
         words.counted(notices.problems_left, "more notice") if notices.problems_left else "",
     ]
-    said = [
-        _counted(of_cases, "see the job summary and report.html."),
-        _counted(of_problems, "see the log of this step."),
-    ]
-    message = " ".join(each for each in said if each)
+    places = {"the job summary and report.html": of_cases, "the log of this step": of_problems}
+    told = {place: words.listed(count for count in counts if count) for place, counts in places.items()}
+    message = " ".join(f"{counts}: see {place}." for place, counts in told.items() if counts)
     return [workflow_commands.render_command("notice", message, title="evalgate")] if message else []
-
-
-def _counted(counts: Sequence[str], where: str) -> str:
-    told = words.listed(count for count in counts if count)
-    return f"{told}: {where}" if told else ""
 
 
 def render_outputs(report: Report) -> Mapping[str, str]:
@@ -119,7 +112,8 @@ def render_outputs(report: Report) -> Mapping[str, str]:
     counts = view.of(report).totals
     rows = report.comparison.criteria if report.comparison is not None else ()
     deltas = {plain.label(row.name, NAME_LIMIT): row.delta for row in rows[:NAMES]}
-    cost = view.exact_cost_usd(report.run.judges)
+    judging = view.judges_total(report.run.judges)
+    cost = f"{judging.cost_usd or 0.0:.6f}".rstrip("0").rstrip(".")
     return {
         "verdict": report.verdict.kind.value,
         "reason": plain.one_line(plain.clip(report.verdict.reason, REASON_LIMIT)),
@@ -129,8 +123,8 @@ def render_outputs(report: Report) -> Mapping[str, str]:
         "total": str(counts.total),
         "scores": _scores(report),
         "delta": json.dumps(deltas, separators=(",", ":")),
-        "judge-calls": str(view.judges_total(report.run.judges).calls),
-        "judge-cost-usd": "" if cost is None else f"{cost:.6f}".rstrip("0").rstrip("."),
+        "judge-calls": str(judging.calls),
+        "judge-cost-usd": "" if judging.unpriced else cost,
     }
 
 

@@ -15,7 +15,6 @@ from evalgate.model import (
     AskedJudge,
     BaseSource,
     Comparison,
-    CriterionUse,
     CriterionVerdict,
     FailureOrigin,
     JudgeUse,
@@ -70,10 +69,8 @@ class View:
 
     def file_page(self, case: CaseView) -> str:
         """The page of the file of a case, at its line; "" where it is not known."""
-        links = self.report.links
-        return markdown.file_address(
-            repository=links.repository, commit=links.commit, path=links.place(case.file), line=case.line
-        )
+        links, path = self.report.links, self.report.links.place(case.file)
+        return markdown.file_address(repository=links.repository, commit=links.commit, path=path, line=case.line)
 
 
 def of(report: Report) -> View:
@@ -181,28 +178,24 @@ def by_criterion(report: Report) -> tuple[CriterionTotals, ...]:
         for case in verdicts.get(suite.key, ()):
             for each in case.criteria:
                 found[each.name].append(each)
-        if suite.key in verdicts:
-            cases = len(verdicts[suite.key])
-            made += [_totals_of(use, suite=suite.key, found=found[use.name], cases=cases) for use in suite.criteria]
+        for use in suite.criteria if suite.key in verdicts else ():
+            values = [each.value for each in found[use.name] if each.value is not None]
+            kinds = [each.kind for each in found[use.name]]
+            failed = kinds.count(VerdictKind.FAIL)
+            # An informational criterion decides nothing: all that it has are values and gaps.
+            passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
+            totals = CriterionTotals(
+                suite=suite.key,
+                name=use.name,
+                threshold=None if use.informational else use.threshold,
+                lower_is_better=use.lower_is_better,
+                mean=fmean(values) if values else None,
+                passed=passed,
+                failed=failed,
+                not_evaluated=len(verdicts[suite.key]) - passed - failed,
+            )
+            made.append(totals)
     return tuple(made)
-
-
-def _totals_of(use: CriterionUse, *, suite: str, found: Sequence[CriterionVerdict], cases: int) -> CriterionTotals:
-    values = [each.value for each in found if each.value is not None]
-    kinds = [each.kind for each in found]
-    failed = kinds.count(VerdictKind.FAIL)
-    # An informational criterion decides nothing: all that it has are values and gaps.
-    passed = len(values) if use.informational else kinds.count(VerdictKind.PASS)
-    return CriterionTotals(
-        suite=suite,
-        name=use.name,
-        threshold=None if use.informational else use.threshold,
-        lower_is_better=use.lower_is_better,
-        mean=fmean(values) if values else None,
-        passed=passed,
-        failed=failed,
-        not_evaluated=cases - passed - failed,
-    )
 
 
 def judges_total(uses: Sequence[JudgeUse]) -> JudgeUse:
@@ -230,12 +223,6 @@ def judge_cost(use: JudgeUse) -> str:
     if use.cost_usd is None:
         return "unknown" if use.unpriced else UNKNOWN
     return f"{'at least ' if use.unpriced else ''}{words.dollars(use.cost_usd)}"
-
-
-def exact_cost_usd(uses: Sequence[JudgeUse]) -> float | None:
-    """US dollars of all calls; None where any of them is of unknown price."""
-    whole = judges_total(uses)
-    return None if whole.unpriced else whole.cost_usd or 0.0
 
 
 def judges_summary(uses: Sequence[JudgeUse]) -> str:
@@ -294,13 +281,10 @@ def facts(report: Report) -> tuple[Fact, ...]:
     if comparison is not None and comparison.draws:
         version = f"evalgate {report.version}, " if report.version else ""
         statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
+    head_commit = report.links.commit or report.run.commit
+    base_commit = "" if comparison is None else comparison.origin.commit
     found = [
-        _fact(
-            "commit",
-            (report.links.commit or report.run.commit)[:SHA],
-            "" if comparison is None else comparison.origin.commit[:SHA],
-            beside=beside,
-        ),
+        _fact("commit", head_commit[:SHA], base_commit[:SHA], beside=beside),
         *(
             _fact(name, *("" if run is None else _listed(of_run(run)) for run in (report.run, base)), beside=beside)
             for name, of_run in RUN_FACTS.items()
@@ -506,18 +490,14 @@ def _is_warning(case: CaseView) -> bool:
 
 
 def _remark(case: CaseView, level: Level, links: Links) -> Remark:
+    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
+    lines.append(case.failure_origin)
+    if not case.failing:
+        lines = [wording.why_unmeasured(case), "" if case.failure is None else wording.last_words(case.failure)]
     return Remark(
         level=level,
         file=links.place(case.file),
         line=case.line,
         title=f"{wording.kind_word(case.kind)}: {plain.label(case.case_id, TITLE_LIMIT)}",
-        message=plain.clip(_message(case), MESSAGE_LIMIT),
+        message=plain.clip("\n".join(line for line in lines if line), MESSAGE_LIMIT),
     )
-
-
-def _message(case: CaseView) -> str:
-    if not case.failing:
-        shown = "" if case.failure is None else wording.last_words(case.failure)
-        return "\n".join(each for each in (wording.why_unmeasured(case), shown) if each)
-    lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
-    return "\n".join(each for each in (*lines, case.failure_origin) if each)

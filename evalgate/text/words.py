@@ -9,16 +9,11 @@ from typing import Final
 
 LARGE: Final = 100
 """From here on a mean needs no decimals: tokens, seconds."""
-
 MOST_DECIMALS: Final = 12
-
 TWO_DIGITS: Final = 10
-
 DUST: Final = 1e-9
 """No difference of two means: what adding up leaves."""
-
 USUAL_DECIMALS: Final = 2
-
 MINUS: Final = "\N{MINUS SIGN}"
 
 
