@@ -14,10 +14,11 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from evalgate import errors
 from evalgate.comparison import pairing
 from evalgate.config.context import Context
 from evalgate.config.settings import Settings
-from evalgate.errors import EvalgateError, Problem, Severity, UnavailableError
+from evalgate.errors import EvalgateError, Problem, UnavailableError
 from evalgate.formats import fingerprints
 from evalgate.model import CaseKey, Policy, Report, Run, Suite, Trend
 from evalgate.model.run import Count
@@ -162,7 +163,7 @@ class History:
                 store.save(commit, results, now=self.context.now, revise=revise)
             except EvalgateError as error:
                 message = f"the results were not stored in the {store.name}: {error.message}"
-                yield Problem(severity=Severity.WARNING, code="not-kept", message=message, hint=error.hint)
+                yield errors.warning("not-kept", message, hint=error.hint)
             else:
                 self.context.say(f"results of {commit[:7]} stored in the {store.name}")
 
@@ -220,8 +221,7 @@ def read_first(stores: Sequence[Store], *, admission: int) -> tuple[PastRuns | N
     if found is None and not unread:
         found = PastRuns()
     hint = "Until it is readable, no case is quarantined." if admission and found is None else ""
-    problems = (Problem(severity=Severity.WARNING, code="history-unread", message=each, hint=hint) for each in unread)
-    return found, tuple(problems)
+    return found, tuple(errors.warning("history-unread", each, hint=hint) for each in unread)
 
 
 # --- what it says --------------------------------------------------------------------------------
@@ -312,20 +312,11 @@ def summary_of(run: Run, commit: str, *, adk_compat: bool = False) -> PastRuns:
         deciding = pairing.deciding(uses)
         outcomes = [pairing.passes(pairing.pattern_of(trial, deciding)) for trial in by_case.get(key, ())]
         question = run.fingerprints.get(key) or UNKNOWN
-        outcome = PastOutcome(
-            number=1,
-            passes=outcomes.count(True),
-            measured=len(outcomes) - outcomes.count(None),
-            runs=run.expected(*key),
+        outcome = PastOutcome(1, outcomes.count(True), len(outcomes) - outcomes.count(None), run.expected(*key))
+        fingerprint = fingerprints.digest([question, rules[key[0]]])
+        cases.append(
+            CaseHistory(suite=key[0], case_id=key[1], question=question, fingerprint=fingerprint, outcomes=(outcome,))
         )
-        case = CaseHistory(
-            suite=key[0],
-            case_id=key[1],
-            question=question,
-            fingerprint=fingerprints.digest([question, rules[key[0]]]),
-            outcomes=(outcome,),
-        )
-        cases.append(case)
     this = PastRun(number=1, commit=commit, at=run.started_at, means=means_of(run))
     return PastRuns(runs=(this,), cases=tuple(cases))
 
@@ -363,11 +354,10 @@ def update(past: PastRuns, new: PastRuns, *, last: int = LAST_RUNS) -> PastRuns:
 def _rules(suite: Suite, *, adk_compat: bool) -> list[object]:
     """Equal for equal criteria: what passed a lower threshold has not passed a higher one."""
     uses = sorted(pairing.deciding(suite.criteria), key=lambda use: use.name)
-    told = [
+    return [adk_compat] + [
         [use.name, float(use.threshold or 0), dict(use.options), use.code, use.lower_is_better, use.endpoint]
         for use in uses
     ]
-    return [adk_compat, *told]
 
 
 # --- history.json --------------------------------------------------------------------------------
@@ -429,10 +419,8 @@ def parse_history(text: bytes) -> PastRuns:
     for case in past.cases:
         if any(not passes <= measured <= runs for _, passes, measured, runs in case.outcomes):
             raise UnreadableHistory(f"{case.case_id[:80]}: more passed than were measured, or more than were asked for")
-    for numbers in (
-        [run.number for run in past.runs],
-        *([outcome.number for outcome in case.outcomes] for case in past.cases),
-    ):
+    by_case = ([outcome.number for outcome in case.outcomes] for case in past.cases)
+    for numbers in ([run.number for run in past.runs], *by_case):
         if any(later <= earlier for earlier, later in itertools.pairwise(numbers)):
             raise UnreadableHistory("the runs are not in order")
     return past

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import itertools
 import os
 import random
 import re
@@ -264,11 +265,6 @@ class _Branch:
         return parse_names(name.removeprefix(prefix) for name in self.files if name.startswith(prefix))
 
     @property
-    def is_ours(self) -> bool:
-        """Whether somebody keeps results of runs there, or nothing at all: a branch of code is no place for them."""
-        return not self.commit or bool(self.entries) or not self.has_more
-
-    @property
     def has_more(self) -> bool:
         """Whether others keep something there."""
         ours = {README, HISTORY, BADGE, *(f"{RUNS}/{each.name}" for each in self.entries)}
@@ -337,9 +333,9 @@ class DataBranch:
         pack(results, packed)
         run = self._repo.run("hash-object", "-w", "--no-filters", str(packed))
         deadline = time.monotonic() + self._patience_s
-        for pause in _pauses():
+        for tries in itertools.count():
             tip = self._fetched()
-            if not tip.is_ours:
+            if tip.has_more and not tip.entries:  # a branch of code is no place for results
                 raise UnavailableError(
                     f"the branch {self._branch} contains other files and no results, so none are stored there",
                     hint="Set `data-branch` to a separate branch; it need not exist yet.",
@@ -353,7 +349,8 @@ class DataBranch:
                     self._may_start_anew = False
                 elif error.complaint is not Complaint.LOST_RACE or time.monotonic() > deadline:
                     raise
-                self._pause(pause)
+                longest = min(0.1 * 2 ** min(tries, 10), LONGEST_PAUSE_S)
+                self._pause(random.uniform(0, longest))  # noqa: S311 - never two runs alike; no secret
             else:
                 return
 
@@ -427,14 +424,6 @@ class DataBranch:
 
     def _starts_anew(self, tip: _Branch) -> bool:
         return tip.history >= 2 * self._keep and not tip.has_more
-
-
-def _pauses() -> Iterator[float]:
-    """Seconds to wait after each lost race: longer and longer, and never two runs alike."""
-    longest = 0.1
-    while True:
-        yield random.uniform(0, longest)  # noqa: S311 - no secret
-        longest = min(2 * longest, LONGEST_PAUSE_S)
 
 
 LOCK = ".lock"
@@ -563,8 +552,7 @@ def holds(place: Path, repo: Repository) -> bool:
         return False
     if found == top:
         return True
-    parts = found.relative_to(top).parts
-    paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    paths = list(itertools.accumulate(found.relative_to(top).parts, "{}/{}".format))
     listed = repo.run_bytes("--literal-pathspecs", "ls-tree", "--full-tree", "-z", repo.head, "--", *paths)
     for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         about, _, path = entry.partition("\t")
@@ -673,13 +661,11 @@ def has_conversation(run: Run) -> bool:
 def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
     """The origin with the age of its results in days, a note where they are older than `max_baseline_age`, and `notes`
     behind it."""
-    try:
+    age_days, told = origin.age_days, list(origin.notes)
+    with contextlib.suppress(ValueError):
         measured = datetime.fromisoformat(origin.measured_at)
-    except ValueError:
-        return dataclasses.replace(origin, notes=(*origin.notes, *notes))
-    if measured.tzinfo is None:
-        measured = measured.replace(tzinfo=UTC)
-    age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
-    stale = f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})"
-    told = (*origin.notes, *([stale] if age_days > most else ()), *notes)
-    return dataclasses.replace(origin, age_days=age_days, notes=told)
+        measured = measured if measured.tzinfo is not None else measured.replace(tzinfo=UTC)
+        age_days, most = max(0.0, (now - measured).total_seconds() / DAY_S), settings.max_baseline_age
+        if age_days > most:
+            told.append(f"the base's results are {age_days:.0f} days old, more than max-baseline-age ({most:g})")
+    return dataclasses.replace(origin, age_days=age_days, notes=(*told, *notes))

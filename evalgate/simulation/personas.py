@@ -6,7 +6,7 @@ A habit says how it is lived, for the simulated user, and how it is broken, for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -226,24 +226,16 @@ def resolve(persona: Persona) -> Persona:
 
 def instructions(persona: Persona, *, stop_signal: str) -> str:
     """How the persona behaves, to whoever plays it."""
-    return "\n".join(_described(persona, [each.instructions for each in persona.behaviors], stop_signal=stop_signal))
+    return _described(persona, [each.instructions for each in persona.behaviors], stop_signal=stop_signal)
 
 
 def violations(persona: Persona, *, stop_signal: str) -> str:
     """How the persona's habits are broken, to whoever judges one that plays it."""
-    return "\n".join(
-        _described(persona, [each.violation_rubrics for each in persona.behaviors], stop_signal=stop_signal)
-    )
+    return _described(persona, [each.violation_rubrics for each in persona.behaviors], stop_signal=stop_signal)
 
 
-def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> Iterator[str]:
-    yield _filled(persona.description, stop_signal)
+def _described(persona: Persona, points: list[tuple[str, ...]], *, stop_signal: str) -> str:
+    lines = [persona.description]
     for behavior, own in zip(persona.behaviors, points, strict=True):
-        yield ""
-        yield f"## {_filled(behavior.name, stop_signal)}"
-        yield _filled(behavior.description, stop_signal)
-        yield from (f"- {_filled(point, stop_signal)}" for point in own)
-
-
-def _filled(text: str, stop_signal: str) -> str:
-    return _PLACEHOLDER.sub(lambda _: stop_signal, text)
+        lines += ["", f"## {behavior.name}", behavior.description, *(f"- {point}" for point in own)]
+    return "\n".join(_PLACEHOLDER.sub(lambda _: stop_signal, line) for line in lines)
