@@ -1,7 +1,6 @@
 """How well a judge agrees with people (agreement, Cohen's kappa, TPR, TNR), and what that allows a run to rely on.
 
-Labels of one case (its turns, its rubrics, its repeats) move together: every interval is made for as many independent
-labels as they are worth.
+Labels of one case move together: every interval is made for as many independent labels as they are worth.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def confusion(verdicts: Iterable[LabelledVerdict]) -> Confusion:
 
 
 def agreement_rate(verdicts: Iterable[LabelledVerdict], *, of: bool | None = None) -> Rate | None:
-    """The share of decided labels that judge and person agree on, with Wilson's interval. `of`: only among the labels
-    that are yes (TPR) or no (TNR)."""
+    """The share of decided labels that both agree on, by Wilson; `of`: only of those that are yes (TPR) or no (TNR)."""
     clusters = _clusters(each for each in verdicts if of in (None, each.label.human))
     hits, total = (sum(counts) for counts in zip(*clusters, strict=True)) if clusters else (0, 0)
     if not total:
@@ -80,8 +78,7 @@ def kappa_rate(verdicts: Sequence[LabelledVerdict], *, seed: int, draws: int = D
 
 
 def kappa(yes_yes: float, yes_no: float, no_yes: float, no_no: float) -> float | None:
-    """(observed - expected) / (1 - expected) agreement, the person's word first; None without a label, and where 1 is
-    expected."""
+    """(observed - expected) / (1 - expected) agreement, the person's word first; None where it is not defined."""
     total = yes_yes + yes_no + no_yes + no_no
     if not total:
         return None

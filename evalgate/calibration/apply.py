@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -88,11 +89,10 @@ def asked_then(stored: Stored) -> tuple[AskedJudge, ...]:
     }
     for suite in run.suites:
         for use in suite.criteria:
-            try:
-                asked_with = stored.prompt_of(suite.key, use.name)
-                judge = judges.judge_of(use, prompt_version=asked_with) if (suite.key, use.name) in scored else None
-            except ValidationError:
-                judge = None
+            judge = None
+            with contextlib.suppress(ValidationError):
+                if (suite.key, use.name) in scored:
+                    judge = judges.judge_of(use, prompt_version=use.prompt_version)
             asked = None if judge is None else AskedJudge(criterion=use.name, judge=judge)
             if asked is not None and asked not in found:
                 found.append(asked)

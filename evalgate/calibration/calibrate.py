@@ -144,10 +144,7 @@ def _ask(
 
 
 def settled_suites(settings: Settings, wanted: Iterable[str]) -> tuple[tuple[Suite, ...], list[Problem]]:
-    """The repository's suites with the judges settled, and one more with the wanted criteria that none of them uses.
-
-    Problems of agents do not count: none is run.
-    """
+    """The repository's suites with the judges settled, and one more with wanted criteria that none of them uses."""
     try:
         whole = settings.model_copy(update={"paths": (), "grep": ""})
         found = discover.discover(whole, specs=criteria.CRITERIA)

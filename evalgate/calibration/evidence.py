@@ -33,11 +33,7 @@ from evalgate.text import words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledItem:
-    """What a label is about: the criterion that is asked and the evidence it is asked about.
-
-    `turn`: of the evidence, None where the verdict is about the conversation. `subject`: the rubric's text, or the
-    sentence.
-    """
+    """What a label is about. `turn`: of the evidence, None for a verdict on all; `subject`: rubric or sentence."""
 
     label: Label
     use: CriterionUse
@@ -96,7 +92,7 @@ def find_items(
             continue
         spec, verdicts = _row_of(use)
         if verdicts.unit == "rubric" and text_of_rubric(subject, rubrics_of(use, evidence)) is None:
-            use = alone(use, subject)
+            use = _with_rubrics(use, {"rubric_id": "labelled", "rubric_content": {"text_property": subject}})
         if turn is not None and not adk_compat and Need.SCENARIO not in spec.needs:
             evidence, turn = only_turn(evidence, turn), 1
         items.append(LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject))
@@ -106,8 +102,7 @@ def find_items(
 def _judged(
     label: Label, use: CriterionUse, evidence: Evidence, *, prompt_version: str | None = None
 ) -> tuple[str, int | None, JudgeIdentity]:
-    """The subject and the turn of a label, None for a verdict on the conversation, and who judges. Raises
-    LabelProblem."""
+    """The subject, the turn (None for a verdict on the whole) and the judge of a label. Raises LabelProblem."""
     subject, count, turn = _subject(label, use, evidence), len(evidence.actual), label.line.turn
     if _row_of(use)[1].whole:
         turn = None
@@ -141,20 +136,7 @@ def recorded(label: Label, stored: Stored | None) -> Evidence:
         failed = any(trial.key == where for trial in stored.run.trials)
         message = "the agent failed in it" if failed else f"it has no repeat {where.repeat}"
         raise LabelProblem(NOWHERE, f"`{where.case_id}`: {message}", "Repeats count from 0.")
-    _check_answer(label, transcript.invocations)
-    case = cases[where.case_id]
-    return Evidence(
-        case=case,
-        actual=transcript.invocations,
-        expected=case.conversation,
-        final_state=transcript.final_state,
-        ended_by=transcript.ended_by,
-    )
-
-
-def _check_answer(label: Label, turns: Sequence[Invocation]) -> None:
-    """Raises LabelProblem where a conversation is not what was labelled."""
-    line = label.line
+    turns, line, case = transcript.invocations, label.line, cases[where.case_id]
     if line.turn is not None and line.turn > len(turns):
         message = f"`turn` is {line.turn}, the conversation has {words.counted(len(turns), 'turn')}"
         raise LabelProblem(NOWHERE, message, "Turns count from 1.")
@@ -163,11 +145,12 @@ def _check_answer(label: Label, turns: Sequence[Invocation]) -> None:
         message = f"the agent's answer in {line.suite} differs from the labeled one"
         hint = "Label the new answer, or keep the old one in the line: `user` and `answer`, or `conversation`."
         raise LabelProblem(ANOTHER_ANSWER, message, hint)
+    final_state, ended_by = transcript.final_state, transcript.ended_by
+    return Evidence(case=case, actual=turns, expected=case.conversation, final_state=final_state, ended_by=ended_by)
 
 
 def _use_of(label: Label, found: Mapping[str, CriterionUse], evidence: Evidence) -> CriterionUse:
-    """How the gate uses the label's criterion: in its suite, or in whichever suites use it alike. Raises
-    LabelProblem."""
+    """How the gate uses the label's criterion: in its suite, or in all that use it alike. Raises LabelProblem."""
     line = label.line
     if line.where is not None and line.where.suite in found:
         return found[line.where.suite]
@@ -234,11 +217,6 @@ def text_of_rubric(named: str, rubrics: Sequence[Rubric]) -> str | None:
     return by_id or next((rubric.text for rubric in rubrics if plain(rubric.text) == plain(named)), None)
 
 
-def alone(use: CriterionUse, rubric: str) -> CriterionUse:
-    """The use with one rubric of the label's own, asked for by itself."""
-    return _with_rubrics(use, {"rubric_id": "labelled", "rubric_content": {"text_property": rubric}})
-
-
 def _with_rubrics(use: CriterionUse, *rubrics: Json) -> CriterionUse:
     options = {name: value for name, value in use.options.items() if name != "rubrics"}
     return dataclasses.replace(use, options={**options, **({"rubrics": list(rubrics)} if rubrics else {})})
@@ -273,10 +251,7 @@ def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
 
 
 def said_of(grade: Grade, verdicts: Verdicts, *, turn: int | None, subject: str) -> tuple[bool | None, str, str]:
-    """What a grade says of a turn, or of one rubric or sentence of it: yes, no or None, the judge's label, and why.
-
-    `turn` None: of whichever turn there is.
-    """
+    """What a grade says of a turn (None: of any), a rubric or a sentence: yes, no or None, its label, and why."""
     found = [
         each
         for each in grade.findings
@@ -331,8 +306,7 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
             use, grade = uses.get((where.suite, name)), graded[where].grades.get(name)
             if use is None or grade is None:
                 raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
-            asked = stored.prompt_of(where.suite, name)
-            subject, turn, judge = _judged(label, use, evidence, prompt_version=asked)
+            subject, turn, judge = _judged(label, use, evidence, prompt_version=use.prompt_version)
         except LabelProblem as found:
             told = errors.warning if found.code == ANOTHER_ANSWER else errors.error
             problems.append(told(found.code, str(found), label.place, found.hint))

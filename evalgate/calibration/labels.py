@@ -115,15 +115,6 @@ class Label:
     evidence: Evidence | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsReading:
-    """The labels in the order of the file; `unlabelled`: lines that nobody has decided on."""
-
-    labels: tuple[Label, ...]
-    unlabelled: int
-    problems: tuple[Problem, ...] = ()
-
-
 def labelled_spec(name: str) -> CriterionSpec | None:
     """The row of a criterion whose verdicts people can label: its judge model says yes or no."""
     spec = criteria.CRITERIA.get(name)
@@ -132,12 +123,12 @@ def labelled_spec(name: str) -> CriterionSpec | None:
 
 def parse_labels(text: str, *, file: str) -> LabelsReading:
     """Read a file of labels. Empty lines are passed over."""
-    reader = _Reader(file)
+    reading = LabelsReading(file=file)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if line.strip():
-            reader.read(line.strip(), number)
-    problems = (*reader.problems, *_same_labels(reader.labels))
-    return LabelsReading(labels=tuple(reader.labels), unlabelled=reader.unlabelled, problems=problems)
+            reading.add(line.strip(), number)
+    reading.problems += _same_labels(reading.labels)
+    return reading
 
 
 def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
@@ -158,16 +149,16 @@ def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
         yield told("label-twice", message, label.place, hint)
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Reads one line after another."""
+@dataclass(slots=True, kw_only=True)
+class LabelsReading:
+    """The labels in the order of the file; `unlabelled`: how many lines nobody has decided on."""
 
     file: str
     labels: list[Label] = field(default_factory=list)
     unlabelled: int = 0
     problems: list[Problem] = field(default_factory=list)
 
-    def read(self, text: str, number: int) -> None:
+    def add(self, text: str, number: int) -> None:
         """Keep the label of a line, or what is wrong with it."""
         line = self._line(text, number)
         if line is None:

@@ -70,10 +70,7 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
 
 
 def fetch_files(client: Client, artifact: Artifact, *, into: Path, names: Collection[str]) -> dict[str, Path]:
-    """Download an artifact and write those of its files called `names` into the folder `into`.
-
-    Raises GitHubFailed, and OSError of `into`.
-    """
+    """Download an artifact and `extract` what is called `names`. Raises GitHubFailed, and OSError of `into`."""
     archive = into / f".artifact-{artifact.id}.zip"
     try:
         download(client, artifact, archive)

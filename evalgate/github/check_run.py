@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from evalgate.errors import Severity
 from evalgate.github import client as github_client
 from evalgate.github.client import CheckRun, Client, FailureKind, GitHubFailed
-from evalgate.reports.view import Level, Remark
+from evalgate.reports.view import Remark
 from evalgate.text import plain, words
 
 NAME: Final = "evalgate"
 MOST_BYTES: Final = 65_535
 BATCH: Final = 50
 MOST_ANNOTATIONS: Final = 500
-_LEVELS: Final = {Level.ERROR: "failure", Level.WARNING: "warning"}
+_LEVELS: Final = {Severity.ERROR: "failure", Severity.WARNING: "warning"}
 _LONGEST_TITLE = 255
 _LONGEST_MESSAGE_BYTES = 8 * 1024  # GitHub takes 64 KB; nobody reads that beside a line
 

@@ -363,10 +363,7 @@ class Client:
         return True
 
     def download(self, endpoint: Endpoint, into: IO[bytes], *, most_bytes: int, **values: object) -> None:
-        """GET what is kept on another host, which never sees the token, into the emptied `into`.
-
-        Raises GitHubFailed, and OSError of `into`.
-        """
+        """GET what another host keeps, which never sees the token. Raises GitHubFailed, and OSError of `into`."""
         with self._asked(endpoint, self._session, self._url(endpoint, values), follow=False) as start:
             if start.status_code >= 400:
                 raise _of_answer(endpoint, start, hidden=self._token)
@@ -408,7 +405,6 @@ class Client:
     def _answer(
         self, endpoint: Endpoint, url: str, parse: Callable[[bytes], Parsed], *, body: Mapping[str, Any] | None = None
     ) -> tuple[Parsed, requests.Response]:
-        """Send, and parse the answer."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         with self._asked(endpoint, self._session, url, data=data) as response:
             if response.status_code >= 400:
@@ -618,7 +614,6 @@ def _of_error(endpoint: Endpoint, error: Exception, *, hidden: str = "") -> GitH
 
 
 def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) -> GitHubFailed:
-    """The failure of an answer that is not what the API promises."""
     sort = plain.label(response.headers.get("content-type") or "no content type", 80)
     status, kind = response.status_code, FailureKind.MALFORMED
     message = f"could not {endpoint.doing}: the answer ({status}, {sort}) {plain.label(detail, 300)}"
@@ -626,7 +621,6 @@ def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) ->
 
 
 def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
-    """A redirect to another host, which is not followed."""
     host = (_origin(address) or ("", "", None))[1] or address
     message = f"could not {endpoint.doing}: GitHub sends us to another host ({plain.label(host, 100)})"
     return GitHubFailed(FailureKind.REDIRECTED, message, hint=_HINTS[FailureKind.REDIRECTED])

@@ -64,10 +64,7 @@ def render(job: Job, *, headline: str, details: str = "") -> str:
 
 
 def fetch_user(client: Client) -> str:
-    """Whose comments are ours: the token's own user. An app's token cannot ask, and is taken for the job's own.
-
-    Raises GitHubFailed.
-    """
+    """The token's own user; an app's token cannot ask, and is taken for the job's own. Raises GitHubFailed."""
     if client.token_of_app:
         return ACTIONS_BOT
     try:
@@ -134,8 +131,7 @@ def run_of(text: str, name: str) -> tuple[tuple[int, int], str]:
 
 
 def _ours(client: Client, number: int, name: str, login: str) -> list[Comment]:
-    """The gate's comments, oldest first: the token's own user wrote them, and they begin with our marker; a quotation
-    never does both."""
+    """The gate's comments, oldest first: by the token's own user, and with our marker first; no quotation has both."""
     marker = _MARKER.format(key=key_of(name))
     found = client.fetch_all(github_client.LIST_COMMENTS, Comment, issue_number=number)
     ours = [

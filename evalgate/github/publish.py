@@ -28,8 +28,7 @@ from evalgate.reports.view import Remark
 from evalgate.text import markdown, plain, words
 
 FAREWELL_S = 3.0
-"""What a run that is cancelled may wait for a request that is under way, and for each of its last ones: a runner kills
-within seconds."""
+"""What a cancelled run may wait for a request under way and for each of its last ones: runners kill within seconds."""
 PATIENCE_S = 30.0
 """The same for a run that ends for another reason."""
 
@@ -47,8 +46,9 @@ _REASON_WIDTH = 2_000
 
 def job_of(environ: Mapping[str, str], settings: Settings, *, address: str) -> Job:
     """The job that a runner's environment describes."""
-    run, attempt = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
-    return Job(name=settings.name, run=_number(run), attempt=_number(attempt), address=address)
+    told = (environ.get(f"GITHUB_RUN_{name}", "") for name in ("ID", "ATTEMPT"))
+    run, attempt = (int(text) if text.isascii() and text.isdigit() else 0 for text in told)
+    return Job(name=settings.name, run=run, attempt=attempt, address=address)
 
 
 def check_name(job: Job) -> str:
@@ -114,10 +114,6 @@ def conclusion_of(report: Report) -> Conclusion:
     if not verdict.blocks:
         return Conclusion.NEUTRAL
     return Conclusion.ACTION_REQUIRED if verdict.blocked_by is VerdictKind.NOT_MEASURED else Conclusion.FAILURE
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _why(reason: str) -> str:
@@ -224,7 +220,7 @@ class Posting:
             self._client.close()
 
     def _tell_progress(self, done: int, total: int) -> None:
-        """Have it told, unless there is something to tell that nobody has told yet."""
+        # not while there is something to tell that nobody has told yet
         if self._tells_progress and self._requests.unfinished_tasks == 0:
             self._requests.put(lambda: self._show_progress(done, total))
 
@@ -278,15 +274,10 @@ class Posting:
             self._complete(client, self._check, ready.conclusion, ready.output, ready.annotations)
 
     def _complete(
-        self,
-        client: Client,
-        check: CheckRun,
-        conclusion: Conclusion,
-        output: Output,
-        annotations: tuple[Remark, ...] = (),
+        self, client: Client, check: CheckRun, conclusion: Conclusion, output: Output, remarks: tuple[Remark, ...] = ()
     ) -> None:
         try:
-            check_run.complete(client, check, conclusion=conclusion, output=output, annotations=annotations)
+            check_run.complete(client, check, conclusion=conclusion, output=output, annotations=remarks)
             self._completed = True
         except EvalgateError as error:
             self._warn(f"the check run could not be posted: {error.message}", error.hint)

@@ -13,7 +13,7 @@ from statistics import fmean
 from evalgate.errors import Problem, Severity
 from evalgate.model import Report
 from evalgate.reports import view
-from evalgate.reports.view import Level, Remark
+from evalgate.reports.view import Remark
 from evalgate.text import plain, words, workflow_commands
 
 REASON_LIMIT = 1_000
@@ -36,10 +36,10 @@ def render(report: Report) -> tuple[str, ...]:
         each.below(report.links.folder) for each in report.problems if each.severity is Severity.ERROR or not is_part
     ]
     kinds = [
-        _Kind.of(found, problems, level=Level.ERROR, severity=Severity.ERROR, limit=PER_LEVEL),
-        _Kind.of(found, problems, level=Level.WARNING, severity=Severity.WARNING, limit=PER_LEVEL),
+        _Kind.of(found, problems, severity=Severity.ERROR, limit=PER_LEVEL),
+        _Kind.of(found, problems, severity=Severity.WARNING, limit=PER_LEVEL),
         # the last notice counts the rest
-        _Kind.of((), problems, level=None, severity=Severity.NOTE, limit=PER_LEVEL - 1),
+        _Kind.of(found, problems, severity=Severity.NOTE, limit=PER_LEVEL - 1),
     ]
     return (*(line for kind in kinds for line in kind.shown), *_rest(*kinds))
 
@@ -53,21 +53,13 @@ class _Kind:
     problems_left: int
 
     @classmethod
-    def of(
-        cls,
-        found: Sequence[Remark],
-        problems: Sequence[Problem],
-        *,
-        level: Level | None,
-        severity: Severity,
-        limit: int,
-    ) -> _Kind:
+    def of(cls, found: Sequence[Remark], problems: Sequence[Problem], *, severity: Severity, limit: int) -> _Kind:
         of_cases = [
             workflow_commands.render_command(
                 each.level.value, each.message, file=each.file, line=each.line, title=each.title
             )
             for each in found
-            if each.level is level
+            if each.level is severity
         ]
         of_problems = [workflow_commands.render_problem(_short(each)) for each in problems if each.severity is severity]
         room = max(0, limit - len(of_cases))

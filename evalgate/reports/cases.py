@@ -261,8 +261,7 @@ def against(verdict: CriterionVerdict) -> str:
 
 
 def allowed_cases(report: Report) -> Mapping[CaseKey, str]:
-    """Why every case that does not pass and decides nothing may do so, by suite and id; "" where whose failure it is
-    says it all."""
+    """Why a case that does not pass decides nothing, by suite and id; "" where whose failure it is says it all."""
     # what a pass rate allows may still be worse
     regressed = any(gate.gate is GateKind.REGRESSION and gate.kind is VerdictKind.FAIL for gate in report.verdict.gates)
     compared = report.comparison.cases if regressed and report.comparison is not None else ()
@@ -359,8 +358,7 @@ def origin_words(origin: BaseOrigin) -> str:
 
 
 def certainty(comparison: Comparison) -> str:
-    """What the differences are worth: exact where agents repeat themselves, or a sample and what it could have told; ""
-    where nothing is known of it."""
+    """What the differences are worth: exact, or a sample and what it could have told; "" where that is not known."""
     if comparison.overall is not None and comparison.overall.fact:
         if all(row.fact for row in comparison.criteria if row.rule.gating):
             return "Both agents gave the same result in every run, so the differences are exact."

@@ -215,7 +215,6 @@ def _joined(parts: Iterable[str]) -> str:
 
 @functools.cache
 def _macros(name: str) -> Any:
-    """Those of a template: `comment`, `summary`."""
     return templates.load(f"{name}.md.j2", package=__package__, known=_KNOWN)
 
 
@@ -232,8 +231,7 @@ def diff_calls(expected: Sequence[ToolCall] | None, actual: Sequence[ToolCall] |
 
 
 def diff_answers(expected: str, actual: str) -> Safe:
-    """The answers under a line that says how to read them: short or unlike ones as a diff of lines, long and alike
-    ones word by word."""
+    """The answers and how to read them: short or unlike ones as a diff of lines, long and alike ones word by word."""
     left, right = _lines(expected), _lines(actual)
     compared = diff.compare(expected, actual)
     if max(len(left), len(right)) <= SHORT_LINES or compared.likeness < ALIKE:

@@ -65,7 +65,6 @@ def _suite(suite: SuiteVerdict, found: list[CaseView], report: Report) -> tuple[
 
 
 def _gates(report: Report) -> tuple[ET.Element, list[str]]:
-    """A testsuite `evalgate` with a test case for each gate."""
     made = TestSuite(
         "evalgate", [_gate_case(gate, report) for gate in report.verdict.gates], timestamp=report.run.started_at[:19]
     )
@@ -107,7 +106,6 @@ def _opened(element: ET.Element, *, level: int) -> str:
 
 
 def _within(suite: ET.Element) -> str:
-    """The text of the test cases of a testsuite."""
     bare = ET.Element("testsuite")
     bare.extend(suite.iter("testcase"))
     ET.indent(bare, level=1)

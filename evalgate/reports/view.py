@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Final
 
+from evalgate.errors import Severity
 from evalgate.model import (
     USER_SIMULATOR,
     AskedJudge,
@@ -48,8 +48,7 @@ FOLDED: Final[Mapping[RelaxedKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
-    """A report with its cases in the order of its verdict, and the totals of its criteria; `comparison` None also where
-    there are no results of the base."""
+    """A report, its cases in its verdict's order, and totals; `comparison` None also without results of the base."""
 
     report: Report
     cases: tuple[CaseView, ...]
@@ -363,8 +362,7 @@ class Relaxed:
 def relaxed(
     found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named: int, room: int, size: Callable[[str], int]
 ) -> Relaxed | None:
-    """Rules first, in the order given, then the cases by file, at most `named` of them by name; `mark` is put to names
-    and values. None where nothing is relaxed."""
+    """Rules first, then the cases by file, `named` of them by name; `mark` spells names and values. None: nothing."""
     if not found:
         return None
     lines = relaxed_lines(found, mark=mark, named=named)
@@ -394,8 +392,7 @@ def relaxed_lines(relaxed: Iterable[RelaxedRule], *, mark: Callable[[str], str],
 
 
 def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLine], int]) -> tuple[RelaxedLine, ...]:
-    """All of the lines while they fit into `room`; else as many of each kind as of any other, as far as there are, so
-    that none hides another. In their order."""
+    """The lines that fit into `room`, in their order; as many of each kind as of any other, so that none hides one."""
     kinds: dict[str, list[int]] = {}
     for at, line in enumerate(found):
         kinds.setdefault(line.about, []).append(at)
@@ -410,7 +407,6 @@ def within(found: Sequence[RelaxedLine], *, room: int, size: Callable[[RelaxedLi
 
 
 def _relaxed_counts(rules: int, found: int) -> str:
-    """`3 rules and 12 cases`."""
     told = (words.counted(rules, "rule") if rules else "", words.counted(found, "case") if found else "")
     return words.listed(each for each in told if each)
 
@@ -434,18 +430,11 @@ def _together(found: Sequence[RelaxedRule], *, mark: Callable[[str], str], named
     return RelaxedLine(text=f"{told}{where}: {listed}", about=first.kind.value, cases=len(found))
 
 
-class Level(enum.StrEnum):
-    """How loud a remark is."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
     """What is to be said beside a line of a file; `line` counts from 1, None where it is not known."""
 
-    level: Level
+    level: Severity
     file: str
     line: int | None
     title: str
@@ -464,11 +453,11 @@ def remarks(report: Report) -> tuple[Remark, ...]:
     quiet = [each for each in failing if _is_warning(each)]
     relaxed = report.comparison.relaxed if report.comparison is not None else ()
     return (
-        *(_remark(each, Level.ERROR, report.links) for each in loud),
-        *(_remark(each, Level.WARNING, report.links) for each in (*unknown, *quiet)),
+        *(_remark(each, Severity.ERROR, report.links) for each in loud),
+        *(_remark(each, Severity.WARNING, report.links) for each in (*unknown, *quiet)),
         *(
             Remark(
-                level=Level.WARNING,
+                level=Severity.WARNING,
                 file=report.links.place(each.place.file),
                 line=each.place.line,
                 title="relaxed rule",
@@ -489,7 +478,7 @@ def _is_warning(case: CaseView) -> bool:
     return known or case.allowed is not None
 
 
-def _remark(case: CaseView, level: Level, links: Links) -> Remark:
+def _remark(case: CaseView, level: Severity, links: Links) -> Remark:
     lines = [f"{plain.label(each.name, TITLE_LIMIT)} {reports_cases.against(each)}" for each in case.failing]
     lines.append(case.failure_origin)
     if not case.failing:

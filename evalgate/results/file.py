@@ -559,8 +559,7 @@ MOST_RUNS: Final = 1_000
 
 
 def read_untrusted(path: Path, *, shown_as: str) -> Stored:
-    """`read_results` for a file that anybody may have written. Raises ConfigError, and nothing else, for whatever is in
-    it."""
+    """`read_results` for a file that anybody may have written. Raises ConfigError alone, whatever is in it."""
     place = Place(file=shown_as)
     raw = _read_json(path, place=place, of="", most_bytes=UNTRUSTED_BYTES)
     validate_untrusted(raw, place)

@@ -43,8 +43,7 @@ Mean: TypeAlias = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run of the base branch; `number` counts all there ever were, from 1. `at`: ISO 8601, UTC; `means`: of each
-    criterion, over the cases with a score."""
+    """A run of the base branch; `number` counts all that ever were. `at`: ISO 8601, UTC; `means`: by criterion."""
 
     number: Count
     commit: str
@@ -135,10 +134,7 @@ class History:
         return trends(self.past or PastRuns(), means_of(run))
 
     def keep(self, report: Report) -> Report:
-        """Keep a complete run on the base branch, whatever its verdict: later runs are compared with what is there.
-
-        Returns the report with what could not be kept.
-        """
+        """Keep a complete run on the base branch, whatever its verdict; the report, with what could not be kept."""
         run, settings, results = report.run, self.settings, report.files.get("results")
         wanted = settings.save_baseline == "always" or (
             settings.save_baseline == "auto" and self.context.on_base_branch
@@ -152,28 +148,25 @@ class History:
         if not results_stores.has_conversation(run):  # an outage: nothing could be compared with it
             self.context.say("the results are not stored: the agent failed in every run")
             return report
-        unkept = self._save(run, Path(results), adk_compat=report.policy.adk_compat)
-        return replace(report, problems=(*report.problems, *unkept))
-
-    def _save(self, run: Run, results: Path, *, adk_compat: bool) -> Iterator[Problem]:
         commit = run.commit or (self.repo.head if self.repo is not None else "")
-        revise = add_run(summary_of(run, commit, adk_compat=adk_compat), warn=self.context.say)
+        revise = add_run(summary_of(run, commit, adk_compat=report.policy.adk_compat), warn=self.context.say)
+        unkept = []
         for store in self.stores:
             try:
-                store.save(commit, results, now=self.context.now, revise=revise)
+                store.save(commit, Path(results), now=self.context.now, revise=revise)
             except EvalgateError as error:
                 message = f"the results were not stored in the {store.name}: {error.message}"
-                yield errors.warning("not-kept", message, hint=error.hint)
+                unkept.append(errors.warning("not-kept", message, hint=error.hint))
             else:
                 self.context.say(f"results of {commit[:7]} stored in the {store.name}")
+        return replace(report, problems=(*report.problems, *unkept))
 
 
 @contextlib.contextmanager
 def opened(
     settings: Settings, context: Context, *, admission: int, renamed: Mapping[str, str] | None = None
 ) -> Iterator[History]:
-    """The stores that the settings name and what they remember, as it is before any agent runs; with a line instead
-    where git does not know the folder."""
+    """The stores that the settings name and what they remember, before any agent runs; says what cannot be used."""
     unknown = History(settings=settings, context=context)
     named = bool(settings.data_branch or settings.baseline_folder)
     if not named or (settings.shard and not settings.admission):  # a shard is not kept, and shows no trend

@@ -17,8 +17,7 @@ RESULTS, BASE_RESULTS = "results.json", "base.json"
 def write_all(
     texts: Iterable[tuple[str, str, Iterable[str]]], folder: Path
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """Write texts into `folder`, each with its name and its file's: the paths by name, and a warning for each file that
-    could not be written."""
+    """Write texts (name, file name, pieces) into `folder`: the paths by name, and a warning for each that failed."""
     files, problems = {}, []
     for name, file_name, text in texts:
         problem = write_file(folder / file_name, text)

@@ -215,15 +215,9 @@ class Store(Protocol):
 
 
 def _find_first(
-    picked: Iterable[tuple[int, Entry]],
-    read: Callable[[Entry], bytes | None],
-    *,
-    scratch: Path,
-    where: str,
-    warn: Warn,
+    picked: Iterable[tuple[int, Entry]], read: Callable[[Entry], bytes | None], *, scratch: Path, where: str, warn: Warn
 ) -> StoredRun | None:
-    """The first run that can be unpacked to `scratch`. `read`: what is stored of it, None where it was just dropped;
-    raises Unreadable."""
+    """The first run that can be unpacked to `scratch`. `read`: what is stored, None if dropped; raises Unreadable."""
     scratch.mkdir(parents=True, exist_ok=True)
     for distance, entry in picked:
         path = scratch / f"{entry.commit}-{secrets.token_hex(4)}.json"
@@ -261,8 +255,7 @@ class _Branch:
     @property
     def entries(self) -> list[Entry]:
         """The runs that it holds."""
-        prefix = f"{RUNS}/"
-        return parse_names(name.removeprefix(prefix) for name in self.files if name.startswith(prefix))
+        return parse_names(name.removeprefix(f"{RUNS}/") for name in self.files if name.startswith(f"{RUNS}/"))
 
     @property
     def has_more(self) -> bool:
@@ -397,7 +390,6 @@ class DataBranch:
     # --- writing -----------------------------------------------------------------------------------
 
     def _made(self, tip: _Branch, entry: Entry, *, run: str, revise: Revise | None, now: datetime) -> str:
-        """A commit that adds the run to the tip."""
         files = {f"{RUNS}/{entry.name}": run}
         for name, data in _files_beside(tip.files.keys(), revise, lambda: self._read(tip, HISTORY)).items():
             path = self._repo.folder / "file"
@@ -544,8 +536,7 @@ def _unavailable(folder: Path) -> Iterator[None]:
 
 
 def holds(place: Path, repo: Repository) -> bool:
-    """Whether the commit that is checked out has files in `place`, as it always has at the top of the checkout, or a
-    submodule or a file of its own above it."""
+    """Whether the commit that is checked out has files in `place`, or a submodule or a file of its own above it."""
     top = repo.source.working_tree.resolve()
     found = place.resolve()
     if not repo.head or not found.is_relative_to(top):
@@ -659,8 +650,7 @@ def has_conversation(run: Run) -> bool:
 
 
 def aged(origin: BaseOrigin, *, settings: Settings, now: datetime, notes: Iterable[str] = ()) -> BaseOrigin:
-    """The origin with the age of its results in days, a note where they are older than `max_baseline_age`, and `notes`
-    behind it."""
+    """The origin with the age of its results, a note where they are older than `max_baseline_age`, and `notes`."""
     age_days, told = origin.age_days, list(origin.notes)
     with contextlib.suppress(ValueError):
         measured = datetime.fromisoformat(origin.measured_at)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from evalgate.model import Persona, PersonaBehavior
@@ -178,43 +177,41 @@ _CHATTY = PersonaBehavior(
     ),
 )
 
-BUILT_IN: Final[Mapping[str, Persona]] = MappingProxyType(
-    {
-        persona.persona_id: persona
-        for persona in (
-            Persona(
-                persona_id="EXPERT",
-                description="Somebody who knows the field and exactly what is wanted. The agent is a tool that should "
-                "do it quickly; there is no patience for chatter or needless questions.",
-                behaviors=(
-                    _FULL_REQUESTS,
-                    _ANSWERS_THE_RELEVANT,
-                    _CORRECTS,
-                    _ONE_MORE_TRY,
-                    _ENDS_AFTER_TWO_FAILURES,
-                    _MATTER_OF_FACT,
-                ),
+BUILT_IN: Final[Mapping[str, Persona]] = {
+    persona.persona_id: persona
+    for persona in (
+        Persona(
+            persona_id="EXPERT",
+            description="Somebody who knows the field and exactly what is wanted. The agent is a tool that should "
+            "do it quickly; there is no patience for chatter or needless questions.",
+            behaviors=(
+                _FULL_REQUESTS,
+                _ANSWERS_THE_RELEVANT,
+                _CORRECTS,
+                _ONE_MORE_TRY,
+                _ENDS_AFTER_TWO_FAILURES,
+                _MATTER_OF_FACT,
             ),
-            Persona(
-                persona_id="NOVICE",
-                description="Somebody with a problem that they only half understand, who leans on the agent. There is "
-                "patience for its questions, and no knowledge to notice or mend its mistakes.",
-                behaviors=(_BARE_GOALS, _NEVER_CORRECTS, _ANSWERS_EVERYTHING, _ENDS_AFTER_A_FAILURE, _CHATTY),
+        ),
+        Persona(
+            persona_id="NOVICE",
+            description="Somebody with a problem that they only half understand, who leans on the agent. There is "
+            "patience for its questions, and no knowledge to notice or mend its mistakes.",
+            behaviors=(_BARE_GOALS, _NEVER_CORRECTS, _ANSWERS_EVERYTHING, _ENDS_AFTER_A_FAILURE, _CHATTY),
+        ),
+        Persona(
+            persona_id="EVALUATOR",
+            description="Somebody who tries out whether the agent can reach the goals of the plan.",
+            behaviors=(
+                _FULL_REQUESTS,
+                _ANSWERS_THE_RELEVANT,
+                _ENDS_AFTER_A_FAILURE,
+                _NEVER_CORRECTS,
+                _CHATTY,
             ),
-            Persona(
-                persona_id="EVALUATOR",
-                description="Somebody who tries out whether the agent can reach the goals of the plan.",
-                behaviors=(
-                    _FULL_REQUESTS,
-                    _ANSWERS_THE_RELEVANT,
-                    _ENDS_AFTER_A_FAILURE,
-                    _NEVER_CORRECTS,
-                    _CHATTY,
-                ),
-            ),
-        )
-    }
-)
+        ),
+    )
+}
 """By the id that an evaluation file names."""
 
 

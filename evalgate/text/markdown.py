@@ -41,8 +41,7 @@ _WEB_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 
 
 def prose(text: str) -> str:
-    """`text` on one line as plain words: every mark of Markdown escaped, every trigger parted; what stands between
-    backticks becomes code."""
+    """`text` on one line as plain words: marks of Markdown escaped, triggers parted; between backticks it is code."""
     return _with_code(plain.one_line(text), words=_prose, names=code)
 
 

@@ -104,10 +104,7 @@ def _fitting(rows: Sequence[str], *, lines: int, limit: int) -> list[str]:
 
 
 def wrap(text: str, width: int, *, start: int = 0) -> list[str]:
-    """The lines of `text`, broken at blanks (or anywhere, where there is none) to at most `width` columns.
-
-    The first line begins at column `start`.
-    """
+    """The lines of `text`, broken at blanks, or else anywhere, to `width` columns; the first begins at `start`."""
     first, *rest = text.split("\n")
     return [*_wrapped(first, width, start=start), *(piece for line in rest for piece in _wrapped(line, width))]
 

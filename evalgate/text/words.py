@@ -106,12 +106,8 @@ def between(low: float, high: float, *, share: bool = False, like: str = "") -> 
 
 def threshold(value: float | None) -> str:
     """A threshold as the user wrote it, with at least two decimals."""
-    if value is None:
-        return "-"
-    if not math.isfinite(value):
-        return str(value)
     shortest = score(value)
-    return shortest if float(shortest.replace(",", "")) == value else repr(value)
+    return shortest if value is None or float(shortest.replace(",", "")) == value else repr(value)
 
 
 def against(value: float | None, limit: float | None, *, met: bool) -> str:

@@ -20,8 +20,7 @@ def render_command(kind: str, message: str, **properties: str | int | None) -> s
 
 
 def render_problem(problem: Problem) -> str:
-    """A problem as the annotation that its severity asks for. A file outside the repository is named in the message:
-    a runner shows no annotation beside it."""
+    """A problem as an annotation; the message names a file outside the repository, where a runner shows none."""
     message = f"{problem.message} [{problem.code}]" + (f"\n{problem.hint}" if problem.hint else "")
     kind, place = problem.severity.value, problem.place
     if place is None:
