@@ -31,17 +31,16 @@ WIDE = 0.3
 """An interval of kappa that is wider says too little to gate on."""
 
 
-def confusion(verdicts: Iterable[LabelledVerdict]) -> Confusion:
+def confusion(verdicts: Sequence[LabelledVerdict]) -> Confusion:
     """The matrix of the labels; what the judge could not decide is no disagreement."""
-    listed = list(verdicts)
-    cells = [(each.label.human, each.passed) for each in listed]
+    cells = [(each.label.human, each.passed) for each in verdicts]
     return Confusion(
         true_positive=cells.count((True, True)),
         false_negative=cells.count((True, False)),
         false_positive=cells.count((False, True)),
         true_negative=cells.count((False, False)),
-        undecided=sum(each.passed is None for each in listed),
-        clusters=len({each.cluster for each in listed}),
+        undecided=sum(each.passed is None for each in verdicts),
+        clusters=len({each.cluster for each in verdicts}),
     )
 
 
@@ -156,15 +155,11 @@ def _clipped(text: str) -> str:
     return text if len(text) <= CLIP else f"{text[:CLIP]}..."
 
 
-# --- what is still lacking ------------------------------------------------------------------------
-
-
 def caveats(each: CriterionCalibration) -> list[str]:
     """What a reader must know before trusting the figures: sentences, none where all is well."""
-    found: list[str] = []
     if not each.matrix.total:
-        found.append("the judge decided none of the labels, so its agreement is unknown")
-        return found
+        return ["the judge decided none of the labels, so its agreement is unknown"]
+    found: list[str] = []
     if each.kappa is None:
         one = "yes" if each.matrix.positives else "no"
         found.append(f"every label is a {one}, and so is every verdict: kappa and the other rate need the other kind")
@@ -181,9 +176,6 @@ def caveats(each: CriterionCalibration) -> list[str]:
         total = words.counted(each.matrix.total + undecided, "label")
         found.append(f"{undecided} of {total} undecided by the judge (excluded)")
     return found
-
-
-# --- what a gate may ask for ----------------------------------------------------------------------
 
 
 def of_judge(criterion: str, judge: JudgeIdentity, calibration: Calibration | None) -> CriterionCalibration | None:

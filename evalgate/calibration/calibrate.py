@@ -66,10 +66,8 @@ def calibrate(
     say: Callable[[str], None],
 ) -> tuple[Calibration, Judged]:
     """Compare the judge with the labels: by the verdicts in `results`, else by asking it, about the conversations in
-    `conversations` where labels name them. `cache`: a folder; `say`: where warnings go.
-
-    Raises ConfigError with every problem of the labels at once, NothingToDo where nothing is labelled, UnavailableError
-    where the judge decided nothing.
+    `conversations` where labels name them. `cache`: a folder; `say`: where warnings go. Raises ConfigError with every
+    problem of the labels, NothingToDo where nothing is labelled, UnavailableError where the judge decided nothing.
     """
     shown = labels_file.relative_to(settings.root) if labels_file.is_relative_to(settings.root) else labels_file
     data = walk.read_named(labels_file, shown=shown.as_posix())
@@ -104,9 +102,6 @@ def calibrate(
     notes = (*judged.notes, *([waiting] if read.unlabelled else []))
     problems = (*read.problems, *judged.problems)
     return calibration, Judged(verdicts=judged.verdicts, notes=notes, problems=problems, took=judged.took)
-
-
-# --- asking the judge -----------------------------------------------------------------------------
 
 
 def _ask(

@@ -73,9 +73,6 @@ ANOTHER_ANSWER = "label-of-another-answer"
 NOWHERE = "label-place-unknown"
 
 
-# --- to be asked anew -----------------------------------------------------------------------------
-
-
 def find_items(
     given: Sequence[Label], *, uses: Mapping[str, Mapping[str, CriterionUse]], stored: Stored | None, adk_compat: bool
 ) -> tuple[list[LabelledItem], list[Problem]]:
@@ -229,9 +226,6 @@ def only_turn(evidence: Evidence, turn: int) -> Evidence:
     return Evidence(case=case, actual=evidence.actual[turn - 1 : turn], expected=expected)
 
 
-# --- verdicts -------------------------------------------------------------------------------------
-
-
 def verdict_of(item: LabelledItem, grade: Grade) -> LabelledVerdict:
     """The label beside what the grade says of the same thing."""
     passed, word, message = said_of(grade, _row_of(item.use)[1], turn=item.turn, subject=item.subject)
@@ -284,9 +278,6 @@ def content(invocation: Invocation) -> Json:
         "calls": [[call.name, call.args] for call in invocation.tool_calls],
         "answer": prompting.answer_of(invocation),
     }
-
-
-# --- of a run that was stored ---------------------------------------------------------------------
 
 
 def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[LabelledVerdict], list[Problem]]:

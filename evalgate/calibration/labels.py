@@ -264,14 +264,10 @@ def _text(text: str, role: str) -> Content:
     return Content(parts=(Text(text=text),), role=role)
 
 
-# --- drafting -------------------------------------------------------------------------------------
-
-
 def draft(stored: Stored, *, most: int, seed: int) -> list[str]:
     """Lines of a labels file with empty labels, at most `most` of each criterion, drawn at random.
 
-    What the judge said is left out: who sees it agrees with it. Nor does it weigh in the draw: a sample that favours
-    what the judge rejects distorts TPR and TNR.
+    What the judge said is left out, since who sees it agrees with it; nor does it weigh in the draw, for TPR and TNR.
     """
     random = Random(seed)  # noqa: S311 - which verdicts to label, no secret
     by_criterion: dict[str, list[dict[str, Any]]] = {}

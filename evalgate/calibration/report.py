@@ -19,32 +19,25 @@ KINDS = {
 
 def render(calibration: Calibration, *, caveats: Sequence[tuple[str, str]] = (), notes: Iterable[str] = ()) -> str:
     """All of it as lines. `caveats`: criterion and sentence. Nothing in it can command a terminal or a runner."""
+    figures: list[tuple[str, ...]] = [("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")]
+    counts: list[tuple[str, ...]] = [
+        ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
+    ]
+    for each in calibration.criteria:
+        name, found = plain.label(each.criterion, NAME), each.matrix
+        rates = [rate(known) for known in (each.agreement, each.kappa, each.tpr, each.tnr)]
+        figures.append((name, judge(each.judge), f"{found.total + found.undecided:,}", *rates))
+        agreed, parted = (found.true_positive, found.true_negative), (found.false_positive, found.false_negative)
+        counts.append((name, *(f"{count:,}" for count in (*agreed, *parted, found.undecided))))
     lines = [
-        *plain.table([_FIGURES, *map(_figures, calibration.criteria)]),
+        *plain.table(figures),
         "",
-        *plain.table([_CONFUSION, *map(_confusion, calibration.criteria)]),
+        *plain.table(counts),
         *(f"{plain.label(name, NAME)}: {sentence}" for name, sentence in caveats),
         *(f"note: {note}" for note in notes),
         *(line for each in calibration.criteria for line in _examples(each)),
     ]
     return workflow_commands.disarm("\n".join(lines)) + "\n"
-
-
-_FIGURES = ("criterion", "judge", "labels", "agreement", "kappa", "TPR", "TNR")
-_CONFUSION = ("criterion", "both yes", "both no", "only judge yes", "only people yes", "undecided")
-
-
-def _figures(each: CriterionCalibration) -> tuple[str, ...]:
-    rates = (each.agreement, each.kappa, each.tpr, each.tnr)
-    total = each.matrix.total + each.matrix.undecided
-    return (plain.label(each.criterion, NAME), judge(each.judge), f"{total:,}", *(rate(found) for found in rates))
-
-
-def _confusion(each: CriterionCalibration) -> tuple[str, ...]:
-    found = each.matrix
-    agreed, parted = (found.true_positive, found.true_negative), (found.false_positive, found.false_negative)
-    counts = (*agreed, *parted, found.undecided)
-    return (plain.label(each.criterion, NAME), *(f"{count:,}" for count in counts))
 
 
 def judge(identity: JudgeIdentity) -> str:

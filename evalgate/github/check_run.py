@@ -59,8 +59,7 @@ def complete(
 ) -> int:
     """End it; `annotations` most important first. How many of them were left out. Raises GitHubFailed.
 
-    The conclusion goes out with the first fifty annotations, or without any, should GitHub refuse those: it never waits
-    for them. The rest is added fifty by fifty.
+    The conclusion goes out with the first fifty, or without any, should GitHub refuse those. The rest is added later.
     """
     rows = [_row(each) for each in annotations[:MOST_ANNOTATIONS]]
     batches = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]

@@ -102,8 +102,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
 
 
 def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, name: str) -> Posted:
-    """Bring the oldest comment up to date, unless a newer run wrote one, and remove its doubles: of runs that began at
-    once, of an app that did not know its own."""
+    """Bring the oldest comment up to date, unless a newer run wrote one, and remove its doubles."""
     own, own_job = run_of(text, name)
     newest, job = max((run_of(each.body or "", name) for each in found), key=lambda each: each[0])
     if own[0] and newest == own and job != own_job:

@@ -70,10 +70,9 @@ def resolve(event: EventContext, client: Client) -> EventContext:
 
 
 def find_by_head(client: Client, event: EventContext) -> tuple[Pull, ...]:
-    """The open pull requests into this repository whose head is the event's right now, by number.
+    """The open pull requests into this repository whose head is the event's right now, by number. Raises GitHubFailed.
 
-    The commit is asked first; of a fork's commit that may say nothing, so the branch is asked next. Empty: closed, or
-    pushed to since. Raises GitHubFailed.
+    The commit is asked first; of a fork's that may say nothing, so the branch is next. Empty: closed, or pushed since.
     """
     try:
         found = client.fetch_all(github_client.LIST_COMMIT_PULLS, Pull, commit_sha=event.head.sha)

@@ -77,8 +77,7 @@ def _short(problem: Problem) -> Problem:
 
 
 def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
-    """What GitHub does not show, and where to find it: cases and rules in the reports, everything else in the log,
-    which has also what became known after the reports were made."""
+    """What GitHub does not show, and where it is: cases and rules in the reports, everything else in the log."""
     of_cases = [
         words.counted(errors.cases_left, "more failing case") if errors.cases_left else "",
         words.counted(warnings.cases_left, "more warning") + " about cases and rules" if warnings.cases_left else "",
@@ -95,11 +94,9 @@ def _rest(errors: _Kind, warnings: _Kind, notices: _Kind) -> list[str]:
 
 
 def render_outputs(report: Report) -> Mapping[str, str]:
-    """Name to value, as action.yml lists them.
-
-    `scores` is a JSON object: the mean of each criterion over all cases that have a value, null where none has. So is
-    `delta`: head's mean minus base's by criterion; `{}` without a comparison. `judge-cost-usd` is empty where the price
-    of any call is unknown.
+    """Name to value, as action.yml lists them. `scores`: the mean of each criterion over all cases that have a value,
+    null where none has; `delta`: head's mean minus base's, `{}` without a comparison; both JSON objects.
+    `judge-cost-usd` is empty where the price of any call is unknown.
     """
     counts = view.of(report).totals
     rows = report.comparison.criteria if report.comparison is not None else ()

@@ -151,15 +151,19 @@ def _cases(v: View, *, room: int) -> tuple[str, ...]:
 
 
 def _section(kind: VerdictKind, v: View, *, room: int, depth: Depth) -> str:
-    """A section of cases: whole ones, then lines, then a count; "" without any. Of those not measured GROUP_FROM and
-    more of one and the same reason are told as one, largest group first."""
+    """Whole cases, then lines, then a count; "" without any. GROUP_FROM and more unmeasured for one reason are one."""
     found: Sequence[CaseView] = [case for case in v.cases if case.kind is kind]
     if not found:
         return ""
     if kind is VerdictKind.FAIL:
         found = reports_cases.worst_first(found)
     comment = _macros("comment")
-    groups, alone = _by_reason(found) if kind is VerdictKind.NOT_MEASURED else ([], found)
+    by_reason: dict[str, list[CaseView]] = {}
+    for each in found if kind is VerdictKind.NOT_MEASURED else ():
+        by_reason.setdefault(wording.why_unmeasured(each), []).append(each)
+    groups = sorted((group for group in by_reason.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
+    few = [each for group in by_reason.values() if len(group) < GROUP_FROM for each in group]
+    alone = few if by_reason else found
     items = [Item(line=comment.group_line(each), full=partial(_whole, comment.group, v, each)) for each in groups]
     items += [Item(line=_line(v, each), full=partial(_whole, comment.case, v, each, depth.turns)) for each in alone]
     heading = comment.heading(kind.value, len(found))
@@ -178,14 +182,6 @@ def _line(v: View, case: CaseView) -> str:
 
 def _whole(macro: Callable[..., str], *about: object) -> str:
     return markdown.tidy(macro(*about))
-
-
-def _by_reason(found: Sequence[CaseView]) -> tuple[list[list[CaseView]], list[CaseView]]:
-    groups: dict[str, list[CaseView]] = {}
-    for each in found:
-        groups.setdefault(wording.why_unmeasured(each), []).append(each)
-    large = sorted((group for group in groups.values() if len(group) >= GROUP_FROM), key=len, reverse=True)
-    return large, [each for group in groups.values() if len(group) < GROUP_FROM for each in group]
 
 
 def _flaky(v: View, *, limit: int) -> str:

@@ -27,11 +27,9 @@ def render(report: Report) -> str:
     """The file: one testsuite a suite, one testcase a case.
 
     `<failure>`: a criterion below its threshold. `<error>`: not measured, a broken agent above all. `<skipped>`:
-    inconclusive, or left out by the user. Informational criteria never fail. Times have three decimals, as the
-    Jenkins schema asks; `file` and `line` are what annotating readers look for beyond that schema. Beside a base, a
-    last testsuite has the answers of both gates: a regression may have no failing case. What decides nothing (advisory,
-    allowed by `threshold: new`, within the required pass rate) is skipped: no reader turns red over what the gate lets
-    through.
+    inconclusive, left out by the user, or deciding nothing: no reader turns red over what the gate lets through. Times
+    have three decimals, as the Jenkins schema asks; `file` and `line` are for annotating readers. Beside a base, a last
+    testsuite has the answers of both gates: a regression may have no failing case.
     """
     found: defaultdict[str, list[CaseView]] = defaultdict(list)
     for case in view.of(report).cases:

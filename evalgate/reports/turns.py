@@ -195,9 +195,8 @@ def _findings(number: int | None, *, trial: GradedTrial) -> Iterator[tuple[str, 
 def _base(
     case: CaseView, trial: GradedTrial, sides: tuple[Sequence[Invocation], Sequence[Invocation]] | None
 ) -> Sequence[Invocation]:
-    """The turns of the base's trial with the same number as head's that is shown, else of its first; () where head
-    does not fail alone, or nothing was kept. Where a simulated user led both, only those that head's had as well: what
-    comes after the conversations diverged answers something else."""
+    """The turns of the base's trial with the number of head's that is shown, else of its first; () where head does not
+    fail alone, or nothing was kept. Where a simulated user led both, those until the conversations diverged."""
     comparison = case.report.comparison
     if comparison is None or comparison.base is None or case.compared is None or not case.compared.broken:
         return ()

@@ -412,8 +412,7 @@ def _relaxed_counts(rules: int, found: int) -> str:
 
 
 def _relaxed_sentence(each: RelaxedRule, *, mark: Callable[[str], str]) -> str:
-    values = {"subject": each.subject, "base": each.base or "set", "head": each.head or "none"}
-    told = wording.RELAXED[each.kind].format(**{name: mark(value) for name, value in values.items()})
+    told = wording.relaxed(each, mark=mark)
     return f"{told} in {mark(each.suite)}" if each.suite not in ("", each.subject) else told
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -148,9 +148,10 @@ def unasked(gate: GateVerdict, report: Report) -> bool:
     return gate.gate is GateKind.REGRESSION and comparison is not None and comparison.no_agent
 
 
-def relaxed(each: RelaxedRule) -> str:
-    """One rule that head relaxed."""
-    return RELAXED[each.kind].format(subject=each.subject, base=each.base or "set", head=each.head or "none")
+def relaxed(each: RelaxedRule, *, mark: Callable[[str], str] = str) -> str:
+    """One rule that head relaxed; `mark` spells names and values."""
+    subject, base, head = mark(each.subject), mark(each.base or "set"), mark(each.head or "none")
+    return RELAXED[each.kind].format(subject=subject, base=base, head=head)
 
 
 def failure_sentence(failure: AgentFailure) -> str:

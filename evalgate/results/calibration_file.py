@@ -54,9 +54,7 @@ class JudgeWire(CalibrationShape):
 
     def noun(self) -> JudgeIdentity:
         """The judge."""
-        return JudgeIdentity(
-            model=self.model, prompt_version=self.prompt_version, num_samples=self.num_samples, config=self.config
-        )
+        return JudgeIdentity(**self.model_dump())
 
 
 class MatrixWire(CalibrationShape):
@@ -172,11 +170,7 @@ def parse(text: str) -> Calibration:
 
 def judge_json(judge: JudgeIdentity) -> dict[str, Any]:
     """A judge as JSON-ready values."""
-    written: dict[str, Any] = {
-        "model": judge.model,
-        "prompt_version": judge.prompt_version,
-        "num_samples": judge.num_samples,
-    }
+    written = {name: getattr(judge, name) for name in ("model", "prompt_version", "num_samples")}
     return written | ({"config": dict(judge.config)} if judge.config else {})
 
 

@@ -302,9 +302,9 @@ class DataBranch:
         """See `Store`."""
         tip = self._fetched()
 
-        def read(entry: Entry) -> bytes:
+        def read(entry: Entry) -> bytes | None:
             try:
-                return self._content(tip.files[f"{RUNS}/{entry.name}"], MOST_PACKED_BYTES)
+                return self._read(tip, f"{RUNS}/{entry.name}", MOST_PACKED_BYTES)
             except GitFailed as error:
                 raise Unreadable(error.words) from error
 
@@ -381,11 +381,10 @@ class DataBranch:
                 if name:
                     yield prefix + name, about.split()[2] if about.startswith("100644 blob ") else ""
 
-    def _read(self, tip: _Branch, name: str) -> bytes | None:
-        return self._content(tip.files[name], MOST_HISTORY_BYTES) if name in tip.files else None
-
-    def _content(self, blob: str, most_bytes: int) -> bytes:
-        return self._repo.run_with_remote("cat-file", "blob", blob, most_bytes=most_bytes)
+    def _read(self, tip: _Branch, name: str, most_bytes: int = MOST_HISTORY_BYTES) -> bytes | None:
+        if name not in tip.files:
+            return None
+        return self._repo.run_with_remote("cat-file", "blob", tip.files[name], most_bytes=most_bytes)
 
     # --- writing -----------------------------------------------------------------------------------
 

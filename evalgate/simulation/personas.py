@@ -202,13 +202,7 @@ BUILT_IN: Final[Mapping[str, Persona]] = {
         Persona(
             persona_id="EVALUATOR",
             description="Somebody who tries out whether the agent can reach the goals of the plan.",
-            behaviors=(
-                _FULL_REQUESTS,
-                _ANSWERS_THE_RELEVANT,
-                _ENDS_AFTER_A_FAILURE,
-                _NEVER_CORRECTS,
-                _CHATTY,
-            ),
+            behaviors=(_FULL_REQUESTS, _ANSWERS_THE_RELEVANT, _ENDS_AFTER_A_FAILURE, _NEVER_CORRECTS, _CHATTY),
         ),
     )
 }
