@@ -281,10 +281,8 @@ def content(invocation: Invocation) -> Json:
 
 
 def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[LabelledVerdict], list[Problem]]:
-    """What the run that was stored says of each label that has a place in it, and what stands in the way.
-
-    Another answer than the one that was labelled is what a run may well have: the label is left out, and that is told.
-    """
+    """What the run that was stored says of each label that has a place in it, and what stands in the way. A label of
+    another answer than the run has is left out, and that is told."""
     verdicts, problems = list[LabelledVerdict](), list[Problem]()
     uses = {(suite.key, use.name): use for suite in stored.run.suites for use in suite.criteria}
     graded = {trial.key: trial for trial in (*stored.run.trials, *stored.run.confirmations)}

@@ -559,11 +559,9 @@ def _with_retry(budget: _Budget, *, methods: tuple[str, ...] | None) -> HTTPAdap
 
 
 def limit_wait(response: urllib3.BaseHTTPResponse) -> float | None:
-    """Seconds that an answer asks to wait; None where it tells of no limit.
-
-    Primary limits come with `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in
-    words, as 403, 429, or 422 for content that was created too quickly.
-    """
+    """Seconds that an answer asks to wait; None where it tells of no limit. Primary limits come with
+    `x-ratelimit-remaining: 0` and a reset time, secondary ones with `Retry-After` or only in words, as 403, 429, or 422
+    for content that was created too quickly."""
     asked = response.headers.get("retry-after")
     if asked is not None:
         with contextlib.suppress(InvalidHeader):

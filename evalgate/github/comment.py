@@ -32,9 +32,7 @@ class Posted(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Who posts: the gate's name, this workflow run and its attempt (growing numbers), and where it can be read.
-
-    `once`: names this very job among those of the run.
-    """
+    `once`: names this very job among those of the run."""
 
     name: str = ""
     run: int = 0

@@ -35,10 +35,8 @@ class EventKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown.
-
-    `is_fork`: it is in another repository, or in one that was deleted; None where no head is spoken of.
-    """
+    """The commit that an event is about; its `ref` without `refs/heads/`, "" is unknown. `is_fork`: it is in another
+    repository, or in one that was deleted; None where no head is spoken of."""
 
     sha: str = ""
     ref: str = ""

@@ -49,10 +49,8 @@ RULES: Final[Mapping[str, Rule]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """What one criterion holds against one turn of a case, over all its runs; `turn` None: the whole conversation.
-
-    `failed`: the case is below the criterion's threshold.
-    """
+    """What one criterion holds against one turn of a case (None: the whole conversation), over all its runs.
+    `failed`: the case is below the criterion's threshold."""
 
     case: CaseView
     verdict: CriterionVerdict

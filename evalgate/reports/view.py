@@ -116,10 +116,8 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionTotals:
-    """One criterion of one suite over its cases.
-
-    `mean`: over the cases that have a value; None where none has. `threshold` None: informational, never decides.
-    """
+    """One criterion of one suite over its cases. `mean`: over the cases that have a value; None where none has.
+    `threshold` None: informational, never decides."""
 
     suite: str
     name: str

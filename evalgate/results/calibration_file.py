@@ -23,6 +23,7 @@ from evalgate.model.shapes import Wire
 SCHEMA_VERSION = 1
 DECIMALS = 6
 _ABOUT = ("evalgate", "made_at", "labels_file", "source", "seed", "draws")
+_RATES = ("agreement", "kappa", "tpr", "tnr")
 _TEXTS = ("where", "subject", "human", "judge", "shown", "rationale", "note")
 
 
@@ -109,11 +110,8 @@ class CriterionWire(CalibrationShape):
             criterion=self.criterion,
             judge=self.judge.noun(),
             matrix=self.matrix.noun(undecided=self.undecided, clusters=self.clusters),
-            agreement=self.agreement.noun() if self.agreement else None,
-            kappa=self.kappa.noun() if self.kappa else None,
-            tpr=self.tpr.noun() if self.tpr else None,
-            tnr=self.tnr.noun() if self.tnr else None,
             examples=tuple(example.noun() for example in self.examples),
+            **{name: getattr(self, name) and getattr(self, name).noun() for name in _RATES},
         )
 
 
@@ -194,7 +192,7 @@ def judged_json(judged: JudgedCriterion) -> dict[str, Any]:
 
 
 def _criterion_json(each: CriterionCalibration) -> dict[str, Any]:
-    rates = {"agreement": each.agreement, "kappa": each.kappa, "tpr": each.tpr, "tnr": each.tnr}
+    rates = {name: getattr(each, name) for name in _RATES}
     return {
         "criterion": each.criterion,
         "judge": judge_json(each.judge),

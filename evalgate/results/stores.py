@@ -244,8 +244,7 @@ _BRANCH_NAME = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """The branch as it was fetched: its commit ("" where it does not exist), its plain files, names of what else stands
-    at its top (links, folders), how many commits it has."""
+    """The branch as it was fetched; `commit` "": there is none; `others`: names of links and folders at its top."""
 
     commit: str = ""
     files: Mapping[str, str] = field(default_factory=dict)

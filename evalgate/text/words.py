@@ -33,9 +33,8 @@ def score(value: float | None, *, beside: float | None = None) -> str:
     """A score with two decimals, more only where two would mislead; `-` for None, never a false 1.00.
 
     Two mislead where a number up to ten would read as a whole one that it is not (0.9996), or would be off by more than
-    a tenth of itself (0.005). With `beside` (a threshold, another run's value) as many decimals are shown as keep two
-    different numbers apart on paper: 0.7999 beside 0.8 reads 0.7999. Whole numbers from 1,000 on lose their decimals
-    and gain separators: 1,204.
+    a tenth of itself (0.005). With `beside` (a threshold, another run's value) as many are shown as keep two different
+    numbers apart on paper: 0.7999 beside 0.8. Whole numbers from 1,000 on have none, and separators: 1,204.
     """
     if value is None:
         return "-"
