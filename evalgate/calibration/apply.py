@@ -111,8 +111,8 @@ def _problems_of(
     fault = agreement.fault_of(use.name, judge, calibration, min_kappa=rule.min_kappa)
     if fault is not None:
         code, message = fault
-        told = errors.note if rule.min_kappa is None else errors.error
-        return [told(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
+        tell = errors.note if rule.min_kappa is None else errors.error
+        return [tell(code, f"`{use.name}`: {message}", use.place, _repair(settings, calibration))]
     found = agreement.of_judge(use.name, judge, calibration)
     if found is None:
         return []
@@ -134,8 +134,8 @@ def _calibration_of(settings: Settings) -> tuple[Calibration | None, Problem | N
             return calibration_file.parse(data.decode("utf-8", errors="replace")), None
         except ValueError as error:
             why = f"{rule.calibration} is not a calibration: {error}"
-    told = errors.warning if rule.min_kappa is None else errors.error
-    return None, told("calibration-unreadable", why, Place(file=rule.calibration), _repair(settings, None))
+    tell = errors.warning if rule.min_kappa is None else errors.error
+    return None, tell("calibration-unreadable", why, Place(file=rule.calibration), _repair(settings, None))
 
 
 def _repair(settings: Settings, calibration: Calibration | None) -> str:

@@ -297,8 +297,8 @@ def find_verdicts(given: Sequence[Label], stored: Stored) -> tuple[list[Labelled
                 raise LabelProblem(NOWHERE, f"the run has no `{name}` in this suite")
             subject, turn, judge = _judged(label, use, evidence, prompt_version=use.prompt_version)
         except LabelProblem as found:
-            told = errors.warning if found.code == ANOTHER_ANSWER else errors.error
-            problems.append(told(found.code, str(found), label.place, found.hint))
+            tell = errors.warning if found.code == ANOTHER_ANSWER else errors.error
+            problems.append(tell(found.code, str(found), label.place, found.hint))
             continue
         item = LabelledItem(label=label, use=use, judge=judge, evidence=evidence, turn=turn, subject=subject)
         verdicts.append(verdict_of(item, grade))

@@ -142,11 +142,11 @@ def _same_labels(given: Iterable[Label]) -> Iterator[Problem]:
         other = first.setdefault(key, label)
         if other is label:
             continue
-        told, what, hint = errors.warning, "says the same as", "Delete one: it counts twice."
+        tell, what, hint = errors.warning, "says the same as", "Delete one: it counts twice."
         if other.human is not label.human:
-            told, what, hint = errors.error, "contradicts", "Keep the correct one, or neither."
+            tell, what, hint = errors.error, "contradicts", "Keep the correct one, or neither."
         message = f"the label {what} line {other.place.line} on the same item"
-        yield told("label-twice", message, label.place, hint)
+        yield tell("label-twice", message, label.place, hint)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,7 +165,7 @@ class LabelsReading:
             return
         spec = labelled_spec(line.criterion)
         if spec is None or spec.verdicts is None:
-            self._error(number, *_unknown_criterion(line.criterion))
+            self._error(*_unknown_criterion(line.criterion), number=number)
             return
         if line.word.lower() in UNSURE:
             self.unlabelled += 1
@@ -176,10 +176,10 @@ class LabelsReading:
             close = words.nearest(line.word, [*spec.verdicts.labels, *COMMON])
             right = dict.fromkeys([*spec.verdicts.labels, "yes", "no", "pass", "fail"])
             hint = f"Did you mean `{close}`?" if close else f"Write one of {', '.join(right)}."
-            self._error(number, "unknown-label", f"`{line.word[:60]}` is neither a yes nor a no", hint)
+            self._error("unknown-label", f"`{line.word[:60]}` is neither a yes nor a no", hint, number=number)
         lack = _lack(line, spec, spec.verdicts)
         if lack is not None:
-            self._error(number, *lack)
+            self._error(*lack, number=number)
         if human is not None and lack is None:
             evidence = line.evidence(spec, name=f"label-{number}")
             place = Place(file=self.file, line=number)
@@ -190,28 +190,28 @@ class LabelsReading:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
             said = getattr(error, "msg", "nested too deeply")
-            self._error(number, "json-syntax", f"not JSON: {said}", "write one JSON object per line")
+            self._error("json-syntax", f"not JSON: {said}", "write one JSON object per line", number=number)
             return None
         if not isinstance(raw, dict):
-            self._error(number, "wrong-type", f"expected an object, found {json_source.described(raw)}")
+            self._error("wrong-type", f"expected an object, found {json_source.described(raw)}", number=number)
             return None
         known = {to_snake(str(key)): key for key in raw}
         unknown = [name for name in known if name not in LabelLine.model_fields]
         for name in unknown:
             close = words.nearest(name, LabelLine.model_fields)
             hint = f"did you mean `{close}`?" if close else f"known keys: {', '.join(LabelLine.model_fields)}"
-            self._error(number, "unknown-key", f"unknown key `{name[:60]}` in a label", hint)
+            self._error("unknown-key", f"unknown key `{name[:60]}` in a label", hint, number=number)
         try:
             line = LabelLine.model_validate({known[name]: raw[known[name]] for name in known if name not in unknown})
         except ValidationError as error:
             found = Problems(text, file=self.file)
             found.validation(error, raw, path=())
             for problem in found.all():
-                self._error(number, problem.code, problem.message, problem.hint)
+                self._error(problem.code, problem.message, problem.hint, number=number)
             return None
         return None if unknown else line
 
-    def _error(self, number: int, code: str, message: str, hint: str = "") -> None:
+    def _error(self, code: str, message: str, hint: str = "", *, number: int) -> None:
         self.problems.append(errors.error(code, message, Place(file=self.file, line=number), hint))
 
 

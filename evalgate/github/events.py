@@ -55,10 +55,8 @@ class FinishedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventContext:
-    """One event. SHAs are full and in lower case; "" and None are unknown.
-
-    `on_default_branch`: a push to the default branch, from which baselines are seeded.
-    """
+    """One event. SHAs are full and in lower case; "" and None are unknown. `on_default_branch`: a push to the default
+    branch, from which baselines are seeded."""
 
     kind: EventKind
     name: str = ""

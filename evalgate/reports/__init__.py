@@ -3,6 +3,7 @@ GITHUB_OUTPUT, for a terminal) beside it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from evalgate.model import Report
@@ -23,41 +24,43 @@ class Renderer:
     render: Callable[[Report], str]
 
 
-RENDERERS: Final[Mapping[str, Renderer]] = {
-    row.name: row
-    for row in (
-        Renderer(
-            name="junit",
-            file_name="junit.xml",
-            summary="the results for test reporters (Jenkins, GitLab, dorny/test-reporter and others)",
-            render=junit.render,
-        ),
-        Renderer(
-            name="comment",
-            file_name="comment.md",
-            summary="the pull-request comment, at most 65,536 characters (GitHub's limit)",
-            render=comment.render,
-        ),
-        Renderer(
-            name="summary",
-            file_name="summary.md",
-            summary="the job summary, with every case in a table, at most 1 MiB (GitHub's limit)",
-            render=comment.render_summary,
-        ),
-        Renderer(
-            name="html",
-            file_name="report.html",
-            summary="the HTML report, every case turn by turn in a single file of at most about 20 MB",
-            render=html_report.render,
-        ),
-        Renderer(
-            name="sarif",
-            file_name="findings.sarif",
-            summary="unsafe answers and hallucinations for code scanning, at most 5,000 (GitHub's limit)",
-            render=sarif.render,
-        ),
-    )
-}
+RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            Renderer(
+                name="junit",
+                file_name="junit.xml",
+                summary="the results for test reporters (Jenkins, GitLab, dorny/test-reporter and others)",
+                render=junit.render,
+            ),
+            Renderer(
+                name="comment",
+                file_name="comment.md",
+                summary="the pull-request comment, at most 65,536 characters (GitHub's limit)",
+                render=comment.render,
+            ),
+            Renderer(
+                name="summary",
+                file_name="summary.md",
+                summary="the job summary, with every case in a table, at most 1 MiB (GitHub's limit)",
+                render=comment.render_summary,
+            ),
+            Renderer(
+                name="html",
+                file_name="report.html",
+                summary="the HTML report, every case turn by turn in a single file of at most about 20 MB",
+                render=html_report.render,
+            ),
+            Renderer(
+                name="sarif",
+                file_name="findings.sarif",
+                summary="unsafe answers and hallucinations for code scanning, at most 5,000 (GitHub's limit)",
+                render=sarif.render,
+            ),
+        )
+    }
+)
 
 render_annotations = reports_annotations.render
 render_outputs = reports_annotations.render_outputs

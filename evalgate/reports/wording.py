@@ -197,10 +197,8 @@ def why(case: CaseView, *, width: int) -> str:
 
 
 def next_step(report: Report, *, lies: Lies = "below") -> str:
-    """What the reader can do about the verdict, names between backticks; "" for a clean pass.
-
-    `lies`: where the report has its cases, seen from this sentence.
-    """
+    """What the reader can do about the verdict, names between backticks; "" for a clean pass. `lies`: where the report
+    has its cases, seen from this sentence."""
     kind = report.verdict.blocked_by or report.verdict.kind
     match kind:
         case VerdictKind.PASS:
@@ -274,10 +272,8 @@ def _after_not_measured(report: Report, lies: Lies) -> str:
 
 
 def reproduce(report: Report) -> str:
-    """The command that shows the same locally: where there is a base, with the very commit that was compared with.
-
-    "" where no command is known. A command that cannot be read as words is returned as it is.
-    """
+    """The command that shows the same locally: where there is a base, with the very commit that was compared with. ""
+    where no command is known. A command that cannot be read as words is returned as it is."""
     told = report.reproduce.strip()
     base = report.comparison.origin.commit if report.comparison is not None else ""
     is_commit = len(base) >= SHA_WIDTH and set(base) <= HEX

@@ -78,11 +78,8 @@ class SimulatorServices:
 
 
 class LlmUser:
-    """See UserSimulator.
-
-    At the turn limit it is asked once more whether it would end here, so that a conversation that is over is not taken
-    for one that was cut; ADK cuts without asking (`adk_compat`).
-    """
+    """See UserSimulator. At the turn limit it is asked once more whether it would end here, so that a conversation that
+    is over is not taken for one that was cut; ADK cuts without asking (`adk_compat`)."""
 
     def __init__(
         self, scenario: ConversationScenario, use: SimulatorUse, *, panel: JudgePanel, services: SimulatorServices
