@@ -79,7 +79,7 @@ def calibrate(
     read = labels.parse_labels(text, file=shown.as_posix())
     if not read.labels and not has_errors(read.problems):
         waiting = (
-            f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label" if read.unlabelled else ""
+            f": {words.counted(read.unlabelled, 'line has', 'lines have')} an empty `label`" if read.unlabelled else ""
         )
         raise NothingToDo(f"{shown} has no labels{waiting}")
     if results:
@@ -238,5 +238,5 @@ def _from_results(read: LabelsReading, path: Path) -> Judged:
     elsewhere = sum(label.line.where is None for label in read.labels)
     if elsewhere:
         lines = words.counted(elsewhere, "label has", "labels have")
-        notes.insert(0, f"{lines} no `suite` and `case`: skipped; only asking the judge covers them")
+        notes.insert(0, f"{lines} no `suite` and `case`: skipped; omit --results to ask the judge about them")
     return Judged(verdicts=verdicts, notes=tuple(notes), problems=tuple(problems))

@@ -63,7 +63,7 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
         )
     kind, _, said = (artifact.digest or "").partition(":")
     if kind == "sha256" and said and said.lower() != _sha256(to):
-        message = f"the artifact {artifact.name} did not arrive as GitHub keeps it: its digest differs"
+        message = f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
         raise GitHubFailed(FailureKind.MALFORMED, message, hint="Run the job again.")
 
 
@@ -91,7 +91,7 @@ def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits
     wanted = frozenset(names)
     for name in wanted:
         if not _PLAIN_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no plain file name")
+            raise ValueError(f"{name!r} is not a plain file name")
     limits = limits or Limits()
     try:
         _check_count(archive, limits)
@@ -118,7 +118,7 @@ def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> 
         if entry.orig_filename not in wanted:
             continue
         if entry.orig_filename in chosen:
-            raise _broken(f"`{entry.orig_filename}` is in it twice")
+            raise _broken(f"`{entry.orig_filename}` appears twice")
         chosen[entry.orig_filename] = _checked(entry, limits)
     return chosen
 
@@ -144,11 +144,11 @@ def _extract(
 def _checked(entry: zipfile.ZipInfo, limits: Limits) -> zipfile.ZipInfo:
     mode = entry.external_attr >> 16
     if entry.is_dir() or (stat.S_IFMT(mode) not in (0, stat.S_IFREG)):
-        raise _broken(f"`{entry.orig_filename}` is no plain file")
+        raise _broken(f"`{entry.orig_filename}` is not a regular file")
     if entry.flag_bits & 0x1:
         raise _broken(f"`{entry.orig_filename}` is encrypted")
     if entry.compress_type not in _METHODS:
-        raise _broken(f"`{entry.orig_filename}` is packed in an uncommon way")
+        raise _broken(f"`{entry.orig_filename}` uses an unsupported compression method")
     if entry.file_size > limits.file_bytes:
         raise _too_large(f"`{entry.orig_filename}` has {entry.file_size:,} bytes")
     return entry
@@ -181,7 +181,7 @@ def _check_count(archive: Path, limits: Limits) -> None:
         tail = file.read()
     at = tail.rfind(_END)
     if at < 0 or len(tail) < at + 16:
-        raise _broken("it is no zip, or cut short")
+        raise _broken("it is not a zip file, or it is truncated")
     entries, directory_bytes = struct.unpack("<HI", tail[at + 10 : at + 16])
     # A zip of more than 65,534 entries or 4 GB says so elsewhere, and is too large by then.
     if entries > limits.entries or directory_bytes > limits.entries * 1_024:
@@ -193,7 +193,7 @@ def _broken(what: str) -> GitHubFailed:
 
 
 def _too_large(what: str) -> GitHubFailed:
-    return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} is more than we read")
+    return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} exceeds the limit")
 
 
 def _sha256(path: Path) -> str:

@@ -77,7 +77,7 @@ _CHECKS = f"{_REPO}/check-runs"
 LIST_COMMENTS: Final = Endpoint("GET", _COMMENTS, "read the comments of the pull request", "pull-requests: write")
 CREATE_COMMENT: Final = Endpoint("POST", _COMMENTS, "comment on the pull request", "pull-requests: write")
 UPDATE_COMMENT: Final = Endpoint("PATCH", _COMMENT, "update the comment on the pull request", "pull-requests: write")
-DELETE_COMMENT: Final = Endpoint("DELETE", _COMMENT, "remove a double of the comment", "pull-requests: write")
+DELETE_COMMENT: Final = Endpoint("DELETE", _COMMENT, "delete a duplicate of the comment", "pull-requests: write")
 CREATE_CHECK: Final = Endpoint("POST", _CHECKS, "create the check run", "checks: write")
 UPDATE_CHECK: Final = Endpoint("PATCH", f"{_CHECKS}/{{check_run_id}}", "update the check run", "checks: write")
 LIST_RUN_ARTIFACTS: Final = Endpoint(
@@ -94,7 +94,7 @@ LIST_PULLS: Final = Endpoint("GET", f"{_REPO}/pulls", "look for the pull request
 LIST_COMMIT_PULLS: Final = Endpoint(
     "GET", f"{_REPO}/commits/{{commit_sha}}/pulls", "look for the pull request of a commit", "pull-requests: read"
 )
-FETCH_USER: Final = Endpoint("GET", "/user", "ask whose token this is", "read:user")
+FETCH_USER: Final = Endpoint("GET", "/user", "find out whose token this is", "read:user")
 
 
 # --- what is read of the answers ------------------------------------------------------------------------
@@ -225,12 +225,12 @@ _HINTS: Final[Mapping[FailureKind, str]] = MappingProxyType(
         FailureKind.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
         FailureKind.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
         "(docs/github.md).",
-        FailureKind.NOT_FOUND: "It is not there, or the token may not see it: the job needs `permissions: NEEDS`.",
+        FailureKind.NOT_FOUND: "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
         FailureKind.CONFLICT: "Something else changed it at the same time; run the job again.",
-        FailureKind.GONE: "It is gone for good: artifacts expire after their `retention-days`.",
-        FailureKind.INVALID: "GitHub refuses what was sent; please report this with the message above.",
+        FailureKind.GONE: "It no longer exists: artifacts expire after their `retention-days`.",
+        FailureKind.INVALID: "GitHub rejected the request; please report this with the message above.",
         FailureKind.RATE_LIMITED: "Too many requests were made with this token; run the job again later.",
-        FailureKind.SERVER: "GitHub has trouble (githubstatus.com); run the job again later.",
+        FailureKind.SERVER: "GitHub has problems (githubstatus.com); run the job again later.",
         FailureKind.TIMEOUT: "GitHub or a proxy is slow; run the job again.",
         FailureKind.UNREACHABLE: "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
         FailureKind.MALFORMED: "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its "
@@ -381,7 +381,7 @@ class Client:
                 raise _of_answer(endpoint, start, _read_words(start), hidden=self._token)
             target = start.headers.get("location", "")
             if not start.is_redirect or _origin(target) is None:
-                raise _unreadable(endpoint, start, "leads to no download")
+                raise _unreadable(endpoint, start, "does not redirect to the download")
         signature = urlsplit(target).query  # whoever has it may read the artifact
         with requests.Session() as storage:
             storage.verify = self._session.verify
@@ -399,7 +399,7 @@ class Client:
                     if again and failed.kind is FailureKind.UNREACHABLE:
                         continue
                     kind = FailureKind.REFUSED if failed.not_permitted else failed.kind
-                    hint = "This was not GitHub, but the storage it named; a proxy may refuse that host."
+                    hint = "GitHub stores artifacts on this other host; a proxy may block it."
                     message = f"{_without(signature, failed.message)} (from storage)"
                     raise GitHubFailed(kind, message, status=failed.status, hint=hint) from None
                 return
@@ -460,7 +460,7 @@ class Client:
             ) as response:
                 yield response
         except requests.TooManyRedirects:
-            failed = _other_host(endpoint, "round and round")
+            failed = _other_host(endpoint, "a redirect loop")
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             failed = _of_error(endpoint, error, hidden=hidden)
         else:
@@ -602,12 +602,12 @@ def _of_answer(endpoint: Endpoint, response: requests.Response, body: bytes, *, 
     status = response.status_code
     kind = _KINDS.get(status, FailureKind.SERVER if status >= 500 else FailureKind.REFUSED)
     said = _without(hidden, _said(body))
-    words = f"could not {endpoint.doing}: GitHub answers {status}{f' ({said})' if said else ''}"
+    words = f"could not {endpoint.doing}: GitHub answered {status}{f' ({said})' if said else ''}"
     wait_s = limit_wait(response.raw) if status in _LIMITED else None
     if wait_s is not None:
         kind = FailureKind.RATE_LIMITED
         until = datetime.fromtimestamp(time.time() + wait_s, tz=UTC).strftime("%H:%M:%S UTC")
-        words = f"{words}; it asks to wait {wait_s:.0f} s, until {until}"
+        words = f"{words}; it asks for a pause of {wait_s:.0f} s, until {until}"
     hint = _HINTS.get(kind, "").replace("NEEDS", endpoint.needs)
     if kind is FailureKind.FORBIDDEN and "locked" in said.lower():
         hint = _LOCKED
@@ -638,7 +638,7 @@ def _unreadable(endpoint: Endpoint, response: requests.Response, detail: str) ->
 def _other_host(endpoint: Endpoint, address: str) -> GitHubFailed:
     """A redirect to another host, which is not followed."""
     host = (_origin(address) or ("", "", None))[1] or address
-    message = f"could not {endpoint.doing}: GitHub sends us to another host ({plain.label(host, 100)})"
+    message = f"could not {endpoint.doing}: GitHub redirects to another host ({plain.label(host, 100)})"
     return GitHubFailed(FailureKind.REDIRECTED, message, hint=_HINTS[FailureKind.REDIRECTED])
 
 
@@ -653,7 +653,7 @@ def _said(content: bytes) -> str:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
-        return "a page instead of JSON" if content.lstrip()[:1] == b"<" else ""
+        return "an HTML page instead of JSON" if content.lstrip()[:1] == b"<" else ""
     if not isinstance(body, dict):
         return ""
     said = [str(body.get("message") or ""), *_details(body.get("errors"))]
@@ -677,7 +677,7 @@ def _shape_problem(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
-        return f"is not what the API promises: {f'{place}: ' if place else ''}{first['msg']}"
+        return f"does not match the API: {f'{place}: ' if place else ''}{first['msg']}"
     return "is not JSON"
 
 

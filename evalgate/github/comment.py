@@ -17,7 +17,7 @@ ACTIONS_BOT = "github-actions[bot]"
 _MOST_TRIES = 3
 _MARKER = "<!-- evalgate:{key}:v1 "
 _WRITTEN_BY = re.compile(r"(\d{1,18})\.(\d{1,9})\.([0-9a-f]{8}) -->")
-_NO_ROOM = "There is no room here for the details: they are in the summary of the job."
+_NO_ROOM = "The details do not fit in this comment: see the job summary."
 
 
 class Posted(enum.StrEnum):
@@ -101,7 +101,7 @@ def post(client: Client, number: int, name: str, text: str, *, create: bool = Tr
             again = failed.kind is FailureKind.NOT_FOUND if found else failed.kind in AMBIGUOUS
             if not again or tries == _MOST_TRIES:
                 raise
-    raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: what is written disappears")
+    raise GitHubFailed(FailureKind.CONFLICT, "could not comment on the pull request: the comment keeps disappearing")
 
 
 def _update(client: Client, found: list[Comment], text: str, *, made: Comment | None, superseded: bool) -> Posted:
@@ -126,8 +126,8 @@ def _is_late(found: list[Comment], text: str, name: str) -> bool:
     if own[0] and newest == own and job != own_job:
         raise GitHubFailed(
             FailureKind.CONFLICT,
-            "another job of this workflow run has written the comment of this gate",
-            hint="Give each job a `name` of its own.",
+            "another job of this workflow run wrote the comment of the gate with this name",
+            hint="Give each job its own `name` (an input of the action).",
         )
     return newest > own
 

@@ -103,7 +103,7 @@ def _check_post(event: EventContext) -> None:
         )
     started_by = event.run.event if event.run else ""
     if started_by != "pull_request":
-        raise ConfigError(f"`mode: post`: the run that ended was on {started_by or '?'}, not on pull_request")
+        raise ConfigError(f"`mode: post`: the finished run was on {started_by or '?'}, not on pull_request")
 
 
 def _check_checkout(sha: str, root: Path) -> None:

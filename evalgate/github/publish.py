@@ -79,7 +79,7 @@ def decided(report: Report, *, when: str) -> Decided:
 
 def render_progress(done: int, total: int) -> str:
     """What the comment and the check run say meanwhile."""
-    return markdown.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
+    return markdown.alert("NOTE", f"In progress: {done:,} of {words.counted(total, 'case run')}.")
 
 
 def undecided(reason: str) -> Output:

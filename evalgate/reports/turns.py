@@ -235,14 +235,14 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
         return "The base had the same conversation."
     if found.answers is None:
         return (
-            f"From turn {found.users} on, the simulated user says something else than on the base, although it heard "
-            "the same."
+            f"From turn {found.users} on, the simulated user says something different than on the base, although it "
+            "had received the same replies."
         )
     left, right = base[found.answers - 1], head[found.answers - 1]
     quotes = _said(left, right), _said(right, left)
     told = f"the base's agent {quotes[0]}, head's {quotes[1]}"
     if quotes[0] == quotes[1]:
-        told = "the agents gave the same answer, but said or received something else before it"
+        told = "the agents gave the same answer, but the steps before it differ"
     return f"The conversations diverge in turn {found.answers}: {told}; {_after(found, base, head)}."
 
 
@@ -260,8 +260,8 @@ def _said(turn: Invocation, other: Invocation) -> str:
 
 def _after(found: Divergence, base: Sequence[Invocation], head: Sequence[Invocation]) -> str:
     if found.users is None:
-        return "the user says the same to both"
+        return "the simulated user replied the same to both"
     if found.users > min(len(base), len(head)):
         longer = "the base's" if len(base) > len(head) else "head's"
         return f"from turn {found.users} on, only {longer} continues"
-    return f"from turn {found.users} on, their users say different things"
+    return f"from turn {found.users} on, the simulated users say different things"

@@ -293,7 +293,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
     statistics = ""
     if comparison is not None and comparison.draws:
         version = f"evalgate {report.version}, " if report.version else ""
-        statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
+        statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} resamples, alpha {comparison.alpha:g}"
     found = [
         _fact(
             "commit",
@@ -306,7 +306,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
             for name, of_run in RUN_FACTS.items()
         ),
         *(_judge(asked, beside=beside) for asked in report.asked[:JUDGES]),
-        Fact(name="judge", head=f"of {more:,} more", base=SAME if beside else "") if more > 0 else None,
+        Fact(name="judge", head=f"of {more:,} more criteria", base=SAME if beside else "") if more > 0 else None,
         Fact(name="statistics", head=statistics, base=SAME if beside else "") if statistics else None,
     ]
     known = tuple(fact for fact in found if fact is not None)

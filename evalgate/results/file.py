@@ -601,7 +601,7 @@ def validate_untrusted(raw: Any, place: Place) -> None:
         if not below:
             return
         level = below
-    raise _untrusted(f"is nested deeper than {MOST_DEPTH} deep", place)
+    raise _untrusted(f"is nested more than {MOST_DEPTH} levels deep", place)
 
 
 def _insist_possible(run: Run, place: Place) -> None:
@@ -624,7 +624,7 @@ def _insist_possible(run: Run, place: Place) -> None:
         if len(set(keys)) != len(keys):
             raise _untrusted(f"has the same {what} twice", place)
     if not all(_is_possible(trial.key, most) for trial in (*run.trials, *run.confirmations)):
-        raise _untrusted("has a run of a case with an invalid number", place)
+        raise _untrusted("has a run of a case with an invalid repeat number", place)
 
 
 def _is_possible(key: TrialKey, most: int) -> bool:

@@ -160,9 +160,9 @@ def test_where_the_base_comes_from(origin: BaseOrigin, said: str) -> None:
     [
         (None, ""),
         (Power(drop=0.25, repeats=3), "3 runs per case would detect a drop of the pass rate of 25 points or more"),
-        (Power(drop=0.25, repeats=2, more=3), "2 runs per case and 3 more of flaky cases would detect a drop"),
-        (Power(drop=None, repeats=2, more=3), "2 runs per case and 3 more of flaky cases would not detect any drop"),
-        (Power(drop=None, repeats=1), "1 run per case would not detect any drop of the pass rate (80 % power)."),
+        (Power(drop=0.25, repeats=2, more=3), "2 runs per case and 3 more for flaky cases would detect a drop"),
+        (Power(drop=None, repeats=2, more=3), "2 runs per case and 3 more for flaky cases would not detect any drop"),
+        (Power(drop=None, repeats=1), "1 run per case would not detect any drop of the pass rate (80% power)."),
         (Power(drop=None, repeats=1, would=((5, 0.4),)), "5 runs would detect 40 points."),
         (Power(drop=0.1, repeats=2, would=((5, 0.08), (10, 0.05))), "5 runs would detect 8 points and 10 runs"),
         (Power(drop=0.2, repeats=5, base_repeats=1), "5 runs per case on head and 1 on the base would detect a drop"),
@@ -228,7 +228,7 @@ def test_a_suite_of_coin_tosses_is_called_unreliable(flaky: int, steady: int, po
 def test_facts_are_no_samples() -> None:
     shown = {name: cases.certainty(COMPARED[name]().comparison) for name in ("base_fact", "base_unchanged")}
     assert "differences are exact" in shown["base_fact"]
-    assert "80 % power" in shown["base_unchanged"]
+    assert "80% power" in shown["base_unchanged"]
 
 
 def test_what_one_coin_toss_could_have_made_is_not_called_a_fact_beside_facts() -> None:

@@ -39,7 +39,7 @@ HEARS_CALLS = SimulatorUse(include_function_calls=True)
             (A, says("Booked."), B),
             "diverge in turn 2: the base's agent said “At what time?”, head's said “Booked.”",
         ),
-        ((A, B, A), (A, says("Booked."), B), "from turn 3 on, their users say different things."),
+        ((A, B, A), (A, says("Booked."), B), "from turn 3 on, the simulated users say different things."),
         ((A, B, A), (A, says("Booked.")), "from turn 3 on, only the base's continues."),
         ((A, B), (A, says("Booked."), B), "from turn 3 on, only head's continues."),
         ((A, B), (A, says(None)), "head's said nothing; the user says the same to both."),
