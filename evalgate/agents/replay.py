@@ -161,7 +161,7 @@ def _nothing_for(cases: RecordedCases, case: Case) -> str:
         why = f": {words.listed(cases.problems, limit=3)}" if cases.problems else ""
         return f"there are no recordings{f' {cases.sought}' if cases.sought else ''}{why}"
     near = words.nearest(case.case_id, cases.names()) if len(cases.names()) < 10_000 else None
-    hint = f"; did you mean {near}?" if near else ""
+    hint = f"; the nearest recorded case is {near}" if near else ""
     trouble = f" ({words.listed(cases.problems, limit=2)})" if cases.problems else ""
     return f"there is no recording of case {case.case_id}{trouble}{hint}"
 

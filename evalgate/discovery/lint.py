@@ -248,7 +248,7 @@ def _missing(use: CriterionUse, lacking: Sequence[Case], serves: Callable[[Invoc
         return "expected final session state"
     silent = (turn for case in lacking for turn in case.conversation or () if not serves(turn))
     wordless = any(_answers(turn) for turn in silent)
-    return "expected `final_response` with words in it" if wordless else "expected `final_response`"
+    return "expected `final_response` with text" if wordless else "expected `final_response`"
 
 
 def _turns_without(lacking: Sequence[Case], use: CriterionUse) -> str:

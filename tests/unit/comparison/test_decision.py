@@ -192,7 +192,7 @@ def test_where_no_case_decides_yet_it_is_said_which(*, advisory: bool, reason: s
     ("statuses", "said"),
     [
         ({"c0": CaseStatus.NEW, "c1": CaseStatus.CHANGED}, "1 new and 1 changed. Use `baseline: auto`"),
-        ({"c0": CaseStatus.NEW, "c1": CaseStatus.NEW}, "2 new. Select cases that the base has, too."),
+        ({"c0": CaseStatus.NEW, "c1": CaseStatus.NEW}, "2 new. Select cases that also exist on the base."),
         (
             {"c0": CaseStatus.NEW, "c1": CaseStatus.NEW, "old": CaseStatus.REMOVED},
             "2 new and 1 removed. Keep the old cases",

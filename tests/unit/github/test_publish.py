@@ -310,4 +310,4 @@ def test_the_end_is_told_by_the_report() -> None:
 
 
 def test_what_is_said_meanwhile() -> None:
-    assert publish.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40/1,200 runs of cases."
+    assert publish.render_progress(40, 1200) == "> [!NOTE]\n> In progress: 40 of 1,200 case runs."

@@ -235,7 +235,7 @@ def test_what_one_coin_toss_could_have_made_is_not_called_a_fact_beside_facts() 
     text = "FF/PP FF/PP PP/PP ; FF/PP PP/PP PP/PP"  # two cases differ by the first criterion, one by the second
     comparison = sides.compare(text, behaviours=dict.fromkeys(range(3), "same"))
     assert [row.fact for row in comparison.criteria] == [True, False]
-    assert "only differences marked exact" in cases.certainty(comparison)
+    assert "differences not marked exact" in cases.certainty(comparison)
 
 
 def ended(*, base: VerdictKind, newly: tuple[str, ...] = ("m",)) -> CaseComparison:
@@ -268,12 +268,12 @@ def test_whose_failure_it_is(case: CaseComparison | None, said: str) -> None:
     ("kind", "said"),
     [
         (RelaxedKind.THRESHOLD, "threshold of <x> lowered from <0.80> to <0.50>"),
-        (RelaxedKind.CRITERION_REMOVED, "criterion <x> removed, was <0.80>"),
-        (RelaxedKind.CRITERION_CHANGED, "criterion <x> changed: <0.80> is now <0.50>"),
+        (RelaxedKind.CRITERION_REMOVED, "criterion <x> (was <0.80>) removed"),
+        (RelaxedKind.CRITERION_CHANGED, "criterion <x> changed from <0.80> to <0.50>"),
         (RelaxedKind.CASE_REMOVED, "case <x> deleted"),
         (RelaxedKind.CASE_CHANGED, "expectation of case <x> changed"),
         (RelaxedKind.SUITE_REMOVED, "evaluation file <x> deleted"),
-        (RelaxedKind.POLICY, "<x>: <0.80> is now <0.50>"),
+        (RelaxedKind.POLICY, "<x> changed from <0.80> to <0.50>"),
     ],
 )
 def test_rules_that_were_weakened(kind: RelaxedKind, said: str) -> None:
@@ -283,7 +283,7 @@ def test_rules_that_were_weakened(kind: RelaxedKind, said: str) -> None:
 
 def test_a_name_with_braces_is_no_placeholder() -> None:
     each = RelaxedRule(kind=RelaxedKind.POLICY, subject="{base}", base="{0}", head="{head}")
-    assert wording.relaxed(each) == "{base}: {0} is now {head}"
+    assert wording.relaxed(each) == "{base} changed from {0} to {head}"
 
 
 def test_the_worst_criteria_come_first_and_those_without_a_say_apart() -> None:

@@ -20,7 +20,7 @@ def test_every_kind_of_trouble_has_words() -> None:
     [
         ("error", "The agent raised an exception in turn 1 (raised): KeyError: 'city'"),
         ("timeout", "The agent timed out in turn 1 (timeout): it ended as timeout"),
-        ("unjudged", "response_match_score: the criterion itself failed: no number came back"),
+        ("unjudged", "response_match_score: scoring failed: no number came back"),
         ("never", "The case did not run."),
     ],
 )
