@@ -60,7 +60,7 @@ def grade_of(result: MetricResult, *, code: str) -> Grade:
     if score is None:
         why = "reported that it could not evaluate"
     elif not math.isfinite(score):
-        why = f"returned the score {score}, which is not a finite number"
+        why = f"returned the score {score}, not a finite number"
     elif result.status == "not_evaluated":
         why = f"reported that it could not evaluate, but returned the score {score:g}"
     else:

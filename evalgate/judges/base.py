@@ -41,7 +41,7 @@ class JudgeFailureKind(enum.StrEnum):
     QUOTA_SPENT = (  # 429 that this run cannot outwait: a daily quota, no credit
         "quota_spent",
         "the quota or the credit is spent",
-        "rerun when it is renewed, or raise it",
+        "run again when it is renewed, or raise it",
     )
     OVERLOADED = (  # 503, 529: too much for it, whoever asks
         "overloaded",

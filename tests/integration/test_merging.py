@@ -341,7 +341,7 @@ EARLIER = {"started_at": "2026-01-01T00:00:00+00:00"}
         ({"options": {"x": 1}}, {}, "had different options on the base"),
         # a custom metric: the same only where all files are, as its own are among them
         ({"code": "metrics.mine", **EARLIER}, {"code": "metrics.mine"}, ""),
-        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have different code"),
+        ({"code": "metrics.mine", "agents_code": "0" * 16}, {"code": "metrics.mine"}, "may have had different code"),
         ({"code": "metrics.mine", "agents_code": ""}, {"code": "metrics.mine", "agents_code": ""}, "different code"),
         ({"code": "metrics.mine"}, {"code": "metrics.yours"}, "had different options on the base"),
     ],

@@ -179,7 +179,10 @@ def test_a_case_id_in_several_sets(tmp_path: Path, sets: list[str], texts: str, 
         ({}, "there are no recordings at rec"),
         ({"rec/a.json": "{"}, "there are no recordings at rec: a.json"),
         ({"rec/a.json": "{"}, "a.json"),  # says what is wrong with it
-        ({"rec/a.json": result(("on", [turn("hi", "x")]))}, "there is no recording of case one; the nearest recorded case is on"),
+        (
+            {"rec/a.json": result(("on", [turn("hi", "x")]))},
+            "no recording of case one; the nearest recorded case is on",
+        ),
         (
             {"rec/a.json": {"eval_set_id": "s", "eval_cases": [{"eval_id": "one", "conversation": [{"x": 1}]}]}},
             "the recording in a.json cannot be read",

@@ -124,7 +124,7 @@ UNREAD = NotEvaluated(reason=Reason.JUDGE_UNREADABLE, message="m", findings=(opi
         (NotEvaluated(reason=Reason.JUDGE_UNAVAILABLE, message="it is down"), WORDS, 1, "", None, "it is down"),
         # a remark is no verdict
         (Score(value=1.0, findings=(Finding(text="no answer", turn=1),)), WORDS, 1, "", None, "no verdict on it"),
-        (Score(value=1.0, findings=(opined("supported", 1.0, of="A."),)), SENTENCES, 1, "B.", None, "different sentences"),
+        (Score(value=1.0, findings=(opined("supported", 1.0, of="A."),)), SENTENCES, 1, "B.", None, "split the text"),
     ],
 )  # fmt: skip
 def test_the_verdict_in_a_grade(

@@ -43,7 +43,7 @@ HEARS_CALLS = SimulatorUse(include_function_calls=True)
         ((A, B, A), (A, says("Booked.")), "from turn 3 on, only the base's continues."),
         ((A, B), (A, says("Booked."), B), "from turn 3 on, only head's continues."),
         ((A, B), (A, says(None)), "head's said nothing; the simulated user replied the same to both."),
-        ((A, B), (A, says("At what time?", user="Two!")), "From turn 2 on, the simulated user says something different"),
+        ((A, B), (A, says("At what time?", user="Two!")), "From turn 2 on, the simulated user says something"),
     ],
 )
 def test_the_sentence(base: tuple[Invocation, ...], head: tuple[Invocation, ...], words: str) -> None:
