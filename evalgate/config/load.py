@@ -278,7 +278,8 @@ def _settings_given(rest: dict[Any, Any], locate: Locator) -> tuple[dict[str, An
             Settings.model_validate({name: value})
         except ValidationError as error:
             message = "; ".join(words.fault(each) for each in error.errors())
-            problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key)))
+            hint = _form(name) if error.errors()[0]["type"] == "string_pattern_mismatch" else ""
+            problems.append(_error("bad-setting", f"`{key}`: {message}, found {value!r}", locate(key), hint))
             continue
         if name in given:  # `fail-on` and `fail_on`
             message = f"duplicate key `{key}` in two spellings; the last value is used"
@@ -303,7 +304,8 @@ def _validation_problems(error: ValidationError, locate: Locator, *, model: type
             at, near = each["ctx"]["at"], each["ctx"]["near"]
             hint = f"Did you mean `{near}`?" if near else ""
         where = ".".join(str(step) for step in path)
-        problems.append(_error("gate-file-shape", f"`{where}`: {words.fault(each)}", locate(*path, *at), hint))
+        found = f", found {each['input']!r}" if each["type"] == "literal_error" else ""
+        problems.append(_error("gate-file-shape", f"`{where}`: {words.fault(each)}{found}", locate(*path, *at), hint))
     return problems
 
 

@@ -37,7 +37,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 _FAULTS: Final = {
     "extra_forbidden": "unknown key",
     "missing": "required key is missing",
-    "string_pattern_mismatch": "has the wrong form",
+    "string_pattern_mismatch": "not a valid value",
 }
 
 
