@@ -142,7 +142,7 @@ def test_a_push_that_rewrote_what_it_is_compared_with(origin: Path, tmp_path: Pa
     workspace = checked_out(origin, tmp_path / "workspace", "pull/7/head")
     with pytest.raises(GitFailed, match="dddddddddddd, the base commit of the event: history was rewritten") as caught:
         pick(workspace, under, event_base="d" * 40)
-    assert "`base`: a branch" in caught.value.hint
+    assert "`base` to a branch" in caught.value.hint
 
 
 def test_histories_that_never_meet(origin: Path, tmp_path: Path, under: Path) -> None:

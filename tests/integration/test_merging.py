@@ -165,7 +165,7 @@ def test_a_part_without_cases_is_no_trouble(repo: Repository) -> None:
     ("change", "words"),
     [
         ("twice", "is shard 1/2, and so is"),
-        ("settings", "different `seed`s"),
+        ("settings", "a different `seed`"),
         ("schema", "schema_version"),
         ("whole", "is a complete run"),
         ("torn", "is not JSON"),
