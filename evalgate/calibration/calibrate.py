@@ -76,7 +76,7 @@ def calibrate(
         raise ConfigError.collected([text])
     read = labels.parse_labels(text, file=shown.as_posix())
     if not read.labels and not has_errors(read.problems):
-        waiting = f": {words.counted(read.unlabelled, 'line waits', 'lines wait')} for a label"
+        waiting = f": {words.counted(read.unlabelled, 'line has', 'lines have')} an empty `label`"
         raise NothingToDo(f"{shown} has no labels{waiting if read.unlabelled else ''}")
     if results:
         judged = _from_results(read, results)

@@ -65,7 +65,7 @@ def download(client: Client, artifact: Artifact, to: Path, *, most_bytes: int = 
         came = hashlib.file_digest(file, "sha256").hexdigest()
     kind, _, said = (artifact.digest or "").partition(":")
     if kind == "sha256" and said and said.lower() != came:
-        message = f"the artifact {artifact.name} did not arrive as GitHub keeps it: its digest differs"
+        message = f"the download of the artifact {artifact.name} is corrupt: its digest does not match"
         raise GitHubFailed(FailureKind.MALFORMED, message, hint="Run the job again.")
 
 
@@ -88,7 +88,7 @@ def extract(archive: Path, *, into: Path, names: Collection[str], limits: Limits
     wanted = frozenset(names)
     for name in wanted:
         if not _PLAIN_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no plain file name")
+            raise ValueError(f"{name!r} is not a plain file name")
     try:
         _check_count(archive, limits)
         with _opened(archive) as opened:
@@ -115,13 +115,13 @@ def _chosen(opened: zipfile.ZipFile, wanted: frozenset[str], limits: Limits) -> 
         if name not in wanted:
             continue
         if name in chosen:
-            raise _broken(f"`{name}` is in it twice")
+            raise _broken(f"`{name}` appears twice")
         if entry.is_dir() or stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-            raise _broken(f"`{name}` is no plain file")
+            raise _broken(f"`{name}` is not a regular file")
         if entry.flag_bits & 0x1:
             raise _broken(f"`{name}` is encrypted")
         if entry.compress_type not in _METHODS:
-            raise _broken(f"`{name}` is packed in an uncommon way")
+            raise _broken(f"`{name}` uses an unsupported compression method")
         if entry.file_size > limits.file_bytes:
             raise _too_large(f"`{name}` has {entry.file_size:,} bytes")
         chosen[name] = entry
@@ -185,4 +185,4 @@ def _broken(what: str) -> GitHubFailed:
 
 
 def _too_large(what: str) -> GitHubFailed:
-    return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} is more than we read")
+    return GitHubFailed(FailureKind.TOO_LARGE, f"the artifact's archive is not used: {what} exceeds the limit")

@@ -218,12 +218,12 @@ _HINTS: Final[Mapping[FailureKind, str]] = {
     FailureKind.UNAUTHORIZED: "The token is missing, wrong or expired; the job's own is `${{ github.token }}`.",
     FailureKind.FORBIDDEN: "The job needs `permissions: NEEDS`; a pull request from a fork never has it "
     "(docs/github.md).",
-    FailureKind.NOT_FOUND: "It is not there, or the token may not see it: the job needs `permissions: NEEDS`.",
+    FailureKind.NOT_FOUND: "It does not exist, or the token cannot see it: the job needs `permissions: NEEDS`.",
     FailureKind.CONFLICT: "Something else changed it at the same time; run the job again.",
-    FailureKind.GONE: "It is gone for good: artifacts expire after their `retention-days`.",
-    FailureKind.INVALID: "GitHub refuses what was sent; please report this with the message above.",
+    FailureKind.GONE: "It no longer exists: artifacts expire after their `retention-days`.",
+    FailureKind.INVALID: "GitHub rejected the request; please report this with the message above.",
     FailureKind.RATE_LIMITED: "Too many requests were made with this token; run the job again later.",
-    FailureKind.SERVER: "GitHub has trouble (githubstatus.com); run the job again later.",
+    FailureKind.SERVER: "GitHub has problems (githubstatus.com); run the job again later.",
     FailureKind.TIMEOUT: "GitHub or a proxy is slow; run the job again.",
     FailureKind.UNREACHABLE: "Check GITHUB_API_URL, the proxy settings (HTTPS_PROXY, NO_PROXY) and the network.",
     FailureKind.MALFORMED: "Check that GITHUB_API_URL is the address of an API and that no proxy answers in its place.",
@@ -418,7 +418,7 @@ class Client:
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False, include_context=False)[0]
                 place = ".".join(str(step) for step in first["loc"])
-                why = f"is not what the API promises: {f'{place}: ' if place else ''}{first['msg']}"
+                why = f"does not match the API: {f'{place}: ' if place else ''}{first['msg']}"
                 raise _unreadable(endpoint, response, why) from None
             except (ValueError, RecursionError):
                 raise _unreadable(endpoint, response, "is not JSON") from None
@@ -586,7 +586,7 @@ def _of_answer(endpoint: Endpoint, response: requests.Response, *, hidden: str =
     kind = _KINDS.get(status, FailureKind.SERVER if status >= 500 else FailureKind.REFUSED)
     response.raw.decode_content = True
     said = _without(hidden, _said(response.raw.data))  # not `content`: a retry may have read it already
-    words = f"could not {endpoint.doing}: GitHub answers {status}{f' ({said})' if said else ''}"
+    words = f"could not {endpoint.doing}: GitHub answered {status}{f' ({said})' if said else ''}"
     wait_s = limit_wait(response.raw) if status in _LIMITED else None
     if wait_s is not None:
         kind = FailureKind.RATE_LIMITED

@@ -106,8 +106,8 @@ def _update(client: Client, found: list[Comment], text: str, *, made: Comment | 
     if own[0] and newest == own and job != own_job:
         raise GitHubFailed(
             FailureKind.CONFLICT,
-            "another job of this workflow run has written the comment of this gate",
-            hint="Give each job a `name` of its own.",
+            "another job of this workflow run wrote the comment of the gate with this name",
+            hint="Give each job its own `name` (an input of the action).",
         )
     oldest, doubles, posted = found[0], found[1:], Posted.UPDATED
     if newest > own:

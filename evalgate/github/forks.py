@@ -38,7 +38,7 @@ def check(event: EventContext, settings: Settings, *, root: Path) -> None:
             )
         started_by = event.run.event if event.run else ""
         if started_by != "pull_request":
-            raise ConfigError(f"`mode: post`: the run that ended was on {started_by or '?'}, not on pull_request")
+            raise ConfigError(f"`mode: post`: the finished run was on {started_by or '?'}, not on pull_request")
     elif event.kind is EventKind.WORKFLOW_RUN and event.head.is_fork and settings.mode == "run":
         raise ConfigError(
             "workflow_run after a fork's run: it has the repository's secrets, and no code of the fork may run here",

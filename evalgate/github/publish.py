@@ -252,7 +252,7 @@ class Posting:
         """Tell how far it is. The first failure is the last try."""
         if not self._tells_progress:
             return
-        text = markdown.alert("NOTE", f"In progress: {done:,}/{words.counted(total, 'run')} of cases.")
+        text = markdown.alert("NOTE", f"In progress: {done:,} of {words.counted(total, 'case run')}.")
         try:
             if self._check is not None:
                 output = Output(title=f"in progress, {done:,}/{total:,}", summary=[text])

@@ -238,13 +238,13 @@ def _divergence(case: CaseView, base: Sequence[Invocation], head: Sequence[Invoc
     quotes = _said(left, right), _said(right, left)
     told = f"the base's agent {quotes[0]}, head's {quotes[1]}"
     if quotes[0] == quotes[1]:
-        told = "the agents gave the same answer, but said or received something else before it"
-    after = "the user says the same to both"
+        told = "the agents gave the same answer, but the steps before it differ"
+    after = "the simulated user replied the same to both"
     if found.users is not None and found.users > min(len(base), len(head)):
         longer = "the base's" if len(base) > len(head) else "head's"
         after = f"from turn {found.users} on, only {longer} continues"
     elif found.users is not None:
-        after = f"from turn {found.users} on, their users say different things"
+        after = f"from turn {found.users} on, the simulated users say different things"
     return f"The conversations diverge in turn {found.answers}: {told}; {after}."
 
 

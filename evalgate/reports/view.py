@@ -277,7 +277,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
     statistics = ""
     if comparison is not None and comparison.draws:
         version = f"evalgate {report.version}, " if report.version else ""
-        statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} draws, alpha {comparison.alpha:g}"
+        statistics = f"{version}seed {comparison.seed}, {comparison.draws:,} resamples, alpha {comparison.alpha:g}"
     head_commit = report.links.commit or report.run.commit
     base_commit = "" if comparison is None else comparison.origin.commit
     found = [

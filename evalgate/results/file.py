@@ -617,7 +617,7 @@ def _insist_possible(run: Run, place: Place) -> None:
             raise _untrusted(f"has the same {what} twice", place)
     repeats = {trial.key.repeat for trial in (*run.trials, *run.confirmations)}
     if not all(0 <= repeat < most or FRESH <= repeat < FRESH + MOST_RUNS for repeat in repeats):
-        raise _untrusted("has a run of a case with an invalid number", place)
+        raise _untrusted("has a run of a case with an invalid repeat number", place)
 
 
 def _untrusted(what: str, place: Place) -> ConfigError:

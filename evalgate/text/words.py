@@ -12,6 +12,7 @@ LARGE: Final = 100
 MOST_DECIMALS: Final = 12
 TWO_DIGITS: Final = 10
 DUST: Final = 1e-9
+DUST_DECIMALS: Final = 8
 """No difference of two means: what adding up leaves."""
 USUAL_DECIMALS: Final = 2
 MINUS: Final = "\N{MINUS SIGN}"
@@ -67,7 +68,8 @@ def change(base: float, head: float, *, delta: float) -> tuple[str, str, str]:
     """
     least = 0
     if abs(delta) < DUST:
-        base, delta = head, 0.0
+        base = head = round(head, DUST_DECIMALS)
+        delta = 0.0
     if max(abs(base), abs(head)) < LARGE:
         own = (_decimals(base, beside=head), _decimals(head, beside=base))
         least = max(MOST_DECIMALS if each is None else each for each in own)

@@ -71,8 +71,8 @@ def test_doubts_are_told() -> None:
     [
         ("y/y*60 n/n*55 n/y*3 y/n*2", ""),
         ("y/y*6 n/n*5 n/y", "too few labels: kappa may be anything from 0.29 to 0.96; about 61 in all are needed"),
-        ("y/y*50", "every label is a yes"),
-        ("n/n*50", "every label is a no"),
+        ("y/y*50", "every label and every verdict is yes"),
+        ("n/n*50", "every label and every verdict is no"),
         ("y/y*45 y/n*5", "no label is a no"),
         ("y/?*3", "decided none"),
         ("y/y*60 n/n*58 y/?*2", "2 of 120 labels undecided"),
