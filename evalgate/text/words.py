@@ -11,8 +11,8 @@ LARGE: Final = 100
 """From here on a mean needs no decimals: tokens, seconds."""
 MOST_DECIMALS: Final = 12
 TWO_DIGITS: Final = 10
-DUST: Final = 1e-9
 DUST_DECIMALS: Final = 8
+DUST: Final = 1e-9
 """No difference of two means: what adding up leaves."""
 USUAL_DECIMALS: Final = 2
 MINUS: Final = "\N{MINUS SIGN}"
