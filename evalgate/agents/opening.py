@@ -33,6 +33,7 @@ from evalgate.model import (
     TrialKey,
 )
 from evalgate.system import python_env
+from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
 
 TRIALS_WORTH_A_WORKER = 32
@@ -63,12 +64,19 @@ class AbsentAgent:
 
 @contextmanager
 def opened(
-    suites: Sequence[Suite], settings: Settings, context: Context, *, root: Path, starting: CommonStart | None = None
+    suites: Sequence[Suite],
+    settings: Settings,
+    context: Context,
+    *,
+    root: Path,
+    starting: CommonStart | None = None,
+    sandboxes: tuple[Sandbox, Sandbox] | None = None,
 ) -> Iterator[dict[str, Agent]]:
     """The agents of one side's suites by `fingerprints.agent_key`; closed in the end.
 
     `root`: absolute path of the side's checkout; `settings` are head's, whose recordings of tools answer both sides, a
-    side's own first. `starting`: where the sides wait for each other before they begin.
+    side's own first. `starting`: where the sides wait for each other before they begin. `sandboxes`: those of the side
+    and of the metrics; None: all of it runs as we do.
     """
     uses = {fingerprints.agent_key(suite.agent): suite.agent for suite in suites}
     trials: Counter[str] = Counter()
@@ -79,6 +87,9 @@ def opened(
         pools: dict[str, Agent] = {}
         for key, use in uses.items():
             setting = _setting(settings, context, root=root, starting=starting, trials=trials[key])
+            if sandboxes is not None:
+                world = dataclasses.replace(setting.world, sandbox=sandboxes[0], metrics=sandboxes[1])
+                setting = dataclasses.replace(setting, world=world)
             pools[key] = _open(_with_python(use, root=root, lender=settings.root) or use, setting)
             stack.callback(pools[key].close)
         yield pools

@@ -21,6 +21,9 @@ from evalgate.system.python_env import InstallFailed, Interpreter, Wanted
 from evalgate.text import words
 
 WORKER = Path(__file__).parent / "worker" / "server.py"
+METRICS = "metrics"
+"""The kind of worker that runs custom metrics: the agent's package is not loaded there."""
+
 LOADABLE = (".py", ".pyc", ".so", ".pyd")
 """How the files end that Python loads as modules."""
 
@@ -99,7 +102,8 @@ def find_launch(
     """Find or make the agent's Python, and say how a worker of this `kind` starts in it. Raises AgentFailed (INSTALL).
 
     `folder`: the agent's, relative to the checkout; from there upward its requirements are looked for. `hello`: options
-    of the worker. `framework`: the module that a Python found on PATH must have.
+    of the worker. `framework`: the module that a Python found on PATH must have. A worker for metrics starts in a
+    sandbox of its own, with the same Python.
     """
     root = Path(setting.root)
     wanted = Wanted(
@@ -114,12 +118,20 @@ def find_launch(
     except InstallFailed as error:
         failure = AgentFailure(kind=FailureKind.INSTALL, message=error.message, detail=error.detail)
         raise AgentFailed(failure) from error
+    about = {"requirements": interpreter.fingerprint} if interpreter.fingerprint else {}
+    environment = _with_commands(setting.world.environment, interpreter)
+    sandbox = setting.world.metrics if kind == METRICS else setting.world.sandbox
+    if sandbox is None:
+        hello = {**hello, "import_roots": list(interpreter.import_roots)}
+        command = (interpreter.python, str(WORKER), kind)
+        return Launch(command=command, cwd=setting.root, environment=environment, hello=hello, about=about)
     return Launch(
-        command=(interpreter.python, str(WORKER), kind),
-        cwd=setting.root,
-        environment=_with_commands(setting.world.environment, interpreter),
-        hello={**hello, "import_roots": list(interpreter.import_roots)},
-        about={"requirements": interpreter.fingerprint} if interpreter.fingerprint else {},
+        command=(sandbox.placed(interpreter.python), str(WORKER), kind),
+        cwd=sandbox.placed(setting.root),
+        environment=sandbox.environment(environment),
+        hello={**hello, "import_roots": [sandbox.placed(each) for each in interpreter.import_roots]},
+        about=about,
+        prefix=sandbox.agent.prefix,
     )
 
 

@@ -1,0 +1,526 @@
+"""Other users for code that is not ours: who it runs as, what it owns, what is closed to it, how all of it ends.
+
+An agent, a custom metric, an installer and the hooks of what it builds are code of the change. Each side's run as users
+of their own, without capabilities and new privileges, in a copy of the checkout and with a home of their own. See
+docs/security.md and docs/decisions/015-another-user.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evalgate.errors import UnavailableError
+from evalgate.system import redact
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where our own helpers are looked for, never the PATH that agents get."""
+
+FIRST_UID, LAST_UID = 64001, 64900
+"""Users without an entry in /etc/passwd; nobody else has these numbers."""
+
+ROLES = ("head", "base", "metrics")
+UIDS_PER_RUN = 2 * len(ROLES)
+IN_CONTAINER = Path("/var/lib/evalgate")
+OUTSIDE = Path("/var/cache/evalgate")
+
+WRITES = (
+    "write-file,remove-dir,remove-file,make-dir,make-reg,make-sock,make-fifo,make-sym,refer,truncate"
+)  # fmt: skip
+"""What Landlock refuses outside a role's own folders; reading is a matter of modes."""
+
+NEVER_COPIED = (".git", "gha-creds-*.json", ".git-credentials", ".netrc", "_netrc", ".pypirc")
+"""Names in a checkout that may hold credentials of the job; a `.env` stays: agents load it."""
+
+CREDENTIAL_FILES = ("KUBECONFIG", "NETRC", "*CREDS*", "*_CONFIG_FILE")
+"""Variables, besides those that are named like secrets, whose values are paths of credential files."""
+
+OWN_VARIABLES = ("HOME", "TMPDIR", "TEMP", "TMP", "USER", "LOGNAME", "XDG_*")
+
+
+class NotPossible(UnavailableError):  # noqa: N818 - it says what is the matter
+    """The system does not let us start processes as another user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A user that only foreign code runs as. `home` is its own; `prefix` starts a command as this user."""
+
+    uid: int
+    gid: int
+    home: Path
+    prefix: tuple[str, ...]
+
+    def make_home(self) -> None:
+        """Its home with a folder for temporary files, closed to all others."""
+        for folder in (self.home, self.home / "tmp"):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            os.chown(folder, self.uid, self.gid)
+
+    def environment(self) -> dict[str, str]:
+        """What is its own of an environment."""
+        return {"HOME": str(self.home), "TMPDIR": str(self.home / "tmp"), "USER": "agent", "LOGNAME": "agent"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sandbox:
+    """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
+
+    `cache`: the folder of its environments, which installers fill and nobody may write afterwards. `tops`: checkouts,
+    of which its processes see a private copy; `left_out`: files and folders in them that they do not see.
+    """
+
+    agent: Account
+    installer: Account
+    folder: Path
+    cache: Path
+    tops: tuple[Path, ...]
+    left_out: frozenset[Path]
+    say: Callable[[str], None]
+    installing: threading.Lock = field(default_factory=threading.Lock)
+    _copying: threading.Lock = field(default_factory=threading.Lock)
+    _copies: dict[Path, Path] = field(default_factory=dict)
+
+    def placed(self, path: str) -> str:
+        """The path in the private copy, which is made when it is first asked for; others stay as they are."""
+        wanted = Path(os.path.normpath(path))
+        for top in self.tops:
+            if wanted.is_relative_to(top):
+                return str(self._copy_of(top) / wanted.relative_to(top))
+        return path
+
+    def environment(self, given: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
+        """`given` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
+        are named there and closed to them (credentials, as `env` grants them) as copies that they can read."""
+        account = account or self.agent
+        kept = {name: value for name, value in given.items() if not _matches(name, OWN_VARIABLES)}
+        return {name: self._own_value(value) for name, value in kept.items()} | account.environment()
+
+    def seal(self, folder: Path) -> None:
+        """End the installers and give what they made to root, so that nobody changes it any more."""
+        end_all([self.installer.uid])
+        for where, folders, files in os.walk(folder):
+            for name in (".", *folders, *files):
+                os.chown(os.path.join(where, name), 0, 0, follow_symlinks=False)  # noqa: PTH118 - of many files
+
+    def make_folder(self, folder: Path, *, afresh: bool) -> None:
+        """A folder for the installer to fill; `afresh`: an empty one, whatever was there."""
+        if afresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if folder.stat().st_uid != self.installer.uid:
+            _run_tool("chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder))
+
+    def _own_value(self, value: str) -> str:
+        if "/" not in value:
+            return value
+        path = Path(value)
+        for top in self.tops:
+            if value == str(top) or f"{top}/" in value:
+                replaced = value.replace(str(top), str(self._copy_of(top)))
+                if not path.is_file() or Path(replaced).exists():
+                    return replaced
+        try:
+            is_closed = path.is_absolute() and path.is_file() and not _is_open(path)
+        except OSError:
+            return value
+        return str(self._granted(path)) if is_closed else value
+
+    def _granted(self, path: Path) -> Path:
+        """A copy of a file that the agent may read, in a folder that it cannot write."""
+        granted = self.folder / "granted"
+        granted.mkdir(mode=0o755, exist_ok=True)
+        copy = granted / path.name
+        with self._copying:
+            shutil.copyfile(path, copy)
+            os.chown(copy, 0, self.agent.gid)
+            copy.chmod(0o440)
+        return copy
+
+    def _copy_of(self, top: Path) -> Path:
+        with self._copying:
+            if top not in self._copies:
+                began = time.monotonic()
+                copy = self.folder / "tree" / top.name
+                _copy_folder(top, copy, self.left_out)
+                _run_tool("chown", "-hR", f"{self.agent.uid}:{self.agent.gid}", "--", str(copy))
+                _run_tool("chmod", "-R", "u+rwX,g+rwX,o-rwx", "--", str(copy))
+                self._copies[top] = copy
+                seconds = time.monotonic() - began
+                if seconds > 3:
+                    self.say(f"copied the checkout for its processes in {seconds:.0f} s")
+            return self._copies[top]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """The sandboxes of a run: head's, the base's, and that of the metrics."""
+
+    head: Sandbox
+    base: Sandbox
+    metrics: Sandbox
+
+    @property
+    def sides(self) -> tuple[tuple[Sandbox, Sandbox], tuple[Sandbox, Sandbox]]:
+        """For head and for the base: that of its agents, and that of the metrics."""
+        return (self.head, self.metrics), (self.base, self.metrics)
+
+    def end_all(self) -> None:
+        """End every process of these users. Raises UnavailableError where one cannot be ended."""
+        sandboxes = (self.head, self.base, self.metrics)
+        end_all([account.uid for each in sandboxes for account in (each.agent, each.installer)])
+
+
+def in_container() -> bool:
+    """Whether this is the first process of a container, as root: then all that is in it is ours to close."""
+    return os.getpid() == 1 and os.geteuid() == 0
+
+
+def why_not() -> str:
+    """Why processes cannot be started as another user here; "" where they can."""
+    if os.geteuid() != 0:
+        return "only root can start processes as another user"
+    setpriv = _tool("setpriv")
+    if setpriv is None:
+        return "there is no `setpriv` (util-linux)"
+    done = _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), "--", "/bin/true"))
+    return "" if not done else f"the system refuses it ({done}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+
+
+@contextlib.contextmanager
+def opened(
+    roots: Sequence[Path],
+    *,
+    cache: Path,
+    private: Collection[Path] = (),
+    environ: Mapping[str, str],
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[Isolation]:
+    """Sandboxes for the checkouts at `roots`, for as long as the block lasts; at its end nobody of theirs is alive.
+
+    `cache`: the folder that outlives a run, in which each side has a folder of its own; `private`: files and folders in
+    the checkouts that are not copied. Checkouts, caches and what the runner mounts are closed meanwhile. Raises
+    NotPossible; UnavailableError at the end where a process cannot be ended.
+    """
+    why = why_not()
+    if why:
+        raise NotPossible(f"agents cannot run as another user: {why}", hint="See docs/security.md.")
+    tops = tuple(dict.fromkeys(top_of(root) for root in roots))
+    is_ours = in_container()
+    with ExitStack() as stack:
+        first = stack.enter_context(_free_uids())
+        end_all(range(first, first + UIDS_PER_RUN))  # of a run that was killed
+        folder = stack.enter_context(_own_folder(is_ours))
+        caches = {role: (cache if is_ours else OUTSIDE) / role for role in ROLES[:2]}
+        left_out = frozenset({cache, *private, *credential_files(environ)})
+        found = {}
+        for number, role in enumerate(ROLES):
+            own = caches["head" if role == "metrics" else role]
+            found[role] = _sandbox(folder / role, own, first + 2 * number, tops=tops, left_out=left_out, say=say)
+        isolation = Isolation(**found)
+        stack.enter_context(closed(_closed_places(tops, cache, environ, is_ours), keep=tuple(caches.values())))
+        stack.callback(isolation.end_all)
+        yield isolation
+
+
+def _sandbox(
+    folder: Path,
+    cache: Path,
+    uid: int,
+    *,
+    tops: tuple[Path, ...],
+    left_out: frozenset[Path],
+    say: Callable[[str], None],
+) -> Sandbox:
+    gid = uid
+    for each in (folder, folder / "tree"):
+        each.mkdir(mode=0o710, exist_ok=True)
+        os.chown(each, 0, gid)
+    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+    accounts = []
+    for number, name in ((uid, "home"), (uid + 1, "installer")):
+        writable = (folder, *((cache,) if name == "installer" else ()))
+        prefix = _prefix(number, gid, writable=writable)
+        accounts.append(Account(uid=number, gid=gid, home=folder / name, prefix=prefix))
+        accounts[-1].make_home()
+    agent, installer = accounts
+    return Sandbox(agent=agent, installer=installer, folder=folder, cache=cache, tops=tops, left_out=left_out, say=say)
+
+
+@contextlib.contextmanager
+def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
+    """Where the sandboxes lie, open to pass through. In a container its place never changes: environments in the cache
+    may name it."""
+    if is_ours:
+        IN_CONTAINER.mkdir(mode=0o711, parents=True, exist_ok=True)
+        yield IN_CONTAINER  # it goes with the container
+        return
+    folder = Path(tempfile.mkdtemp(prefix="evalgate-", dir="/var/tmp")).resolve()
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _free_uids() -> Iterator[int]:
+    """The first of `UIDS_PER_RUN` numbers that no other gate on this machine uses. The name of an abstract socket is
+    the lock: the system lets go of it however we end."""
+    for first in range(FIRST_UID, LAST_UID, UIDS_PER_RUN):
+        mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            mark.bind(f"\0evalgate-uid-{first}")
+        except OSError:
+            mark.close()
+            continue
+        with mark:
+            yield first
+        return
+    raise NotPossible("agents cannot run as another user: all users for it are taken", hint="See docs/security.md.")
+
+
+# --- starting ---------------------------------------------------------------------------------
+
+
+def _dropping(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
+    identity = (f"--reuid={uid}", f"--regid={gid}", "--clear-groups")
+    return (setpriv, *identity, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
+
+
+def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
+    """What starts a command as this user; with Landlock, where setpriv and the kernel know it."""
+    setpriv = _tool("setpriv")
+    assert setpriv is not None, "as `why_not` found"
+    plain = _dropping(setpriv, uid, gid)
+    places = [str(place) for place in (*writable, Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")) if place.is_dir()]  # noqa: S108 - everybody's
+    for rights in (WRITES, WRITES.removesuffix(",truncate")):  # which older kernels do not know
+        rules = [f"--landlock-rule=path-beneath:{rights}:{place}" for place in places]
+        rules.append("--landlock-rule=path-beneath:write-file:/dev")
+        confined = (*plain, f"--landlock-access=fs:{rights}", *rules, "--")
+        if not _ran((*confined, "/bin/true")):
+            return confined
+    return (*plain, "--")
+
+
+def memory_prefix(limit: int) -> tuple[str, ...]:
+    """What bounds the private memory of a command before another user's rights are taken: () where nothing can."""
+    prlimit = _tool("prlimit")
+    return () if prlimit is None else (prlimit, f"--data={limit}:{limit}", "--")
+
+
+def _tool(name: str) -> str | None:
+    return shutil.which(name, path=SYSTEM_PATH)
+
+
+def _ran(command: Sequence[str]) -> str:
+    """Run one of the system's own programs; "" where it did what was asked, else what it said."""
+    try:
+        done = subprocess.run(
+            command, env={"PATH": SYSTEM_PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False, timeout=3600
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if done.returncode == 0 else done.stderr.strip()[-500:] or f"exit code {done.returncode}"
+
+
+def _run_tool(name: str, *arguments: str) -> None:
+    said = _ran((_tool(name) or name, *arguments))
+    if said:
+        raise UnavailableError(f"the checkout cannot be prepared for its processes: {said}", hint="Is the disk full?")
+
+
+# --- ending -----------------------------------------------------------------------------------
+
+
+END_S = 10.0
+
+
+def end_all(uids: Collection[int]) -> None:
+    """End every process of these users, however it was started. Raises UnavailableError where one is left."""
+    deadline = time.monotonic() + END_S
+    while left := running(uids):
+        for uid in uids:
+            _kill_all_of(uid)
+        if time.monotonic() > deadline:
+            raise UnavailableError(f"processes of an agent cannot be ended: {sorted(left)[:5]}")
+        time.sleep(0.005)
+
+
+def running(uids: Collection[int]) -> frozenset[int]:
+    """Processes that one of these users is, or may become; those that have ended are left out."""
+    found = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):  # it is gone
+                if _users(entry.name) & set(uids) and not _has_ended(entry.name):
+                    found.add(int(entry.name))
+    return frozenset(found)
+
+
+def _users(pid: str) -> set[int]:
+    for line in Path("/proc", pid, "status").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("Uid:"):
+            return {int(each) for each in line.split()[1:]}
+    return set()
+
+
+def _has_ended(pid: str) -> bool:
+    text = Path("/proc", pid, "stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(")")[2].split()[0] in {"Z", "X"}
+
+
+def _kill_all_of(uid: int) -> None:
+    """All at once, as the user itself: one after the other, they could outrun us."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child calls nothing that takes a lock
+        pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            if os.getresuid() == (uid, uid, uid):
+                os.kill(-1, signal.SIGKILL)
+        finally:
+            os._exit(0)
+    for _ in range(200):
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)  # one of them stopped it
+    os.waitpid(pid, 0)
+
+
+# --- what is closed ---------------------------------------------------------------------------
+
+
+COMMAND_FILES = (
+    *("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
+    "GITHUB_EVENT_PATH",
+)
+MOUNTED = (Path("/github"), Path("/run"), Path("/root"))
+"""In a container: what the runner mounts, and the folder of the Docker socket, which is the container's own."""
+
+
+def _closed_places(
+    tops: Sequence[Path],
+    cache: Path,
+    environ: Mapping[str, str],
+    is_ours: bool,  # noqa: FBT001 - private
+) -> tuple[Path, ...]:
+    """The checkouts, the cache, and in a workflow the folders of the command files, of HOME and of the runner."""
+    named = [Path(environ[name]).parent for name in COMMAND_FILES if environ.get(name)]
+    if environ.get("RUNNER_TEMP"):
+        named.append(Path(environ["RUNNER_TEMP"]))
+    if is_ours:
+        named += [*MOUNTED, *([Path(environ["HOME"])] if environ.get("HOME", "/") != "/" else [])]
+    (cache / "verdicts").mkdir(parents=True, exist_ok=True)  # closed now, rather than made readable later
+    (cache / "bases").mkdir(parents=True, exist_ok=True)
+    own = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's
+    return tuple(dict.fromkeys(place.resolve() for place in (*named, *tops, cache) if place.resolve() not in own))
+
+
+@contextlib.contextmanager
+def closed(places: Sequence[Path], *, keep: Sequence[Path] = ()) -> Iterator[None]:
+    """While the block lasts, nobody but owners (and root) reaches `places`; the folders `keep` in them stay reachable
+    by name, and what lies beside the way to them is closed each for itself."""
+    former: list[tuple[Path, int]] = []
+    try:
+        for place in places:
+            _close(place, tuple(each.resolve() for each in keep), former)
+        yield
+    finally:
+        for path, mode in reversed(former):
+            with contextlib.suppress(OSError):
+                path.chmod(mode)
+
+
+def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> None:
+    try:
+        status = path.lstat()
+        if path in keep or stat.S_ISLNK(status.st_mode):
+            return
+        is_on_the_way = any(each.is_relative_to(path) for each in keep)
+        mode = stat.S_IMODE(status.st_mode)
+        closed_mode = mode & 0o7700 | (0o011 if is_on_the_way else 0)
+        if mode != closed_mode:
+            path.chmod(closed_mode)
+            former.append((path, mode))
+        if is_on_the_way:
+            for child in path.iterdir():
+                _close(child, keep, former)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        said = f"{path} cannot be closed to agents: {error.strerror}"
+        raise NotPossible(said, hint="See docs/security.md.") from error
+
+
+def _is_open(path: Path) -> bool:
+    """Whether everybody can read a file, by the modes on the way."""
+    return bool(path.stat().st_mode & 0o004) and all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
+
+
+# --- the copy ---------------------------------------------------------------------------------
+
+
+def top_of(root: Path) -> Path:
+    """The checkout that a folder lies in: the nearest folder with a `.git`, else the folder itself."""
+    start = root.resolve()
+    return next((each for each in (start, *start.parents) if (each / ".git").exists()), start)
+
+
+def credential_files(environ: Mapping[str, str]) -> frozenset[Path]:
+    """The files that variables name and that hold credentials, by the names of these variables."""
+    found = []
+    for name, value in environ.items():
+        is_secret = any(word in name.upper() for word in redact.SECRET_WORDS) or _matches(name, CREDENTIAL_FILES)
+        if is_secret and value.startswith("/") and "\0" not in value:
+            with contextlib.suppress(OSError):  # too long for a path: a key, not a file
+                if Path(value).is_file():
+                    found.append(Path(os.path.normpath(value)))
+    return frozenset(found)
+
+
+def _copy_folder(source: Path, to: Path, left_out: Collection[Path]) -> None:
+    """A copy without `left_out` and what is never copied; links stay links. Raises UnavailableError."""
+    to.mkdir(mode=0o700, parents=True)
+    whole = []
+    for entry in os.scandir(source):
+        path = Path(entry.path)
+        if _matches(entry.name, NEVER_COPIED) or path in left_out:
+            continue
+        if entry.is_dir(follow_symlinks=False) and any(each.is_relative_to(path) for each in left_out):
+            _copy_folder(path, to / entry.name, left_out)
+        else:
+            whole.append(entry.path)
+    for start in range(0, len(whole), 500):
+        part = whole[start : start + 500]
+        _run_tool("cp", "-a", "--reflink=auto", "--no-preserve=ownership", f"--target-directory={to}", "--", *part)
+    for where, folders, files in os.walk(to):
+        for name in [name for name in (*folders, *files) if _matches(name, NEVER_COPIED)]:
+            path = Path(where, name)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+                folders.remove(name)
+            else:
+                path.unlink()
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, each) for each in patterns)
