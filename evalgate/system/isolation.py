@@ -219,7 +219,7 @@ def opened(
     why = why_not()
     if why:
         raise NotPossible(f"agents cannot run as another user: {why}", hint="See docs/security.md.")
-    tops = tuple(dict.fromkeys(top_of(root) for root in roots))
+    tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))  # one may lie in another
     is_ours = in_container()
     with ExitStack() as stack:
         first = stack.enter_context(_free_uids())

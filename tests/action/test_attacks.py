@@ -1,0 +1,266 @@
+"""Attacks of a pull request's code on the gate, in the built image with the mounts that a runner gives it.
+
+Four secrets are marked, and two more lie in the checkout. No attack may get one, and none may change what the runner or
+the next step is told. The agent that attacks is attacks/agent.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import repositories
+
+pytestmark = pytest.mark.action
+
+ROOT = Path(__file__).resolve().parents[2]
+AGENT = (Path(__file__).parent / "attacks" / "agent.py").read_text(encoding="utf-8")
+SHIPPED = ("Dockerfile", ".dockerignore", "requirements.lock", "requirements-build.lock", "entrypoint.py")
+IMAGE = "evalgate-attacked:latest"
+MARK = "m4rked"
+RUNNER_UID = 1001
+ANSWER = "Paris is the capital of France."
+COMMAND_FILES = {
+    "GITHUB_OUTPUT": "set_output_1",
+    "GITHUB_ENV": "set_env_1",
+    "GITHUB_PATH": "add_path_1",
+    "GITHUB_STATE": "save_state_1",
+    "GITHUB_STEP_SUMMARY": "step_summary_1",
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of the step, as the runner and a person see it."""
+
+    code: int
+    log: str
+    box: Path
+
+    def command_file(self, name: str) -> str:
+        return (self.box / "file_commands" / COMMAND_FILES[name]).read_text(encoding="utf-8")
+
+    def output(self, name: str) -> str:
+        """The last value of an output, which is the one that counts."""
+        lines = self.command_file("GITHUB_OUTPUT").splitlines()
+        at = max(number for number, line in enumerate(lines) if line.startswith(f"{name}<<"))
+        return lines[at + 1]
+
+    def results(self) -> Any:
+        return json.loads((self.box / "workspace/evalgate-report/results.json").read_text(encoding="utf-8"))
+
+    def loot(self) -> Any:
+        """What the attacking agent tells in its answer."""
+        text = json.dumps(self.results())
+        start = text.index("wrong {")
+        return json.loads(json.loads(f'"{text[start + 6 : text.index(chr(34), _end(text, start))]}"'))
+
+    def everything(self) -> str:
+        """All that leaves the machine: the log, the command files, the reports."""
+        files = [*(self.box / "file_commands").iterdir(), *(self.box / "workspace/evalgate-report").rglob("*")]
+        return self.log + "".join(path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file())
+
+
+def _end(text: str, start: int) -> int:
+    """Where the JSON string that `start` lies in ends: at a quote without a backslash before it."""
+    at = start
+    while text[at] != '"':
+        at += 2 if text[at] == "\\" else 1
+    return at
+
+
+@dataclass
+class Box:
+    """A repository with a base and a change, and the folders that a runner mounts into the action's container."""
+
+    temp: Path
+    socket: Path
+    base: dict[str, str] = field(default_factory=dict)
+    change: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    untracked: dict[str, str] = field(default_factory=dict)
+
+    def write_gate(self, gate_file: str = "agent: 'command:python3 agent.py'\n", **criteria: Any) -> None:
+        turn = {
+            "user_content": {"role": "user", "parts": [{"text": "What is the capital of France?"}]},
+            "final_response": {"role": "model", "parts": [{"text": ANSWER}]},
+        }
+        suite = {"eval_set_id": "geo", "eval_cases": [{"eval_id": "capital", "conversation": [turn]}]}
+        self.base |= {
+            "evalgate.yml": gate_file,
+            "evals/geo.evalset.json": json.dumps(suite),
+            "evals/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}, **criteria}),
+        }
+
+    def run(self, **inputs: str) -> Ended:
+        workspace = self._check_out()
+        for name in ("home", "workflow", "file_commands", "runner_temp"):
+            (self.temp / name).mkdir()
+        for name in COMMAND_FILES.values():
+            (self.temp / "file_commands" / name).write_text("", encoding="utf-8")
+        self._own(self.temp)
+        given = {f"INPUT_{name.replace('_', '-').upper()}": value for name, value in inputs.items()}
+        environment = {**self._variables(workspace), **given, **self.environment}
+        mounts = {name: f"/github/{name}" for name in ("home", "workflow", "file_commands", "runner_temp", "workspace")}
+        command = ["docker", "create", "--network=host", "--workdir=/github/workspace"]
+        command += [f"--volume={self.temp / name}:{place}" for name, place in mounts.items()]
+        command += [f"--volume={self.socket}:/var/run/docker.sock"]
+        command += [f"--cap-add={name}" for name in ("MKNOD", "NET_RAW", "AUDIT_WRITE")]  # as Docker's default has
+        command += [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
+        name = _docker(*command[1:], IMAGE).strip()
+        try:
+            _docker("start", name)
+            code = int(_docker("wait", name))
+            log = _docker("logs", name)
+        finally:
+            _docker("rm", "--force", name)
+        return Ended(code=code, log=log, box=self.temp)
+
+    def _check_out(self) -> Path:
+        workspace = repositories.made(self.temp / "workspace")
+        base = repositories.commit(workspace, self.base)
+        repositories.git(workspace, "checkout", "--quiet", "-b", "change")
+        head = repositories.commit(workspace, self.change)
+        repositories.git(workspace, "config", "http.https://github.com/.extraheader", f"AUTHORIZATION: basic {MARK}-git")
+        for name, text in self.untracked.items():
+            (workspace / name).write_text(text, encoding="utf-8")
+        payload = {
+            "number": 7,
+            "pull_request": {
+                "number": 7,
+                "head": {"sha": head, "ref": "change", "repo": {"full_name": "o/r"}},
+                "base": {"sha": base, "ref": "main", "repo": {"full_name": "o/r"}},
+            },
+        }
+        (self.temp / "event.json").write_text(json.dumps(payload), encoding="utf-8")
+        return workspace
+
+    def _own(self, temp: Path) -> None:
+        shutil.copy(temp / "event.json", temp / "workflow" / "event.json")
+        for name in ("home", "workflow", "file_commands", "runner_temp", "workspace"):
+            for path in (temp / name, *(temp / name).rglob("*")):
+                os.chown(path, RUNNER_UID, RUNNER_UID, follow_symlinks=False)
+
+    def _variables(self, workspace: Path) -> dict[str, str]:
+        head = repositories.git(workspace, "rev-parse", "HEAD")
+        return {
+            "HOME": "/github/home",
+            "CI": "true",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_API_URL": "http://127.0.0.1:9",
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_EVENT_PATH": "/github/workflow/event.json",
+            "GITHUB_REF": "refs/pull/7/merge",
+            "GITHUB_BASE_REF": "main",
+            "GITHUB_REPOSITORY": "o/r",
+            "GITHUB_RUN_ID": "99",
+            "GITHUB_SERVER_URL": "https://github.invalid",
+            "GITHUB_SHA": head,
+            "GITHUB_WORKSPACE": "/github/workspace",
+            "RUNNER_TEMP": "/github/runner_temp",
+            **{name: f"/github/file_commands/{file}" for name, file in COMMAND_FILES.items()},
+            "INPUT_GITHUB-TOKEN": f"{MARK}-token-of-the-job",
+            "ACTIONS_RUNTIME_TOKEN": f"{MARK}-token-of-the-runtime",
+            "ACTIONS_ID_TOKEN_REQUEST_TOKEN": f"{MARK}-token-of-the-identity",
+            "GEMINI_API_KEY": f"{MARK}-key-of-the-judge",
+        }
+
+
+def _docker(*arguments: str) -> str:
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + (done.stderr if arguments[0] == "logs" else "")
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    if not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()) or os.geteuid() != 0:
+        pytest.skip("needs a container host and root: run `make test-action`")
+    folder = tmp_path_factory.mktemp("image")
+    for name in SHIPPED:
+        shutil.copy2(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "evalgate", folder / "evalgate", ignore=shutil.ignore_patterns("__pycache__"))
+    _docker("build", "--quiet", "--tag", IMAGE, str(folder))
+    return IMAGE
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[tuple[Path, list[bytes]]]:
+    """A stand-in for Docker's socket, open to everybody; it tells each variable of the gate, and keeps who asks."""
+    asked: list[bytes] = []
+    place = tmp_path / "docker.sock"
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(place))
+    place.chmod(0o666)
+    server.listen()
+
+    def serve() -> None:
+        while True:
+            try:
+                link, _ = server.accept()
+            except OSError:
+                return
+            with link:
+                asked.append(link.recv(4096))
+                link.sendall(f"HTTP/1.0 200 OK\r\n\r\n{MARK}-by-the-engine".encode())
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield place, asked
+    server.close()
+
+
+@pytest.fixture
+def box(tmp_path: Path, image: str, engine: tuple[Path, list[bytes]]) -> Box:
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    (tmp_path / "box").mkdir()
+    return Box(temp=tmp_path / "box", socket=engine[0])
+
+
+def assert_told_nothing(ended: Ended, *, but: Mapping[str, str] | None = None) -> None:
+    """No marked secret anywhere, no tampering, and command files that only the gate wrote."""
+    everything = ended.everything()
+    assert MARK not in everything, everything[max(0, everything.index(MARK) - 300) :][:600]
+    for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE"):
+        assert ended.command_file(name) == "", name
+    assert "tampered" not in ended.command_file("GITHUB_OUTPUT") + ended.command_file("GITHUB_STEP_SUMMARY")
+
+
+def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[Path, list[bytes]]) -> None:
+    box.write_gate()
+    box.base["agent.py"] = AGENT
+    box.change = {"attacks.txt": "the base, without this file, only answers"}
+    box.untracked = {"gha-creds-1.json": f"{MARK}-cloud", "gha-creds-2.json": "granted to the agent"}
+    box.environment = {
+        "GOOGLE_APPLICATION_CREDENTIALS": "/github/workspace/gha-creds-1.json",
+        "GRANTED_CREDENTIALS": "/github/workspace/gha-creds-2.json",
+    }
+    ended = box.run(cache=".cache/evalgate", env="GRANTED_CREDENTIALS", baseline="rerun")
+
+    assert ended.code == 1, ended.log[-4000:]
+    loot = ended.loot()
+    assert loot["got"] == {}
+    assert loot["about"]["granted"] == "granted to the agent"
+    assert loot["about"]["uid"] not in (0, RUNNER_UID)
+    assert loot["about"]["groups"] == []
+    assert "NoNewPrivs:\t1" in loot["about"]["status"]
+    assert all(line.endswith("0" * 16) for line in loot["about"]["status"] if line.startswith("Cap"))
+    assert engine[1] == [], "nobody reached the engine"
+    assert (ended.output("verdict"), ended.output("exit-code")) == ("fail", "1")
+    (compared,) = [row for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"]]
+    assert compared["difference"]["base"] == 1.0, "the base ran, and as it is"
+    assert_told_nothing(ended)
+    assert not (ended.box / "workspace/written-beside-itself.txt").exists(), "it wrote into a copy"
+    left = [str(path) for path in (ended.box / "workspace").rglob("*") if path.lstat().st_uid != RUNNER_UID]
+    assert left == [], "the next checkout could not remove these"
+    config = (ended.box / "workspace/.git/config").stat()
+    assert config.st_mode & 0o777 == 0o644, "modes are as they were"
