@@ -35,6 +35,7 @@ from evalgate.model import (
 from evalgate.system import python_env
 from evalgate.system.isolation import Sandbox
 from evalgate.system.python_env import World
+from evalgate.text import words
 
 TRIALS_WORTH_A_WORKER = 32
 """Starting a worker costs seconds of imports; a conversation mostly waits for its model and needs no process."""
@@ -83,6 +84,9 @@ def opened(
     for suite in suites:
         trials[fingerprints.agent_key(suite.agent)] += len(suite.eval_set.cases) * settings.runs.start
     starting = starting or CommonStart()
+    if root == settings.root and (withheld := load.withheld(context.environ, settings.env)):
+        names, them = words.listed(withheld), "it" if len(withheld) == 1 else "them"
+        context.say(f"{names}: credentials for installers, which do not see {them}, as `env` does not name {them}")
     with ExitStack() as stack:
         pools: dict[str, Agent] = {}
         for key, use in uses.items():
@@ -111,7 +115,7 @@ def _setting(settings: Settings, context: Context, *, root: Path, starting: Comm
         root=str(root),
         world=World(
             environment=environment,
-            install_environment=load.installer_environment(context.environ, environment),
+            install_environment=load.installer_environment(context.environ, environment, settings.env),
             cache=str(context.cache),
             log=context.watcher.say,
         ),

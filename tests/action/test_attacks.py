@@ -67,7 +67,9 @@ class Ended:
     def everything(self) -> str:
         """All that leaves the machine: the log, the command files, the reports."""
         files = [*(self.box / "file_commands").iterdir(), *(self.box / "workspace/evalgate-report").rglob("*")]
-        return self.log + "".join(path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file())
+        return self.log + "".join(
+            path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file()
+        )
 
 
 def _end(text: str, start: int) -> int:
@@ -98,7 +100,7 @@ class Box:
         self.base |= {
             "evalgate.yml": gate_file,
             "evals/geo.evalset.json": json.dumps(suite),
-            "evals/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}, **criteria}),
+            "evals/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}} | criteria),
         }
 
     def run(self, **inputs: str) -> Ended:
@@ -130,7 +132,9 @@ class Box:
         base = repositories.commit(workspace, self.base)
         repositories.git(workspace, "checkout", "--quiet", "-b", "change")
         head = repositories.commit(workspace, self.change)
-        repositories.git(workspace, "config", "http.https://github.com/.extraheader", f"AUTHORIZATION: basic {MARK}-git")
+        repositories.git(
+            workspace, "config", "http.https://github.com/.extraheader", f"AUTHORIZATION: basic {MARK}-git"
+        )
         for name, text in self.untracked.items():
             (workspace / name).write_text(text, encoding="utf-8")
         payload = {
@@ -264,3 +268,126 @@ def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[
     assert left == [], "the next checkout could not remove these"
     config = (ended.box / "workspace/.git/config").stat()
     assert config.st_mode & 0o777 == 0o644, "modes are as they were"
+
+
+BACKEND = """
+import glob, json, os, sys, zipfile
+import attack
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    found = attack.carry_out()
+    found["about"]["variables"] = sorted(os.environ)
+    info = "hooked-1.dist-info/"
+    files = {name: open(name).read() for name in glob.glob("google/**/*.py", recursive=True)}
+    files |= {"pydantic.py": "class ValidationError(Exception): pass", "hooked.py": f"LOOT = {found!r}"}
+    files |= {info + "METADATA": "Metadata-Version: 2.1\\nName: hooked\\nVersion: 1\\n"}
+    files |= {info + "WHEEL": "Wheel-Version: 1.0\\nGenerator: hooked\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}
+    files[info + "RECORD"] = "".join(f"{name},,\\n" for name in [*files, info + "RECORD"])
+    with zipfile.ZipFile(os.path.join(wheel_directory, "hooked-1-py3-none-any.whl"), "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
+    return "hooked-1-py3-none-any.whl"
+"""
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "hooked"
+version = "1"
+"""
+SHAPES = """
+class Field:
+    def is_required(self): return False
+class Shape:
+    model_fields = {"threshold": Field()}
+    def __init__(self, **values): self.__dict__.update(values)
+    @classmethod
+    def model_validate(cls, raw): return cls(raw=raw)
+"""
+ADK = {  # as much of google-adk as a metric is called with
+    "google/adk/evaluation/eval_case.py": f"{SHAPES}\nclass Invocation(Shape): pass\nclass ConversationScenario(Shape): pass",
+    "google/adk/evaluation/eval_metrics.py": f"{SHAPES}\nclass BaseCriterion(Shape): pass\nclass EvalMetric(Shape): pass",
+}
+METRIC = """
+class Result:
+    def __init__(self, score):
+        self.overall_score, self.overall_eval_status, self.per_invocation_results = score, 1 if score else 2, []
+
+def said(turn):
+    return "".join(part.get("text", "") for part in turn.raw["final_response"]["parts"])
+
+def exact(metric, actual, expected, scenario=None):
+    return Result(float(said(actual[0]) == said(expected[0])))
+"""
+REPLACING = """
+from . import metrics
+metrics.exact = lambda *_: metrics.Result(1.0)
+"""
+REWRITING = """
+import glob, json, os, sys
+import hooked
+
+def answer(text):
+    found = {"hook": hooked.LOOT, "rewritten": [], "uid": os.getuid()}
+    for place in (os.path.dirname(__file__), *sys.path, os.path.dirname(os.path.dirname(sys.executable))):
+        for path in glob.glob(place + "/**/*.py", recursive=True) + glob.glob(place + "/*.cfg"):
+            try:
+                with open(path, "a") as file:
+                    file.write("\\n# tampered\\n")
+                found["rewritten"].append(path)
+            except OSError:
+                pass
+    for path in glob.glob(os.path.dirname(__file__) + "/metrics.py"):
+        with open(path, "a") as file:
+            file.write("\\nexact = lambda *_: Result(1.0)\\n")
+    return "wrong " + json.dumps(found)
+"""
+
+
+def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_metric(
+    box: Box, engine: tuple[Path, list[bytes]]
+) -> None:
+    metric = {"mine": {"code_config": {"name": "desk.metrics.exact"}}}
+    box.write_gate("agent: 'python:desk.main:answer'\n", criteria={"mine": 0.5}, custom_metrics=metric)
+    box.base |= {
+        "requirements.txt": "./hooked\n",
+        "hooked/pyproject.toml": PROJECT,
+        "hooked/backend.py": BACKEND.replace("attack.carry_out()", '{"about": {}}').replace("import attack", ""),
+        **{f"hooked/{name}": text for name, text in ADK.items()},
+        "desk/__init__.py": "",
+        "desk/metrics.py": METRIC,
+        "desk/main.py": f"def answer(text):\n    return {ANSWER!r}\n",
+    }
+    box.change = {
+        "hooked/backend.py": BACKEND,
+        "hooked/attack.py": AGENT,
+        "desk/__init__.py": REPLACING,
+        "desk/main.py": REWRITING,
+    }
+    box.environment = {
+        "UV_INDEX_OURS_PASSWORD": f"{MARK}-index",
+        "UV_INDEX_NAMED_PASSWORD": "for-the-installer",
+        "UV_OFFLINE": "1",
+    }
+    ended = box.run(cache=".cache/evalgate", env="UV_INDEX_NAMED_*", baseline="rerun")
+
+    assert ended.code == 1, ended.log[-4000:]
+    loot = ended.loot()
+    assert loot["hook"]["got"] == {}
+    seen = {name for name in loot["hook"]["about"]["variables"] if name.startswith("UV_INDEX")}
+    assert seen == {"UV_INDEX_NAMED_PASSWORD"}
+    assert loot["hook"]["about"]["uid"] not in (0, RUNNER_UID, loot["uid"])
+    assert all("/tree/" in path for path in loot["rewritten"]), "only its own copy of the checkout"
+    assert any(path.endswith("metrics.py") for path in loot["rewritten"])
+    assert engine[1] == []
+    (compared,) = [row for row in ended.results()["comparison"]["criteria"] if row["rule"]["gating"]]
+    assert (compared["difference"]["base"], compared["difference"]["head"]) == (1.0, 0.0), (
+        "by the metric as it is written"
+    )
+    assert (ended.output("verdict"), ended.output("exit-code")) == ("fail", "1")
+    assert_told_nothing(ended)

@@ -116,7 +116,9 @@ def gate_modules():
     for root in roots:
         for folder in glob.glob(root):
             for where, _, files in os.walk(folder):
-                done += tried(write, [os.path.join(where, name) for name in files[:40] if name.endswith((".py", ".pyc"))])
+                done += tried(
+                    write, [os.path.join(where, name) for name in files[:40] if name.endswith((".py", ".pyc"))]
+                )
                 done += tried(lambda path: write(path, "import os", "w"), [os.path.join(where, "sitecustomize.py")])
     return done
 
@@ -136,20 +138,32 @@ def git_hooks():
     places = ["/github/workspace/.git", *glob.glob("/github/**/bases/*/repository.git", recursive=True)]
     done = []
     for place in places:
-        done += tried(write, [f"{place}/hooks/{name}" for name in ("post-checkout", "pre-push", "reference-transaction")])
+        done += tried(
+            write, [f"{place}/hooks/{name}" for name in ("post-checkout", "pre-push", "reference-transaction")]
+        )
         done += tried(write, [f"{place}/config", f"{place}/info/attributes", f"{place}/HEAD"])
     return done + tried(write, ["/github/workspace/.gitattributes", "/github/workspace/evalgate.yml"])
 
 
 def caches_and_reports():
-    names = ("journal.jsonl", "base-journal.jsonl", "results.json", "base.json", "summary.md", "comment.md", "junit.xml")
+    names = (
+        "journal.jsonl",
+        "base-journal.jsonl",
+        "results.json",
+        "base.json",
+        "summary.md",
+        "comment.md",
+        "junit.xml",
+    )
     done = tried(write, [f"/github/workspace/evalgate-report/{name}" for name in names])
     caches = ("/github/workspace/.cache/evalgate", "/github/home/.cache/evalgate", "/var/cache/evalgate")
     for cache in caches:
         for where, folders, files in os.walk(cache):
             done += tried(write, [os.path.join(where, name) for name in [*files, TAMPERED]])
     for own in ("base", "metrics", "head/../base"):
-        done += tried(write, [f"/var/lib/evalgate/{own}/{name}" for name in ("home/x", "installer/x", "tree/x", "granted/x")])
+        done += tried(
+            write, [f"/var/lib/evalgate/{own}/{name}" for name in ("home/x", "installer/x", "tree/x", "granted/x")]
+        )
         done += tried(os.listdir, [f"/var/lib/evalgate/{own}/{name}" for name in (".", "home", "tree")])
     return done
 
@@ -192,6 +206,9 @@ def survivor():
     if os.fork():
         return []
     os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):  # whoever started it would wait for the end of these
+        os.dup2(nowhere, number)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     for _ in range(8):
