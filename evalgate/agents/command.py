@@ -47,14 +47,14 @@ class CommandOptions(DriverOptions):
 
 def _launch(options: CommandOptions, setting: AgentSetting) -> Launch:
     """How the program is started: in the side's sandbox, where there is one."""
-    cwd, environment = str(Path(setting.root, options.cwd)), {**setting.world.environment, **options.env}
+    cwd, environment = str(Path(setting.root, options.cwd)), setting.world.environment
     sandbox = setting.world.sandbox
     if sandbox is None:
-        return Launch(command=options.command, cwd=cwd, environment=environment)
+        return Launch(command=options.command, cwd=cwd, environment={**environment, **options.env})
     return Launch(
         command=tuple(sandbox.placed(each) if each.startswith("/") else each for each in options.command),
         cwd=sandbox.placed(cwd),
-        environment=sandbox.environment(environment),
+        environment={**sandbox.environment(environment), **options.env},
         prefix=sandbox.agent.prefix,
     )
 

@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -69,7 +70,7 @@ class Account:
         """Its home with a folder for temporary files, closed to all others."""
         for folder in (self.home, self.home / "tmp"):
             folder.mkdir(mode=0o700, exist_ok=True)
-            os.chown(folder, self.uid, self.gid)
+            _give(folder, self.uid, self.gid)
 
     def environment(self) -> dict[str, str]:
         """What is its own of an environment."""
@@ -81,7 +82,8 @@ class Sandbox:
     """What the foreign code of one role runs in: a user for agents, another for installers, folders of its own.
 
     `cache`: the folder of its environments, which installers fill and nobody may write afterwards. `tops`: checkouts,
-    of which its processes see a private copy; `left_out`: files and folders in them that they do not see.
+    of which its processes see a private copy; `left_out`: files and folders in them that they do not see; `closed`:
+    places that are closed to them.
     """
 
     agent: Account
@@ -90,6 +92,7 @@ class Sandbox:
     cache: Path
     tops: tuple[Path, ...]
     left_out: frozenset[Path]
+    closed: tuple[Path, ...]
     say: Callable[[str], None]
     installing: threading.Lock = field(default_factory=threading.Lock)
     _copying: threading.Lock = field(default_factory=threading.Lock)
@@ -98,20 +101,22 @@ class Sandbox:
     def placed(self, path: str) -> str:
         """The path in the private copy, which is made when it is first asked for; others stay as they are."""
         wanted = Path(os.path.normpath(path))
-        for top in self.tops:
-            if wanted.is_relative_to(top):
-                return str(self._copy_of(top) / wanted.relative_to(top))
-        return path
+        top = next((each for each in self.tops if wanted.is_relative_to(each)), None)
+        if top is None or any(wanted.is_relative_to(each) for each in self.left_out if each.is_relative_to(top)):
+            return path
+        return str(self._copy_of(top) / wanted.relative_to(top))
 
     def environment(self, given: Mapping[str, str], account: Account | None = None) -> dict[str, str]:
         """`given` as its processes are to see it: a home of their own, paths that lead into the copy, and files that
         are named there and closed to them (credentials, as `env` grants them) as copies that they can read."""
         account = account or self.agent
         kept = {name: value for name, value in given.items() if not _matches(name, OWN_VARIABLES)}
-        return {name: self._own_value(value) for name, value in kept.items()} | account.environment()
+        return {name: self._own_value(name, value) for name, value in kept.items()} | account.environment()
 
     def seal(self, folder: Path) -> None:
         """End the installers and give what they made to root, so that nobody changes it any more."""
+        if not _is_root():
+            return  # agents have it read-only
         end_all([self.installer.uid])
         for where, folders, files in os.walk(folder):
             for name in (".", *folders, *files):
@@ -122,32 +127,38 @@ class Sandbox:
         if afresh:
             shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if folder.stat().st_uid != self.installer.uid:
+        if _is_root() and folder.stat().st_uid != self.installer.uid:
             _run_tool("chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder))
 
-    def _own_value(self, value: str) -> str:
-        if "/" not in value:
+    def _own_value(self, name: str, value: str) -> str:
+        """A value with the paths in it as they are here: one, or several as in PATH."""
+        if "/" not in value or "\0" in value:
             return value
-        path = Path(value)
-        for top in self.tops:
-            if value == str(top) or f"{top}/" in value:
-                replaced = value.replace(str(top), str(self._copy_of(top)))
-                if not path.is_file() or Path(replaced).exists():
-                    return replaced
-        try:
-            is_closed = path.is_absolute() and path.is_file() and not _is_open(path)
-        except OSError:
-            return value
-        return str(self._granted(path)) if is_closed else value
+        if value.startswith("/") and _names_credentials(name):
+            with contextlib.suppress(OSError):  # too long for a path: no file
+                if self._can_be_granted(Path(os.path.normpath(value))):
+                    return str(self._granted(Path(value)))
+        parts = value.split(os.pathsep)
+        return os.pathsep.join(self.placed(each) if each.startswith("/") else each for each in parts)
+
+    def _can_be_granted(self, path: Path) -> bool:
+        """A file that is closed, and no link in a checkout, which the change could have set to any file of ours."""
+        is_link = path.resolve() != path and any(path.is_relative_to(top) for top in self.tops)
+        return path.is_file() and not is_link and not self._is_open(path)
+
+    def _is_open(self, path: Path) -> bool:
+        """Whether everybody can read a file, by the modes on the way, and it is in no place that is closed."""
+        if any(path.resolve().is_relative_to(each) for each in self.closed):
+            return False
+        return bool(path.stat().st_mode & 0o004) and all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
 
     def _granted(self, path: Path) -> Path:
         """A copy of a file that the agent may read, in a folder that it cannot write."""
-        granted = self.folder / "granted"
-        granted.mkdir(mode=0o755, exist_ok=True)
-        copy = granted / path.name
+        copy = self.folder / "granted" / path.name
         with self._copying:
+            copy.unlink(missing_ok=True)
             shutil.copyfile(path, copy)
-            os.chown(copy, 0, self.agent.gid)
+            _give(copy, 0, self.agent.gid)
             copy.chmod(0o440)
         return copy
 
@@ -157,7 +168,8 @@ class Sandbox:
                 began = time.monotonic()
                 copy = self.folder / "tree" / top.name
                 _copy_folder(top, copy, self.left_out)
-                _run_tool("chown", "-hR", f"{self.agent.uid}:{self.agent.gid}", "--", str(copy))
+                if _is_root():
+                    _run_tool("chown", "-hR", f"{self.agent.uid}:{self.agent.gid}", "--", str(copy))
                 _run_tool("chmod", "-R", "u+rwX,g+rwX,o-rwx", "--", str(copy))
                 self._copies[top] = copy
                 seconds = time.monotonic() - began
@@ -181,6 +193,8 @@ class Isolation:
 
     def end_all(self) -> None:
         """End every process of these users. Raises UnavailableError where one cannot be ended."""
+        if not _is_root():
+            return  # each has a process namespace of its own, which ends with the program that made it
         sandboxes = (self.head, self.base, self.metrics)
         end_all([account.uid for each in sandboxes for account in (each.agent, each.installer)])
 
@@ -190,10 +204,20 @@ def in_container() -> bool:
     return os.getpid() == 1 and os.geteuid() == 0
 
 
+def _is_root() -> bool:
+    """Whether there are other users for foreign code; else it has namespaces of its own (bubblewrap)."""
+    return os.geteuid() == 0
+
+
 def why_not() -> str:
-    """Why processes cannot be started as another user here; "" where they can."""
-    if os.geteuid() != 0:
-        return "only root can start processes as another user"
+    """Why foreign code cannot be kept apart here; "" where it can: as another user where we are root, else in
+    namespaces of its own."""
+    if not _is_root():
+        bwrap = _tool("bwrap")
+        if bwrap is None:
+            return "it takes root, or bubblewrap (`bwrap`), which is not installed"
+        said = _ran((bwrap, "--ro-bind", "/", "/", *NAMESPACES, "--", "/bin/true"))
+        return f"the system refuses bubblewrap its namespaces ({said})" if said else ""
     setpriv = _tool("setpriv")
     if setpriv is None:
         return "there is no `setpriv` (util-linux)"
@@ -218,47 +242,54 @@ def opened(
     """
     why = why_not()
     if why:
-        raise NotPossible(f"agents cannot run as another user: {why}", hint="See docs/security.md.")
+        raise NotPossible(f"agents cannot be isolated: {why}", hint="See docs/security.md.")
     tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))  # one may lie in another
     is_ours = in_container()
     with ExitStack() as stack:
-        first = stack.enter_context(_free_uids())
-        end_all(range(first, first + UIDS_PER_RUN))  # of a run that was killed
+        first = stack.enter_context(_free_uids()) if _is_root() else 0
         folder = stack.enter_context(_own_folder(is_ours))
-        caches = {role: (cache if is_ours else OUTSIDE) / role for role in ROLES[:2]}
+        caches = {role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]}
+        places = _closed_places(tops, cache, environ, is_ours)
         left_out = frozenset({cache, *private, *credential_files(environ)})
         found = {}
         for number, role in enumerate(ROLES):
-            own = caches["head" if role == "metrics" else role]
-            found[role] = _sandbox(folder / role, own, first + 2 * number, tops=tops, left_out=left_out, say=say)
+            own, cached = folder / role, caches["head" if role == "metrics" else role]
+            agent, installer = _accounts(own, cached, first + 2 * number, places)
+            found[role] = Sandbox(
+                agent=agent,
+                installer=installer,
+                folder=own,
+                cache=cached,
+                tops=tops,
+                left_out=left_out,
+                closed=places,
+                say=say,
+            )
         isolation = Isolation(**found)
-        stack.enter_context(closed(_closed_places(tops, cache, environ, is_ours), keep=tuple(caches.values())))
+        if _is_root():
+            isolation.end_all()  # of a run that was killed
+            stack.enter_context(closed(places, keep=tuple(caches.values())))
         stack.callback(isolation.end_all)
         yield isolation
 
 
-def _sandbox(
-    folder: Path,
-    cache: Path,
-    uid: int,
-    *,
-    tops: tuple[Path, ...],
-    left_out: frozenset[Path],
-    say: Callable[[str], None],
-) -> Sandbox:
-    gid = uid
-    for each in (folder, folder / "tree"):
-        each.mkdir(mode=0o710, exist_ok=True)
-        os.chown(each, 0, gid)
+def _accounts(folder: Path, cache: Path, uid: int, places: Sequence[Path]) -> tuple[Account, Account]:
+    """For agents and for installers, with their folders and what starts a command so; `places` are closed to both."""
+    uid, gid = (uid, uid) if _is_root() else (os.geteuid(), os.getegid())
     cache.mkdir(mode=0o755, parents=True, exist_ok=True)
-    accounts = []
-    for number, name in ((uid, "home"), (uid + 1, "installer")):
-        writable = (folder, *((cache,) if name == "installer" else ()))
-        prefix = _prefix(number, gid, writable=writable)
-        accounts.append(Account(uid=number, gid=gid, home=folder / name, prefix=prefix))
-        accounts[-1].make_home()
-    agent, installer = accounts
-    return Sandbox(agent=agent, installer=installer, folder=folder, cache=cache, tops=tops, left_out=left_out, say=say)
+    for each in (folder, folder / "tree", folder / "granted"):
+        each.mkdir(mode=0o710, exist_ok=True)
+        _give(each, 0, gid)
+    made = []
+    for name in ("home", "installer"):
+        installs = name == "installer"
+        if _is_root():
+            prefix = _prefix(uid + installs, gid, writable=(folder, cache) if installs else (folder,))
+        else:
+            prefix = _namespaces(folder, cache, places, installs=installs)
+        made.append(Account(uid=uid + installs, gid=gid, home=folder / name, prefix=prefix))
+        made[-1].make_home()
+    return made[0], made[1]
 
 
 @contextlib.contextmanager
@@ -317,10 +348,52 @@ def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     return (*plain, "--")
 
 
+NAMESPACES = (
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--cap-drop",
+    "ALL",
+)
+
+
+def _namespaces(folder: Path, cache: Path, places: Sequence[Path], *, installs: bool) -> tuple[str, ...]:
+    """What starts a command with a file system of its own: all is read-only, `places` and HOME are empty but for the
+    interpreters that are there, only the role's own folder can be written."""
+    bwrap = _tool("bwrap")
+    assert bwrap is not None, "as `why_not` found"
+    hidden = dict.fromkeys(str(each) for each in (Path.home(), *places, Path("/run"), Path("/tmp"), Path("/var/tmp")))  # noqa: S108 - everybody's
+    python = shutil.which("python3")
+    prefixes = [sys.prefix, sys.base_prefix, *([str(Path(python).resolve().parent.parent)] if python else [])]
+    seen = [*prefixes, str(Path(__file__).parent.parent), *os.environ.get("PATH", "").split(":")]
+    readable = [
+        each
+        for each in dict.fromkeys(seen)
+        if each.startswith("/") and any(Path(each).is_relative_to(place) for place in hidden)
+    ]
+    return (
+        *(bwrap, "--ro-bind", "/", "/", *NAMESPACES),
+        *(part for place in hidden if Path(place).is_dir() for part in ("--tmpfs", place)),
+        *(part for each in readable for part in ("--ro-bind-try", each, each)),
+        *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
+        *("--bind", str(folder), str(folder)),
+        *("--bind" if installs else "--ro-bind", str(cache), str(cache), "--"),
+    )
+
+
 def memory_prefix(limit: int) -> tuple[str, ...]:
     """What bounds the private memory of a command before another user's rights are taken: () where nothing can."""
     prlimit = _tool("prlimit")
     return () if prlimit is None else (prlimit, f"--data={limit}:{limit}", "--")
+
+
+def _give(path: Path, uid: int, gid: int) -> None:
+    if _is_root():
+        os.chown(path, uid, gid)
 
 
 def _tool(name: str) -> str | None:
@@ -353,11 +426,10 @@ END_S = 10.0
 def end_all(uids: Collection[int]) -> None:
     """End every process of these users, however it was started. Raises UnavailableError where one is left."""
     deadline = time.monotonic() + END_S
-    while left := running(uids):
-        for uid in uids:
-            _kill_all_of(uid)
+    waiting = sorted(uids)  # killed before they are looked for: who always forks may never be seen
+    while waiting := [uid for uid in waiting if not _kill_all_of(uid)] or sorted(running(uids) and uids):
         if time.monotonic() > deadline:
-            raise UnavailableError(f"processes of an agent cannot be ended: {sorted(left)[:5]}")
+            raise UnavailableError("processes of an agent cannot be ended", hint="See docs/security.md.")
         time.sleep(0.005)
 
 
@@ -384,26 +456,32 @@ def _has_ended(pid: str) -> bool:
     return text.rpartition(")")[2].split()[0] in {"Z", "X"}
 
 
-def _kill_all_of(uid: int) -> None:
-    """All at once, as the user itself: one after the other, they could outrun us."""
+def _kill_all_of(uid: int) -> bool:
+    """All at once, as the user itself: one after the other, they could outrun us. False where one of them was faster,
+    and ended who was to do it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child calls nothing that takes a lock
         pid = os.fork()
     if pid == 0:
+        code = 1
         try:
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
             if os.getresuid() == (uid, uid, uid):
-                os.kill(-1, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # there is none
+                    os.kill(-1, signal.SIGKILL)
+                code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     for _ in range(200):
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return
-        time.sleep(0.005)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.002)
     os.kill(pid, signal.SIGKILL)  # one of them stopped it
     os.waitpid(pid, 0)
+    return False
 
 
 # --- what is closed ---------------------------------------------------------------------------
@@ -471,11 +549,6 @@ def _close(path: Path, keep: Sequence[Path], former: list[tuple[Path, int]]) -> 
         raise NotPossible(said, hint="See docs/security.md.") from error
 
 
-def _is_open(path: Path) -> bool:
-    """Whether everybody can read a file, by the modes on the way."""
-    return bool(path.stat().st_mode & 0o004) and all(each.stat().st_mode & 0o001 for each in path.resolve().parents)
-
-
 # --- the copy ---------------------------------------------------------------------------------
 
 
@@ -489,12 +562,16 @@ def credential_files(environ: Mapping[str, str]) -> frozenset[Path]:
     """The files that variables name and that hold credentials, by the names of these variables."""
     found = []
     for name, value in environ.items():
-        is_secret = any(word in name.upper() for word in redact.SECRET_WORDS) or _matches(name, CREDENTIAL_FILES)
-        if is_secret and value.startswith("/") and "\0" not in value:
+        if _names_credentials(name) and value.startswith("/") and "\0" not in value:
             with contextlib.suppress(OSError):  # too long for a path: a key, not a file
                 if Path(value).is_file():
                     found.append(Path(os.path.normpath(value)))
     return frozenset(found)
+
+
+def _names_credentials(variable: str) -> bool:
+    named_so = any(word in variable.upper() for word in redact.SECRET_WORDS)
+    return named_so or _matches(variable, CREDENTIAL_FILES)
 
 
 def _copy_folder(source: Path, to: Path, left_out: Collection[Path]) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -230,13 +231,15 @@ def box(tmp_path: Path, image: str, engine: tuple[Path, list[bytes]]) -> Box:
     return Box(temp=tmp_path / "box", socket=engine[0])
 
 
-def assert_told_nothing(ended: Ended, *, but: Mapping[str, str] | None = None) -> None:
-    """No marked secret anywhere, no tampering, and command files that only the gate wrote."""
+def assert_told_nothing(ended: Ended) -> None:
+    """No marked secret anywhere, and command files that only the gate wrote."""
     everything = ended.everything()
     assert MARK not in everything, everything[max(0, everything.index(MARK) - 300) :][:600]
     for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE"):
         assert ended.command_file(name) == "", name
-    assert "tampered" not in ended.command_file("GITHUB_OUTPUT") + ended.command_file("GITHUB_STEP_SUMMARY")
+    assert "tampered" not in ended.command_file("GITHUB_OUTPUT")
+    summary = ended.box / "workspace/evalgate-report/summary.md"
+    assert ended.command_file("GITHUB_STEP_SUMMARY") == summary.read_text(encoding="utf-8")
 
 
 def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[Path, list[bytes]]) -> None:
@@ -310,8 +313,11 @@ class Shape:
     def model_validate(cls, raw): return cls(raw=raw)
 """
 ADK = {  # as much of google-adk as a metric is called with
-    "google/adk/evaluation/eval_case.py": f"{SHAPES}\nclass Invocation(Shape): pass\nclass ConversationScenario(Shape): pass",
-    "google/adk/evaluation/eval_metrics.py": f"{SHAPES}\nclass BaseCriterion(Shape): pass\nclass EvalMetric(Shape): pass",
+    f"google/adk/evaluation/{module}.py": SHAPES + "".join(f"class {name}(Shape): pass\n" for name in names)
+    for module, names in {
+        "eval_case": ("Invocation", "ConversationScenario"),
+        "eval_metrics": ("BaseCriterion", "EvalMetric"),
+    }.items()
 }
 METRIC = """
 class Result:
@@ -378,7 +384,9 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
 
     assert ended.code == 1, ended.log[-4000:]
     loot = ended.loot()
-    assert loot["hook"]["got"] == {}
+    writable = re.findall(r"'(/[^']*)'", json.dumps(loot["hook"]["got"]))
+    assert loot["hook"]["got"].keys() <= {"own_environment", "path_shims"}
+    assert all("/builds-v0/" in path for path in writable), "only the folder that it is built in"
     seen = {name for name in loot["hook"]["about"]["variables"] if name.startswith("UV_INDEX")}
     assert seen == {"UV_INDEX_NAMED_PASSWORD"}
     assert loot["hook"]["about"]["uid"] not in (0, RUNNER_UID, loot["uid"])

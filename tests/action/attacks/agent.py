@@ -158,7 +158,7 @@ def caches_and_reports():
     done = tried(write, [f"/github/workspace/evalgate-report/{name}" for name in names])
     caches = ("/github/workspace/.cache/evalgate", "/github/home/.cache/evalgate", "/var/cache/evalgate")
     for cache in caches:
-        for where, folders, files in os.walk(cache):
+        for where, _, files in os.walk(cache):
             done += tried(write, [os.path.join(where, name) for name in [*files, TAMPERED]])
     for own in ("base", "metrics", "head/../base"):
         done += tried(
