@@ -23,6 +23,7 @@ from evalgate.gate import compare_files, prepare, progress
 from evalgate.gate import merge as gate_merge
 from evalgate.gate import run as gate_run
 from evalgate.model import Report
+from evalgate.system import isolation
 from evalgate.text import words
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -156,6 +157,16 @@ def _validate(given: dict[str, Any]) -> int:
     return ExitCode.CONFIG if prepared.stops(strict=settings.strict) else ExitCode.PASS
 
 
+def _isolates(settings: Settings, say: Callable[[str], None]) -> bool:
+    """Whether agents are kept apart: as asked, else in a workflow where that is possible."""
+    if "isolate" in settings.given or os.environ.get("GITHUB_ACTIONS") != "true":
+        return settings.isolate
+    why = isolation.why_not()
+    if why:
+        say(f"Agents run with the rights of this step and can read what it can read: {why} (docs/security.md)")
+    return not why
+
+
 def _shown(gate: Callable[[Context], Report], settings: Settings) -> int:
     """Run a gate and show problems as they come, what it found and where it is written; its exit code."""
     shown: list[Problem] = []
@@ -165,7 +176,10 @@ def _shown(gate: Callable[[Context], Report], settings: Settings) -> int:
         shown.extend(problems)
 
     watcher, command = progress.watch(sys.stderr), f"evalgate {shlex.join(sys.argv[1:])}"
-    context = prepare.make_context(settings, environ=os.environ, watcher=watcher, reproduce=command, show=show)
+    isolate = _isolates(settings, watcher.say)
+    context = prepare.make_context(
+        settings, environ=os.environ, watcher=watcher, reproduce=command, show=show, isolate=isolate
+    )
     report = gate(context)
     show(report.problems)
     click.echo(reports.render_terminal(report), nl=False)

@@ -118,15 +118,15 @@ class Sandbox:
         if not _is_root():
             return  # agents have it read-only
         end_all([self.installer.uid])
-        for where, folders, files in os.walk(folder):
-            for name in (".", *folders, *files):
-                os.chown(os.path.join(where, name), 0, 0, follow_symlinks=False)  # noqa: PTH118 - of many files
+        _run_tool("chown", "-hR", "0:0", "--", str(folder))
+        _run_tool("chmod", "-R", "go-w,u-s,g-s", "--", str(folder))
 
     def make_folder(self, folder: Path, *, afresh: bool) -> None:
-        """A folder for the installer to fill; `afresh`: an empty one, whatever was there."""
+        """A folder for the installer to fill: an empty one, or one that it keeps for itself."""
         if afresh:
             shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755 if afresh else 0o700)
         if _is_root() and folder.stat().st_uid != self.installer.uid:
             _run_tool("chown", "-hR", f"{self.installer.uid}:{self.installer.gid}", "--", str(folder))
 
@@ -202,6 +202,11 @@ class Isolation:
 def in_container() -> bool:
     """Whether this is the first process of a container, as root: then all that is in it is ours to close."""
     return os.getpid() == 1 and os.geteuid() == 0
+
+
+def is_account(uid: int) -> bool:
+    """Whether a number is that of a user that only foreign code runs as."""
+    return FIRST_UID <= uid < LAST_UID + UIDS_PER_RUN
 
 
 def _is_root() -> bool:

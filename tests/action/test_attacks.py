@@ -238,7 +238,10 @@ def assert_told_nothing(ended: Ended) -> None:
     for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE"):
         assert ended.command_file(name) == "", name
     assert "tampered" not in ended.command_file("GITHUB_OUTPUT")
-    summary = ended.box / "workspace/evalgate-report/summary.md"
+    workspace = ended.box / "workspace"
+    left = [str(path) for path in workspace.rglob("*") if path.lstat().st_uid != RUNNER_UID]
+    assert left == [], "the next checkout could not remove these"
+    summary = workspace / "evalgate-report/summary.md"
     assert ended.command_file("GITHUB_STEP_SUMMARY") == summary.read_text(encoding="utf-8")
 
 
@@ -267,8 +270,6 @@ def test_an_agent_gets_no_secret_and_changes_no_verdict(box: Box, engine: tuple[
     assert compared["difference"]["base"] == 1.0, "the base ran, and as it is"
     assert_told_nothing(ended)
     assert not (ended.box / "workspace/written-beside-itself.txt").exists(), "it wrote into a copy"
-    left = [str(path) for path in (ended.box / "workspace").rglob("*") if path.lstat().st_uid != RUNNER_UID]
-    assert left == [], "the next checkout could not remove these"
     config = (ended.box / "workspace/.git/config").stat()
     assert config.st_mode & 0o777 == 0o644, "modes are as they were"
 

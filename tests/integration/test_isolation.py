@@ -216,6 +216,8 @@ BACKEND = """
 import os, zipfile
 def get_requires_for_build_wheel(config_settings=None): return []
 def build_wheel(folder, config_settings=None, metadata_directory=None):
+    for place, _, _ in os.walk(os.environ["UV_PROJECT_ENVIRONMENT"]):
+        os.chmod(place, 0o777)  # for whoever comes later
     if os.fork() == 0:  # waits until the environment is there
         os.setsid(); os.closerange(0, 50)
         while True: pass
