@@ -113,6 +113,12 @@ class Sandbox:
         kept = {name: value for name, value in given.items() if not _matches(name, OWN_VARIABLES)}
         return {name: self._own_value(name, value) for name, value in kept.items()} | account.environment()
 
+    def share(self) -> None:
+        """Let installers write into the copies, as builds of local packages do."""
+        if _is_root():
+            for copy in self._copies.values():  # as its owner: it may be writing there
+                _ran((*self.agent.prefix, _tool("chmod") or "chmod", "-R", "g+rwX", "--", str(copy)))
+
     def seal(self, folder: Path) -> None:
         """End the installers and give what they made to root, so that nobody changes it any more."""
         if not _is_root():
@@ -170,7 +176,7 @@ class Sandbox:
                 _copy_folder(top, copy, self.left_out)
                 if _is_root():
                     _run_tool("chown", "-hR", f"{self.agent.uid}:{self.agent.gid}", "--", str(copy))
-                _run_tool("chmod", "-R", "u+rwX,g+rwX,o-rwx", "--", str(copy))
+                copy.chmod(0o770)
                 self._copies[top] = copy
                 seconds = time.monotonic() - began
                 if seconds > 3:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +22,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0 or bool(isolation.why_not()), reason="needs root and setpriv"),
 ]
+ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"  # which every user can start
 
 
@@ -261,3 +264,70 @@ def test_an_environment_is_made_by_a_user_of_its_own_and_changed_by_nobody(repos
                 assert run(isolated.base, "/bin/sh", "-c", change).returncode != 0, change
         assert len(set(found.values())) == 2, "each side has its own"
         shutil.rmtree(Path(found[isolated.head.agent.uid]).parents[2])
+
+
+LOOKING = """
+import glob, json, os, sys
+seen = {"uid": os.getuid(), "files": glob.glob("HOME/*") + glob.glob("HOME/.*") + glob.glob("REPOSITORY/*")}
+seen["processes"] = len([each for each in os.listdir("/proc") if each.isdecimal()])
+seen["secret"] = os.environ.get("SECRET")
+for line in sys.stdin:
+    message = json.loads(line)
+    session = {"session": message.get("session", "")}
+    content = {"role": "model", "parts": [{"text": json.dumps(seen)}]}
+    for said in {
+        "hello": [{"type": "ready", "protocol": 1, "sessions": 1}],
+        "start": [{"type": "started", **session}],
+        "turn": [{"type": "event", "content": content, "final": True, **session}, {"type": "turn_end", **session}],
+        "end": [{"type": "ended", **session}],
+    }.get(message["type"], []):
+        print(json.dumps(said), flush=True)
+"""
+
+
+@pytest.mark.parametrize("is_root", [True, False], ids=["root", "bubblewrap"])
+def test_a_run_at_a_terminal_keeps_the_agent_from_the_users_files(tmp_path: Path, is_root: bool) -> None:
+    if not is_root and shutil.which("bwrap", path=os.defpath) is None:
+        pytest.skip("needs bubblewrap")
+    if subprocess.run(
+        [PYTHON, "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"], check=False
+    ).returncode:
+        pytest.skip(f"{PYTHON} is of another version than the packages of this environment")
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    home, repository = tmp_path / "home", tmp_path / "home" / "repository"
+    turn = {"user_content": {"parts": [{"text": "hi"}]}, "final_response": {"parts": [{"text": "hello"}]}}
+    cases = {"eval_set_id": "a", "eval_cases": [{"eval_id": "a", "conversation": [turn]}]}
+    files = {
+        "repository/evalgate.yml": f"agent: 'command:{PYTHON} agent.py'\n",
+        "repository/agent.py": LOOKING.replace("HOME", str(home)).replace("REPOSITORY", str(repository)),
+        "repository/a.evalset.json": json.dumps(cases),
+        "repository/test_config.json": json.dumps({"criteria": {"response_match_score": 0.9}}),
+        ".ssh": "a key",
+    }
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text, encoding="utf-8")
+    home.chmod(0o700)
+    uid = 0 if is_root else 1234
+    for path in (home, *home.rglob("*")):
+        os.chown(path, uid, uid)
+    packages = Path(pytest.__file__).parents[1]
+    environment = {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": f"{ROOT}:{packages}", "SECRET": "s3cret"}
+    done = subprocess.run(
+        [PYTHON, "-B", "-m", "evalgate", "run", "--isolate"],
+        cwd=repository,
+        env=environment,
+        user=uid,
+        group=uid,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    results = (repository / "evalgate-report/results.json").read_text(encoding="utf-8")
+    seen = json.loads(re.search(r"\{\\\"uid.*?\}", results)[0].replace('\\"', '"'))  # type: ignore[index]
+    assert [path for path in seen["files"] if path != f"{home}/.cache"] == [], "what lies there is closed as well"
+    assert seen["secret"] is None
+    assert (seen["uid"] != 0) if is_root else (seen["uid"] == uid and seen["processes"] < 5)
