@@ -213,7 +213,7 @@ def _gated(environ: Mapping[str, str], settings: Settings, event: EventContext, 
         event_base=event.base_sha,
         token=token_of(environ),
         on_base_branch=event.on_default_branch,
-        isolate=isolation.in_container(),
+        isolate=isolation.in_image(),
         show=show,
         present=lambda report: None if posting is None else posting.prepare(report),
     )

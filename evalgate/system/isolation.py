@@ -36,7 +36,10 @@ FIRST_UID, LAST_UID = 64001, 64900
 
 ROLES = ("head", "base", "metrics")
 UIDS_PER_RUN = 2 * len(ROLES)
-IN_CONTAINER = Path("/var/lib/evalgate")
+IMAGE = Path("/opt/evalgate")
+"""Where the Dockerfile puts us."""
+
+IN_IMAGE = Path("/var/lib/evalgate")
 OUTSIDE = Path("/var/cache/evalgate")
 
 WRITES = (
@@ -47,7 +50,7 @@ WRITES = (
 NEVER_COPIED = (".git", "gha-creds-*.json", ".git-credentials", ".netrc", "_netrc", ".pypirc")
 """Names in a checkout that may hold credentials of the job; a `.env` stays: agents load it."""
 
-CREDENTIAL_FILES = ("KUBECONFIG", "NETRC", "*CREDS*", "*_CONFIG_FILE")
+CREDENTIAL_FILES = ("KUBECONFIG", "NETRC", "*CREDS*", "PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NPM_CONFIG_USERCONFIG")
 """Variables, besides those that are named like secrets, whose values are paths of credential files."""
 
 OWN_VARIABLES = ("HOME", "TMPDIR", "TEMP", "TMP", "USER", "LOGNAME", "XDG_*")
@@ -173,6 +176,7 @@ class Sandbox:
             if top not in self._copies:
                 began = time.monotonic()
                 copy = self.folder / "tree" / top.name
+                shutil.rmtree(copy, ignore_errors=True)  # of an attempt that failed
                 _copy_folder(top, copy, self.left_out)
                 if _is_root():
                     _run_tool("chown", "-hR", f"{self.agent.uid}:{self.agent.gid}", "--", str(copy))
@@ -205,9 +209,9 @@ class Isolation:
         end_all([account.uid for each in sandboxes for account in (each.agent, each.installer)])
 
 
-def in_container() -> bool:
-    """Whether this is the first process of a container, as root: then all that is in it is ours to close."""
-    return os.getpid() == 1 and os.geteuid() == 0
+def in_image() -> bool:
+    """Whether this is the action's own container: then all that is in it is ours to close."""
+    return Path(sys.prefix) == IMAGE
 
 
 def is_account(uid: int) -> bool:
@@ -255,7 +259,7 @@ def opened(
     if why:
         raise NotPossible(f"agents cannot be isolated: {why}", hint="See docs/security.md.")
     tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))  # one may lie in another
-    is_ours = in_container()
+    is_ours = in_image() and _is_root()
     with ExitStack() as stack:
         first = stack.enter_context(_free_uids()) if _is_root() else 0
         folder = stack.enter_context(_own_folder(is_ours))
@@ -308,8 +312,8 @@ def _own_folder(is_ours: bool) -> Iterator[Path]:  # noqa: FBT001 - private
     """Where the sandboxes lie, open to pass through. In a container its place never changes: environments in the cache
     may name it."""
     if is_ours:
-        IN_CONTAINER.mkdir(mode=0o711, parents=True, exist_ok=True)
-        yield IN_CONTAINER  # it goes with the container
+        IN_IMAGE.mkdir(mode=0o711, parents=True, exist_ok=True)
+        yield IN_IMAGE  # it goes with the container
         return
     folder = Path(tempfile.mkdtemp(prefix="evalgate-", dir="/var/tmp")).resolve()
     folder.chmod(0o711)
@@ -516,8 +520,10 @@ def _closed_places(
     named = [Path(environ[name]).parent for name in COMMAND_FILES if environ.get(name)]
     if environ.get("RUNNER_TEMP"):
         named.append(Path(environ["RUNNER_TEMP"]))
+    if environ.get("HOME") and (is_ours or environ.get("GITHUB_ACTIONS") == "true"):
+        named.append(Path(environ["HOME"]))
     if is_ours:
-        named += [*MOUNTED, *([Path(environ["HOME"])] if environ.get("HOME", "/") != "/" else [])]
+        named += MOUNTED
     (cache / "verdicts").mkdir(parents=True, exist_ok=True)  # closed now, rather than made readable later
     (cache / "bases").mkdir(parents=True, exist_ok=True)
     own = {Path("/"), Path("/tmp"), Path("/var/tmp")}  # noqa: S108 - everybody's

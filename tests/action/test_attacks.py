@@ -356,8 +356,9 @@ def answer(text):
 """
 
 
+@pytest.mark.parametrize("cache", [".cache/evalgate", ""], ids=["in the workspace", "in HOME"])
 def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_metric(
-    box: Box, engine: tuple[Path, list[bytes]]
+    box: Box, engine: tuple[Path, list[bytes]], cache: str
 ) -> None:
     metric = {"mine": {"code_config": {"name": "desk.metrics.exact"}}}
     box.write_gate("agent: 'python:desk.main:answer'\n", criteria={"mine": 0.5}, custom_metrics=metric)
@@ -381,7 +382,7 @@ def test_hooks_of_builds_and_the_agents_package_change_neither_environment_nor_m
         "UV_INDEX_NAMED_PASSWORD": "for-the-installer",
         "UV_OFFLINE": "1",
     }
-    ended = box.run(cache=".cache/evalgate", env="UV_INDEX_NAMED_*", baseline="rerun")
+    ended = box.run(cache=cache, env="UV_INDEX_NAMED_*", baseline="rerun")
 
     assert ended.code == 1, ended.log[-4000:]
     loot = ended.loot()
