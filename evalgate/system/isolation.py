@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import os
 import shutil
 import signal
@@ -116,12 +117,6 @@ class Sandbox:
         kept = {name: value for name, value in given.items() if not _matches(name, OWN_VARIABLES)}
         return {name: self._own_value(name, value) for name, value in kept.items()} | account.environment()
 
-    def share(self) -> None:
-        """Let installers write into the copies, as builds of local packages do."""
-        if _is_root():
-            for copy in self._copies.values():  # as its owner: it may be writing there
-                _ran((*self.agent.prefix, _tool("chmod") or "chmod", "-R", "g+rwX", "--", str(copy)))
-
     def seal(self, folder: Path) -> None:
         """End the installers and give what they made to root, so that nobody changes it any more."""
         if not _is_root():
@@ -177,9 +172,8 @@ class Sandbox:
                 began = time.monotonic()
                 copy = self.folder / "tree" / top.name
                 shutil.rmtree(copy, ignore_errors=True)  # of an attempt that failed
-                _copy_folder(top, copy, self.left_out)
-                if _is_root():
-                    _run_tool("chown", "-hR", f"{self.agent.uid}:{self.agent.gid}", "--", str(copy))
+                _copy_folder(top, copy, self.left_out, self.agent.uid, self.agent.gid)
+                _give(copy, self.agent.uid, self.agent.gid)
                 copy.chmod(0o770)
                 self._copies[top] = copy
                 seconds = time.monotonic() - began
@@ -236,8 +230,8 @@ def why_not() -> str:
     setpriv = _tool("setpriv")
     if setpriv is None:
         return "there is no `setpriv` (util-linux)"
-    done = _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), "--", "/bin/true"))
-    return "" if not done else f"the system refuses it ({done}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP"
+    said = "" if _landlock_rights() else _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), "--", "/bin/true"))
+    return f"the system refuses it ({said}); it takes CAP_SETUID, CAP_SETGID and CAP_SETPCAP" if said else ""
 
 
 @contextlib.contextmanager
@@ -282,7 +276,8 @@ def opened(
             )
         isolation = Isolation(**found)
         if _is_root():
-            isolation.end_all()  # of a run that was killed
+            if not is_ours:
+                isolation.end_all()  # of a run that was killed
             stack.enter_context(closed(places, keep=tuple(caches.values())))
         stack.callback(isolation.end_all)
         yield isolation
@@ -348,19 +343,27 @@ def _dropping(setpriv: str, uid: int, gid: int) -> tuple[str, ...]:
     return (setpriv, *identity, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all")
 
 
+@functools.cache
+def _landlock_rights() -> str:
+    """What Landlock can refuse here, as setpriv writes it; "" where setpriv or the kernel does not know it."""
+    setpriv = _tool("setpriv") or ""
+    for rights in (WRITES, WRITES.removesuffix(",truncate")):  # which older kernels do not know
+        if not _ran((*_dropping(setpriv, FIRST_UID, FIRST_UID), *_confined(rights, ()), "--", "/bin/true")):
+            return rights
+    return ""
+
+
+def _confined(rights: str, writable: Sequence[Path]) -> tuple[str, ...]:
+    rules = (f"--landlock-rule=path-beneath:{rights}:{place}" for place in writable)
+    return (f"--landlock-access=fs:{rights}", *rules, "--landlock-rule=path-beneath:write-file:/dev")
+
+
 def _prefix(uid: int, gid: int, *, writable: Sequence[Path]) -> tuple[str, ...]:
     """What starts a command as this user; with Landlock, where setpriv and the kernel know it."""
-    setpriv = _tool("setpriv")
+    setpriv, rights = _tool("setpriv"), _landlock_rights()
     assert setpriv is not None, "as `why_not` found"
-    plain = _dropping(setpriv, uid, gid)
-    places = [str(place) for place in (*writable, Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")) if place.is_dir()]  # noqa: S108 - everybody's
-    for rights in (WRITES, WRITES.removesuffix(",truncate")):  # which older kernels do not know
-        rules = [f"--landlock-rule=path-beneath:{rights}:{place}" for place in places]
-        rules.append("--landlock-rule=path-beneath:write-file:/dev")
-        confined = (*plain, f"--landlock-access=fs:{rights}", *rules, "--")
-        if not _ran((*confined, "/bin/true")):
-            return confined
-    return (*plain, "--")
+    shared = (each for each in (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")) if each.is_dir())  # noqa: S108 - everybody's
+    return (*_dropping(setpriv, uid, gid), *(_confined(rights, (*writable, *shared)) if rights else ()), "--")
 
 
 NAMESPACES = (
@@ -441,8 +444,8 @@ END_S = 10.0
 def end_all(uids: Collection[int]) -> None:
     """End every process of these users, however it was started. Raises UnavailableError where one is left."""
     deadline = time.monotonic() + END_S
-    waiting = sorted(uids)  # killed before they are looked for: who always forks may never be seen
-    while waiting := [uid for uid in waiting if not _kill_all_of(uid)] or sorted(running(uids) and uids):
+    # killed before they are looked for: who always forks may never be seen
+    while not _kill_all_of(uids) or running(uids):
         if time.monotonic() > deadline:
             raise UnavailableError("processes of an agent cannot be ended", hint="See docs/security.md.")
         time.sleep(0.005)
@@ -471,9 +474,9 @@ def _has_ended(pid: str) -> bool:
     return text.rpartition(")")[2].split()[0] in {"Z", "X"}
 
 
-def _kill_all_of(uid: int) -> bool:
-    """All at once, as the user itself: one after the other, they could outrun us. False where one of them was faster,
-    and ended who was to do it."""
+def _kill_all_of(uids: Collection[int]) -> bool:
+    """All at once, as these users themselves: one after the other, they could outrun us. False where one of them was
+    faster, and ended who was to do it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child calls nothing that takes a lock
         pid = os.fork()
@@ -481,12 +484,13 @@ def _kill_all_of(uid: int) -> bool:
         code = 1
         try:
             os.setgroups([])
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-            if os.getresuid() == (uid, uid, uid):
-                with contextlib.suppress(ProcessLookupError):  # there is none
-                    os.kill(-1, signal.SIGKILL)
-                code = 0
+            for uid in uids:
+                os.setresuid(uid, uid, 0)  # back to root for the next one
+                if os.getresuid()[:2] == (uid, uid):
+                    with contextlib.suppress(ProcessLookupError):  # there is none
+                        os.kill(-1, signal.SIGKILL)
+                os.setresuid(0, 0, 0)
+            code = 0
         finally:
             os._exit(code)
     for _ in range(200):
@@ -591,29 +595,31 @@ def _names_credentials(variable: str) -> bool:
     return named_so or _matches(variable, CREDENTIAL_FILES)
 
 
-def _copy_folder(source: Path, to: Path, left_out: Collection[Path]) -> None:
-    """A copy without `left_out` and what is never copied; links stay links. Raises UnavailableError."""
+def _copy_folder(source: Path, to: Path, left_out: Collection[Path], uid: int, gid: int) -> None:
+    """A copy that belongs to a user and its group, without `left_out` and what is never copied; links stay links.
+
+    Nobody reaches it before it is whole. Raises OSError.
+    """
     to.mkdir(mode=0o700, parents=True)
-    whole = []
     for entry in os.scandir(source):
-        path = Path(entry.path)
+        path, copy = Path(entry.path), to / entry.name
         if _matches(entry.name, NEVER_COPIED) or path in left_out:
             continue
-        if entry.is_dir(follow_symlinks=False) and any(each.is_relative_to(path) for each in left_out):
-            _copy_folder(path, to / entry.name, left_out)
+        if entry.is_symlink():
+            copy.symlink_to(path.readlink())
+        elif entry.is_dir():
+            _copy_folder(path, copy, left_out, uid, gid)
+        elif entry.is_file():
+            shutil.copyfile(path, copy)
         else:
-            whole.append(entry.path)
-    for start in range(0, len(whole), 500):
-        part = whole[start : start + 500]
-        _run_tool("cp", "-a", "--reflink=auto", "--no-preserve=ownership", f"--target-directory={to}", "--", *part)
-    for where, folders, files in os.walk(to):
-        for name in [name for name in (*folders, *files) if _matches(name, NEVER_COPIED)]:
-            path = Path(where, name)
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-                folders.remove(name)
-            else:
-                path.unlink()
+            continue  # a pipe, a socket
+        if _is_root():
+            os.chown(copy, uid, gid, follow_symlinks=False)
+        if not entry.is_symlink():
+            status = entry.stat()
+            owner = status.st_mode & 0o700 | 0o600
+            copy.chmod(owner | owner >> 3)  # installers are in the group: builds of local packages write beside them
+            os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

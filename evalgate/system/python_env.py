@@ -393,7 +393,6 @@ def _run(command: Sequence[str], needs: Needs, *, folder: str, world: World) -> 
         settings = sandbox.environment(settings, sandbox.installer) | {"UV_CACHE_DIR": str(cache)}
         command = [sandbox.placed(each) if each.startswith("/") else each for each in command]
         cwd, prefix = sandbox.placed(cwd), sandbox.installer.prefix
-        sandbox.share()
     settings |= {"UV_PROJECT_ENVIRONMENT": folder, "UV_NO_PROGRESS": "1"}
     settings.setdefault("UV_COMPILE_BYTECODE", "1")
     try:
