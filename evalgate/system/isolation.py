@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import functools
+import hashlib
 import os
 import shutil
 import signal
@@ -158,7 +159,8 @@ class Sandbox:
 
     def _granted(self, path: Path) -> Path:
         """A copy of a file that the agent may read, in a folder that it cannot write."""
-        copy = self.folder / "granted" / path.name
+        place = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]  # another file may have the same name
+        copy = self.folder / "granted" / f"{place}-{path.name}"
         with self._copying:
             copy.unlink(missing_ok=True)
             shutil.copyfile(path, copy)
@@ -253,13 +255,14 @@ def opened(
     if why:
         raise NotPossible(f"agents cannot be isolated: {why}", hint="See docs/security.md.")
     tops = tuple(sorted({top_of(root) for root in roots}, key=lambda top: -len(top.parts)))  # one may lie in another
-    is_ours = in_image() and _is_root()
+    is_ours, cache = in_image() and _is_root(), cache.resolve()
     with ExitStack() as stack:
         first = stack.enter_context(_free_uids()) if _is_root() else 0
         folder = stack.enter_context(_own_folder(is_ours))
         caches = {role: (OUTSIDE if _is_root() and not is_ours else cache) / role for role in ROLES[:2]}
         places = _closed_places(tops, cache, environ, is_ours)
-        left_out = frozenset({cache, *private, *credential_files(environ)})
+        named = {Path(os.path.normpath(each)) for each in private}
+        left_out = frozenset({cache, *named, *credential_files(environ)} - {*tops})
         found = {}
         for number, role in enumerate(ROLES):
             own, cached = folder / role, caches["head" if role == "metrics" else role]
