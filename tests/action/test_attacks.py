@@ -28,7 +28,7 @@ AGENT = (Path(__file__).parent / "attacks" / "agent.py").read_text(encoding="utf
 SHIPPED = ("Dockerfile", ".dockerignore", "requirements.lock", "requirements-build.lock", "entrypoint.py")
 IMAGE = "evalgate-attacked:latest"
 MARK = "m4rked"
-RUNNER_UID = 1001
+RUNNER_UID = os.geteuid() or 1001  # whom the workspace belongs to
 ANSWER = "Paris is the capital of France."
 COMMAND_FILES = {
     "GITHUB_OUTPUT": "set_output_1",
@@ -152,7 +152,7 @@ class Box:
     def _own(self, temp: Path) -> None:
         shutil.copy(temp / "event.json", temp / "workflow" / "event.json")
         for name in ("home", "workflow", "file_commands", "runner_temp", "workspace"):
-            for path in (temp / name, *(temp / name).rglob("*")):
+            for path in (temp / name, *(temp / name).rglob("*")) if os.geteuid() == 0 else ():
                 os.chown(path, RUNNER_UID, RUNNER_UID, follow_symlinks=False)
 
     def _variables(self, workspace: Path) -> dict[str, str]:
@@ -188,8 +188,8 @@ def _docker(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    if not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()) or os.geteuid() != 0:
-        pytest.skip("needs a container host and root: run `make test-action`")
+    if not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
+        pytest.skip("needs a container host: run `make test-action`")
     folder = tmp_path_factory.mktemp("image")
     for name in SHIPPED:
         shutil.copy2(ROOT / name, folder / name)
